@@ -1,0 +1,66 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PATH := $(CURDIR)/$(BIN):$(PATH)
+export PATH
+
+.PHONY: help
+help: ## Show what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.installed: requirements.lock requirements-uv.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found; install Python 3.11 or set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked requirements into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock requirements-uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.installed ## Install everything into .venv, by hash
+
+.PHONY: lock
+lock: ## Resolve requirements.lock again from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 --extra local --extra dev pyproject.toml -o requirements.lock
+
+.PHONY: demo
+demo: install ## The main job on real flights, through Airflow, with its proof
+	@$(BIN)/offset-ledger demo
+
+.PHONY: up
+up: install ## Start three brokers, Postgres and Airflow, to look around
+	@$(BIN)/offset-ledger stack up --brokers 3 --airflow
+
+.PHONY: down
+down: install ## Stop them; the data stay
+	@$(BIN)/offset-ledger stack down
+
+.PHONY: lint
+lint: install ## ruff, mypy and import-linter
+	@$(BIN)/ruff check --no-cache
+	@$(BIN)/ruff format --no-cache --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: unit
+unit: install ## The tests of the pure parts
+	@$(BIN)/pytest tests/unit
+
+.PHONY: test
+test: lint ## Everything that CI runs
+	@$(BIN)/pytest
+
+.PHONY: chaos
+chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1
+	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1)
+
+.PHONY: bench
+bench: install ## The figures of docs/performance.md
+	@$(BIN)/python benchmarks/ingest.py
+
+.PHONY: clean
+clean: down ## Stop the servers and remove their state
+	@rm -rf .local

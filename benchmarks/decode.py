@@ -1,0 +1,140 @@
+"""CPU time of decoding a record: alone, in Arrow batches, and with the CSV for COPY.
+
+python benchmarks/decode.py [--rounds 15] [--profile]
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.copy import copy_csv
+from offset_ledger.decoding.json import JsonDecoder, compile_decoder
+from offset_ledger.pipeline.model import Column, ColumnType, Limits, RecordShape
+
+BATCH = 20_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SHAPE = RecordShape(
+    event_id=("event_id",),
+    publish_at=("publish_at",),
+    columns=(
+        Column("status", ColumnType("text"), ("status",)),
+        Column("quantity", ColumnType("integer"), ("quantity",)),
+        Column("account", ColumnType("bigint"), ("account",)),
+        Column("amount", ColumnType("numeric", (12, 2)), ("amount",)),
+        Column("active", ColumnType("boolean"), ("active",)),
+        Column("city", ColumnType("text"), ("place", "city")),
+    ),
+)
+
+
+class Place(msgspec.Struct):
+    """Where it happened."""
+
+    city: str
+
+
+class Event(msgspec.Struct):
+    """The same record as a Struct of msgspec's own choice of types."""
+
+    event_id: str
+    publish_at: datetime
+    status: str
+    quantity: int
+    account: int
+    amount: float
+    active: bool
+    place: Place
+
+
+def value_of(number: int) -> bytes:
+    """One event of about 190 bytes."""
+    moment = START + timedelta(milliseconds=number * 37)
+    status = ("ordered", "shipped", "cancelled")[number % 3]
+    city = ("Berlin", "Zürich", "New York", "São Paulo")[number % 4]
+    return (
+        f'{{"event_id":"order-{number:012}","publish_at":"{moment:%Y-%m-%dT%H:%M:%S}.{number % 1000:03}Z",'
+        f'"status":"{status}","quantity":{number % 90 + 10},"account":{10**12 + number},'
+        f'"amount":{number % 5000}.{number % 100:02},"active":{"true" if number % 5 else "false"},'
+        f'"place":{{"city":"{city}"}}}}'
+    ).encode()
+
+
+def batch_of(values: list[bytes | None]) -> pa.RecordBatch:
+    """The values as a batch of Spark's Kafka source."""
+    rows = len(values)
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = {
+        "key": pa.array([b"account-%d" % (number % 1000) for number in range(rows)], pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "partition": pa.array([0] * rows, pa.int32()),
+        "offset": pa.array(range(rows), pa.int64()),
+        "timestamp": pa.array([START + timedelta(milliseconds=n) for n in range(rows)], pa.timestamp("us", "UTC")),
+        "headers": pa.nulls(rows, header),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def microseconds(work: Callable[[], Any], records: int, rounds: int) -> float:
+    """The least CPU time of a record in so many rounds."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times) / records * 1e6
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--profile", action="store_true")
+    arguments = parser.parse_args()
+    pa.set_cpu_count(1)
+    values = [value_of(number) for number in range(BATCH)]
+    batch = batch_of(list(values))
+    spoiled = batch_of([value[:-1] if n % 100 == 7 else value for n, value in enumerate(values)])
+    decoder = compile_decoder(SHAPE, Limits())
+    works = works_of(decoder, values, batch, spoiled)
+    print(f"{sum(map(len, values)) / BATCH:.0f} bytes a record, batches of {BATCH}, CPU time of one record")
+    figures = {name: microseconds(work, BATCH, arguments.rounds) for name, work in works.items()}
+    for name, figure in figures.items():
+        against = (figure / figures[base] for base in ("bare msgspec", "json.loads"))
+        print("{:36}{:8.2f} µs{:8.2f} x msgspec{:8.2f} x json.loads".format(name, figure, *against))
+    if arguments.profile:
+        cProfile.runctx("for _ in range(20): staged_csv(decoder, batch)", {**globals(), **locals()}, {}, sort="tottime")
+
+
+def staged_csv(decoder: JsonDecoder, batch: pa.RecordBatch) -> tuple[pa.Buffer, pa.Buffer]:
+    """What a Spark task does with one batch before it sends it."""
+    staged = decode_batch(decoder, batch)
+    return copy_csv(staged.rows), copy_csv(staged.refusals)
+
+
+def works_of(
+    decoder: JsonDecoder, values: list[bytes], batch: pa.RecordBatch, spoiled: pa.RecordBatch
+) -> dict[str, Callable[[], Any]]:
+    """What is measured, by name; each works on one batch."""
+    bare = msgspec.json.Decoder(Event).decode
+    return {
+        "bare msgspec": lambda: [bare(value) for value in values],
+        "json.loads": lambda: [json.loads(value) for value in values],
+        "decode, record by record": lambda: [decoder.decode(value, None, START) for value in values],
+        "batch": lambda: decode_batch(decoder, batch),
+        "batch + CSV": lambda: staged_csv(decoder, batch),
+        "batch + CSV, 1 % truncated": lambda: staged_csv(decoder, spoiled),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Plan to commit of JSON events, split by step, beside the raw pieces of the same work in the same run.
+
+    python benchmarks/ingest.py [--events 2000000] [--json]
+
+Events of about 190 bytes, one in ten an event id that was seen before, 8 partitions, one broker, Spark local[2], on a
+stack of its own in a temporary folder. Spark's session is started before the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+from psycopg2 import sql
+
+from offset_ledger.connections import environment_name
+from offset_ledger.ledger.batches import here
+from offset_ledger.ledger.database import connect, named_sql, transaction
+from offset_ledger.ledger.merge import Names
+from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.staging import StagingTables, create, row_columns
+from offset_ledger.local import stack as local
+from offset_ledger.local.layout import PortChoice
+from offset_ledger.local.stack import Stack
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.publishing.producer import Publisher
+from offset_ledger.publishing.progress import progress
+from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic
+from offset_ledger.spark.reader import read_ranges
+from offset_ledger.spark.session import local_session
+from offset_ledger.steps.commit import commit
+from offset_ledger.steps.plan import plan
+from offset_ledger.steps.stage import stage
+from offset_ledger.steps.validate import validate
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+TOPIC = "bench.events"
+PARTITIONS = 8
+
+PIPELINE = """
+pipeline: bench
+source: {connection: kafka_default, topic: bench.events, start: earliest}
+record:
+  event_id: $.event_id
+  publish_at: $.publish_at
+  columns:
+    customer: text
+    status: text
+    quantity: integer
+    account: bigint
+    amount: numeric(12,2)
+    paid: boolean
+    city: {type: text, path: $.address.city}
+target: {connection: postgres_default, table: public.bench}
+limits: {records_per_batch: 100000000, records_per_slice: 250000}
+"""
+
+
+def events(count: int) -> Iterator[Record]:
+    """``count`` events; each tenth repeats an earlier event id with a newer state."""
+    encode = msgspec.json.encode
+    for i in range(count):
+        number = i - 7 if i % 10 == 9 else i
+        yield Record(
+            key=b"%d" % (number % 50_000),
+            value=encode(
+                {
+                    "event_id": f"order-{number:012d}",
+                    "publish_at": (EPOCH + timedelta(seconds=i)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                    "customer": f"customer {number % 50_000}",
+                    "status": ("new", "paid", "sent")[i % 3],
+                    "quantity": i % 100,
+                    "account": 10_000_000_000 + i,
+                    "amount": i % 100_000 / 100,
+                    "paid": i % 2 == 0,
+                    "address": {"city": "Sankt Gallen"},
+                }
+            ),
+        )
+
+
+class Peak:
+    """The highest resident memory of the children (the JVM and Python's workers, shared pages once each), in bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.5):
+            self.bytes = max(self.bytes, sum(map(_resident, psutil.Process().children(recursive=True))))
+
+    def __enter__(self) -> Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and result."""
+    began = time.perf_counter()
+    result = run()
+    return time.perf_counter() - began, result
+
+
+def publish(stack: Stack, count: int) -> None:
+    """Publish the events."""
+    extra = dict(stack.connections()[0].extra)
+    create_topic(extra, TOPIC, PARTITIONS, 1, {})
+    with progress(count, "published") as advance, Publisher(extra, TOPIC, on_progress=advance) as publisher:
+        for record in events(count):
+            publisher.send(record)
+        publisher.finish()
+
+
+def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:
+    """Seconds by step, the planned batch and what was committed."""
+    seconds = {}
+    seconds["plan"], planned = timed(lambda: plan(pipeline, here()))
+    batch_id = planned.batch.batch_id
+    seconds["stage"], _ = timed(lambda: stage(spark, pipeline, batch_id, here()))
+    seconds["validate"], _ = timed(lambda: validate(pipeline, batch_id, here()))
+    seconds["commit"], committed = timed(lambda: commit(pipeline, batch_id, here()))
+    return seconds, planned.batch, committed
+
+
+def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict[str, float]:
+    """Seconds of Spark reading the records, of COPY of the same rows, and of the merge statement alone."""
+    kafka, postgres, _ = stack.connections()
+    records = read_ranges(spark, kafka, pipeline, batch.ranges)
+    read, _ = timed(lambda: records.write.format("noop").mode("overwrite").save())
+    tables = StagingTables(batch.batch_id, 1)
+    again = StagingTables(batch.batch_id, 99)
+    columns = sql.SQL(", ").join(sql.Identifier(name) for name, _ in [*row_columns(pipeline.record), ("_value", "")])
+    with connect(postgres) as session:
+        text = io.BytesIO()
+        with transaction(session) as cursor:
+            create(cursor, again, pipeline.record)
+            cursor.copy_expert(
+                sql.SQL("COPY {} ({}) TO STDOUT (FORMAT csv)").format(tables.identifier(tables.rows), columns), text
+            )
+        with transaction(session) as cursor:
+            statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(again.identifier(again.rows), columns)
+            text.seek(0)
+            copy, _ = timed(lambda: cursor.copy_expert(statement, text, size=1 << 20))
+        with transaction(session) as cursor:
+            cursor.execute("CREATE TABLE bench_again (LIKE public.bench INCLUDING ALL)")
+            cursor.execute("SET LOCAL work_mem = '256MB'")
+            names = Names(sql.Identifier("bench_again"), tables.identifier(tables.rows), pipeline.record)
+            statement = sql.SQL(named_sql("merge_newest_wins")).format(**names.formats())
+            merge, _ = timed(lambda: cursor.execute(statement, {"batch_id": 1}))
+            cursor.execute("DROP TABLE bench_again")
+    return {"Spark reads the records": read, "COPY of the rows, one session": copy, "merge statement": merge}
+
+
+def measure(count: int, home: Path) -> dict[str, Any]:
+    """Everything, on a stack of its own."""
+    stack = local.up(brokers=1, ports=PortChoice.any_free(), home=home, project=Path.cwd(), say=print)
+    os.environ.update(stack.environment())
+    for connection in stack.connections():
+        os.environ[environment_name(connection.conn_id)] = connection.to_json()
+    try:
+        publish(stack, count)
+        with connect(stack.postgres.connection()) as session:
+            migrate(session)
+        (home / "bench.yaml").write_text(PIPELINE)
+        pipeline = parse_pipeline(home / "bench.yaml")
+        spark = local_session()
+        with Peak() as peak:
+            seconds, batch, committed = steps(pipeline, spark)
+        pieces = raw_pieces(stack, pipeline, spark, batch)
+        spark.stop()
+    finally:
+        local.down(home)
+    total = sum(seconds.values())
+    return {
+        "events": count,
+        "seconds": {name: round(s, 2) for name, s in seconds.items()},
+        "records a second, plan to commit": round(count / total),
+        "raw pieces": {name: round(s, 2) for name, s in pieces.items()},
+        "ratio to the raw pieces": round(total / sum(pieces.values()), 2),
+        "peak memory of JVM and workers, MB": round(peak.bytes / 1e6),
+        "inserted": committed.total.inserted,
+    }
+
+
+def main() -> None:
+    """Print the figures of one run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=2_000_000)
+    arguments = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
+    try:
+        print(json.dumps(measure(arguments.events, home), indent=2))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

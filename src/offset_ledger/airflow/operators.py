@@ -1,0 +1,58 @@
+"""The stage task: spark-submit of jobs/stage_batch.py, with connections resolved at run time."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from offset_ledger import errors
+from offset_ledger.airflow.failures import as_airflow
+from offset_ledger.connections import environment_name, get_connection
+from offset_ledger.spark.package import package_zip
+from offset_ledger.spark.session import SETTINGS, spark_jars
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+JOB = Path(os.environ.get("OFFSET_LEDGER_JOBS", Path(__file__).resolve().parents[3] / "jobs")) / "stage_batch.py"
+
+
+class StageOperator(SparkSubmitOperator):
+    """Stage the batch that the task ``plan`` planned.
+
+    A Spark job is a process of its own and cannot ask Airflow for connections: they reach its driver through the
+    environment, set when the task runs and never as a rendered field, so no secret is shown in the UI.
+    """
+
+    def __init__(self, *, pipeline_file: str, connections: list[str], **kwargs: Any) -> None:
+        super().__init__(
+            application=str(JOB),
+            application_args=[pipeline_file, "{{ ti.xcom_pull(task_ids='plan') }}"],
+            conf=dict(SETTINGS),
+            **kwargs,
+        )
+        self._connection_ids = connections
+
+    def execute(self, context: Context) -> None:
+        """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
+        secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}
+        self.env_vars = {**(self.env_vars or {}), **secrets}
+        self.jars = spark_jars()
+        if not (get_connection(self._conn_id).host or "").startswith("local"):
+            self.py_files = str(package_zip())  # executors on other machines import the package from it
+        with tempfile.TemporaryDirectory() as folder:
+            failure = Path(folder) / "failure.json"
+            self.application_args = [*(self.application_args or []), "--failure", str(failure)]
+            try:
+                super().execute(context)
+            except AirflowException:
+                if not failure.exists():
+                    raise
+                told = json.loads(failure.read_text())
+                raise as_airflow(getattr(errors, told["error"])(told["message"])) from None

@@ -1,0 +1,206 @@
+"""The one place that asks Kafka: what a topic is, and which offsets it holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.protocol.consumer import IsolationLevel, OffsetForLeaderEpochRequest
+
+from offset_ledger.connections import Connection, bootstrap_servers, kafka_python_arguments
+from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
+from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.errors import BrokerUnavailable, UnknownTopic
+from offset_ledger.patience import patience, retrying
+
+T = TypeVar("T")
+_Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether asking again may help; kafka-python itself retries only NotLeaderForPartition."""
+    return isinstance(error, kafka_errors.KafkaError) and bool(error.retriable)
+
+
+class Broker:
+    """Questions to one Kafka cluster; each waits out what passes, within the patience."""
+
+    def __init__(self, client: KafkaAdminClient, servers: str) -> None:
+        self._client = client
+        self._servers = servers
+
+    def snapshot(self, topic: str) -> TopicSnapshot:
+        """One snapshot of the topic, its ends being last stable offsets.
+
+        Raises:
+            UnknownTopic: the cluster has no such topic.
+            BrokerUnavailable: no answer within the patience.
+        """
+        return self._waiting(lambda: self._snapshot(topic))
+
+    def _snapshot(self, topic: str) -> TopicSnapshot:
+        described = self._describe(topic)
+        partitions = sorted(described["partitions"], key=lambda p: p["partition_index"])
+        places = [TopicPartition(topic, p["partition_index"]) for p in partitions]
+        # Starts before ends: a start that moves between the two answers is caught by the read, not hidden by it.
+        starts = self._offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
+        stable = self._offsets(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_COMMITTED)
+        ends = self._offsets(dict.fromkeys(places, OffsetSpec.LATEST))
+        return TopicSnapshot(
+            cluster_id=self._client.describe_cluster()["cluster_id"],
+            topic=topic,
+            topic_id=str(described["topic_id"]),
+            compacted="compact" in self._topic_config(topic, "cleanup.policy"),
+            partitions=tuple(
+                PartitionSnapshot(tp.partition, starts[tp], stable[tp], ends[tp], int(p["leader_epoch"]))
+                for tp, p in zip(places, partitions, strict=True)
+            ),
+        )
+
+    def offsets_at(self, topic: str, moment: datetime) -> dict[int, int | None]:
+        """Per partition the first offset whose record timestamp is at or after ``moment``; None where none is."""
+
+        def ask() -> dict[int, int | None]:
+            described = self._describe(topic)
+            millis = int(moment.timestamp() * 1000)
+            places = {TopicPartition(topic, p["partition_index"]): millis for p in described["partitions"]}
+            found = self._offsets(places)
+            return {tp.partition: offset if offset >= 0 else None for tp, offset in found.items()}
+
+        return self._waiting(ask)
+
+    def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+        """Per partition where the log of this leader epoch and of earlier ones ends; absent where not known.
+
+        An end below an offset that was committed means that an unclean election cut the log off (KIP-101, KIP-320).
+        """
+        return self._waiting(lambda: self._epoch_ends(topic, epochs)) if epochs else {}
+
+    def _epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+        leaders: dict[int, list[int]] = {}
+        for partition in self._describe(topic)["partitions"]:
+            if partition["partition_index"] in epochs:
+                leaders.setdefault(partition["leader_id"], []).append(partition["partition_index"])
+        found = {}
+        for leader, partitions in leaders.items():
+            asked = [_Epoch(partition=p, current_leader_epoch=-1, leader_epoch=epochs[p]) for p in partitions]
+            request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[(topic, asked)])
+            for answer in self._send(request, leader).topics[0].partitions:
+                if answer.error_code:
+                    raise kafka_errors.for_code(answer.error_code)(f"{topic} {answer.partition}")
+                if answer.end_offset >= 0:
+                    found[answer.partition] = int(answer.end_offset)
+        return found
+
+    def _send(self, request: Any, node: int) -> Any:
+        """One request to one broker; the admin client has no public call for it."""
+
+        async def send() -> Any:
+            return await self._client._manager.send(request, node_id=node)
+
+        return self._client._manager.run(send)
+
+    def _describe(self, topic: str) -> Mapping[str, Any]:
+        (described,) = self._client.describe_topics([topic])
+        error = kafka_errors.for_code(described["error_code"])
+        if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
+            raise UnknownTopic(
+                f"topic {topic!r} does not exist on {self._servers}; create it, or correct source.topic in the "
+                "pipeline file"
+            )
+        if error is not kafka_errors.NoError:
+            raise error(f"topic {topic}")
+        for partition in described["partitions"]:
+            if partition["error_code"]:
+                raise kafka_errors.for_code(partition["error_code"])(f"{topic} {partition['partition_index']}")
+        return dict(described)
+
+    def _offsets(
+        self, specs: Mapping[TopicPartition, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, int]:
+        found = self._client.list_partition_offsets(dict(specs), isolation_level=isolation)
+        return {tp: int(answer.offset) for tp, answer in found.items()}
+
+    def _topic_config(self, topic: str, key: str) -> str:
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        (kinds,) = self._client.describe_configs([resource], config_filter="all").values()
+        return str(kinds[topic][key]["value"])
+
+    def _waiting(self, ask: Callable[[], T]) -> T:
+        try:
+            return retrying(_passes, f"Kafka at {self._servers}")(ask)
+        except kafka_errors.KafkaError as error:
+            raise _unavailable(self._servers, error) from error
+
+
+def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
+    detail = " ".join(str(error).split())[:160]
+    return BrokerUnavailable(
+        f"Kafka at {servers} did not answer ({type(error).__name__}: {detail}); check that the brokers run and that "
+        "bootstrap.servers of the connection is right"
+    )
+
+
+@contextmanager
+def connect(connection: Connection) -> Iterator[Broker]:
+    """A broker to ask, closed afterwards.
+
+    Raises:
+        BrokerUnavailable: none of bootstrap.servers answered within the patience.
+    """
+    servers = bootstrap_servers(connection)
+    arguments = kafka_python_arguments(connection)
+
+    def bootstrap() -> KafkaAdminClient:
+        return KafkaAdminClient(**{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments})
+
+    try:
+        client = retrying(_passes, f"Kafka at {servers}")(bootstrap)
+    except (kafka_errors.KafkaError, OSError, ValueError) as error:
+        raise _unavailable(servers, error) from error
+    try:
+        yield Broker(client, servers)
+    finally:
+        client.close()
+
+
+def record_offsets(connection: Connection, topic: str, wanted: OffsetRange, isolation: str) -> Iterator[int]:
+    """The offsets in the range that hold a record for a reader of this isolation level, in order.
+
+    ``read_committed`` leaves out aborted records; no reader sees control records.
+
+    Raises:
+        BrokerUnavailable: the range did not come to its end within the patience.
+    """
+    place = TopicPartition(topic, wanted.partition)
+    consumer = KafkaConsumer(
+        **kafka_python_arguments(connection),
+        isolation_level=isolation,
+        enable_auto_commit=False,
+        group_id=None,
+        auto_offset_reset="none",
+    )
+    try:
+        consumer.assign([place])
+        consumer.seek(place, wanted.from_offset)
+        deadline = time.monotonic() + patience()
+        while consumer.position(place) < wanted.until_offset:
+            for record in consumer.poll(timeout_ms=500).get(place, ()):
+                deadline = time.monotonic() + patience()
+                if record.offset < wanted.until_offset:
+                    yield record.offset
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(
+                    f"topic {topic}: range {wanted} was read up to {consumer.position(place)} and no further within "
+                    f"{patience():.0f} s; check that the brokers run"
+                )
+    except kafka_errors.KafkaError as error:
+        raise _unavailable(bootstrap_servers(connection), error) from error
+    finally:
+        consumer.close()

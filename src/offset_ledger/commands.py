@@ -1,0 +1,233 @@
+"""What each verb of the command line does: values for --json, text for people."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from tabulate import tabulate
+
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.pipeline.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a verb found."""
+
+    data: Any
+    text: str
+    exit_code: int = 0
+
+
+Command = Callable[[Namespace], Outcome]
+
+
+def say(line: str) -> None:
+    """Progress: to stderr, so that the result stands alone on stdout."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _pipeline(arguments: Namespace) -> Pipeline:
+    from offset_ledger.pipeline.parse import find_pipeline, parse_pipeline
+
+    return parse_pipeline(find_pipeline(arguments.pipeline))
+
+
+# -- servers ---------------------------------------------------------------------------------------------------
+
+
+def stack(arguments: Namespace) -> Outcome:
+    """Start, stop or show the local servers."""
+    from offset_ledger.local import stack as local
+
+    if arguments.action == "up":
+        local.up(brokers=arguments.brokers, airflow=arguments.airflow, say=say)
+    elif arguments.action == "down":
+        stopped = local.down(say=say)
+        return Outcome({"stopped": stopped}, "stopped" if stopped else "nothing was running")
+    parts = local.status()
+    rows = [(p.name, "running" if p.running else "stopped", p.pid or "", p.address, p.detail) for p in parts]
+    data = [asdict(p) for p in parts]
+    if not parts:
+        return Outcome(data, "no local stack; start one with: offset-ledger stack up")
+    return Outcome(data, tabulate(rows, headers=["server", "state", "pid", "address", "detail"]))
+
+
+def migrate(arguments: Namespace) -> Outcome:
+    """Create or upgrade the ledger."""
+    from offset_ledger.connections import get_connection
+    from offset_ledger.ledger.database import connect
+    from offset_ledger.ledger.migrate import migrate as apply
+
+    with connect(get_connection(arguments.connection)) as session:
+        applied = apply(session)
+    return Outcome({"applied": applied}, "\n".join(f"applied {name}" for name in applied) or "the ledger is up to date")
+
+
+# -- batches ---------------------------------------------------------------------------------------------------
+
+
+def ingest(arguments: Namespace) -> Outcome:
+    """Commit what is new."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.ingest import ingest as run
+
+    pipeline = _pipeline(arguments)
+    done = []
+    for each in run(pipeline, here(), arguments.until_drained, say):
+        done.append(_summary(each))
+        say(_line(each))
+    return Outcome(done, f"{len(done)} batches committed" if done else "nothing is new, nothing changed")
+
+
+def _summary(ingested: Any) -> dict[str, Any]:
+    committed = ingested.committed
+    return {
+        "batch_id": committed.batch.batch_id,
+        "counts": asdict(committed.total),
+        "partitions": {p: asdict(line) for p, line in committed.sheet.items()},
+        "seconds": {step: round(s, 3) for step, s in ingested.seconds.items()},
+    }
+
+
+def _line(ingested: Any) -> str:
+    total = ingested.committed.total
+    counts = ", ".join(f"{n:,} {name}" for name, n in asdict(total).items() if n)
+    seconds = ", ".join(f"{step} {s:.1f} s" for step, s in ingested.seconds.items())
+    return f"committed batch {ingested.committed.batch.batch_id}: {total.total:,} offsets: {counts} ({seconds})"
+
+
+def replay(arguments: Namespace) -> Outcome:
+    """Read offset ranges again."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.ingest import run_batch
+    from offset_ledger.steps.plan import plan_replay, window
+
+    pipeline = _pipeline(arguments)
+    wanted = window(pipeline, *_window(arguments)) if arguments.since else (_range(arguments),)
+    planned = plan_replay(pipeline, wanted, here(), why=arguments.why)
+    say(planned.message)
+    done = run_batch(pipeline, planned, here(), say)
+    return Outcome(_summary(done), _line(done))
+
+
+def _range(arguments: Namespace) -> Any:
+    from offset_ledger.core.ranges import OffsetRange
+
+    given = (arguments.partition, arguments.from_offset, arguments.until_offset)
+    if None in given:
+        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
+    try:
+        return OffsetRange(*given)
+    except ValueError:
+        raise ConfigurationError(
+            f"replay: --until-offset {given[2]} must be above --from-offset {given[1]}, and neither below 0"
+        ) from None
+
+
+def _window(arguments: Namespace) -> tuple[datetime, datetime]:
+    moments = []
+    for option in ("since", "until"):
+        try:
+            moment = datetime.fromisoformat(getattr(arguments, option) or "")
+        except ValueError:
+            moment = datetime.min
+        if moment.tzinfo is None:
+            raise ConfigurationError(f"replay: --{option} takes ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
+        moments.append(moment)
+    return moments[0], moments[1]
+
+
+def skip(arguments: Namespace) -> Outcome:
+    """Approve a loss."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.lost import skip_lost
+
+    committed = skip_lost(_pipeline(arguments), here(), arguments.why)
+    lost = ", ".join(str(r) for r in committed.batch.ranges)
+    text = f"batch {committed.batch.batch_id} records {committed.total.skipped:,} lost offsets as skipped: {lost}"
+    return Outcome({"batch_id": committed.batch.batch_id, "skipped": committed.total.skipped}, text)
+
+
+def approve(arguments: Namespace) -> Outcome:
+    """Let a rejected batch commit what was judged."""
+    from offset_ledger.core.states import State
+
+    return _decide(arguments, State.VALIDATED)
+
+
+def abandon(arguments: Namespace) -> Outcome:
+    """Give an open batch up."""
+    from offset_ledger.core.states import State
+
+    return _decide(arguments, State.ABANDONED)
+
+
+def _decide(arguments: Namespace, after: Any) -> Outcome:
+    from offset_ledger.connections import get_connection
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.ledger.database import connect
+    from offset_ledger.ledger.decisions import decide
+
+    with connect(get_connection(arguments.connection)) as session:
+        batch = decide(session, arguments.batch_id, after, here(), arguments.why)
+    return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch}")
+
+
+# -- looking ---------------------------------------------------------------------------------------------------
+
+
+def check(arguments: Namespace) -> Outcome:
+    """Check a pipeline file, and its suite."""
+    from offset_ledger.steps.validate import read_suite
+
+    pipeline = _pipeline(arguments)
+    read_suite(pipeline)
+    return Outcome({"pipeline": pipeline.name, "config_hash": pipeline.config_hash}, f"{pipeline.path}: no mistakes")
+
+
+def status(arguments: Namespace) -> Outcome:
+    """Cursors, lag and the open batch."""
+    from offset_ledger.steps.look import look
+
+    found = look(_pipeline(arguments))
+    rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in found.partitions]
+    table = tabulate(rows, headers=["partition", "log start", "cursor", "last stable", "lag"])
+    return Outcome(asdict(found), f"{table}\nopen head batch: {found.open_batch or 'none'}")
+
+
+def batches(arguments: Namespace) -> Outcome:
+    """The batches with their balance sheets."""
+    from offset_ledger.steps.look import recent_batches
+
+    found = recent_batches(_pipeline(arguments), arguments.limit)
+    return Outcome(found, tabulate(found, headers="keys"))
+
+
+def verify(arguments: Namespace) -> Outcome:
+    """Check every invariant."""
+    from offset_ledger.steps.verify import explain_gaps
+    from offset_ledger.steps.verify import verify as run
+
+    pipeline = _pipeline(arguments)
+    violations, checked = run(pipeline)
+    lines = violations or [f"all {checked} invariants hold"]
+    data: dict[str, Any] = {"violations": violations, "checked": checked}
+    if arguments.deep:
+        deep = explain_gaps(pipeline)
+        violations = [*violations, *deep.violations]
+        lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
+        data |= {"violations": violations, "gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+    return Outcome(data, "\n".join(lines), 1 if violations else 0)
+
+
+def demo(arguments: Namespace) -> Outcome:
+    """The main job on real data."""
+    from offset_ledger.demo.run import run
+
+    return run(arguments.flights, say)

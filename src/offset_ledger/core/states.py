@@ -1,0 +1,50 @@
+"""Batch states and their transitions; docs/state-machine.md and the CHECKs of the ledger say the same."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a batch stands."""
+
+    PLANNED = "planned"
+    STAGING = "staging"
+    STAGED = "staged"
+    VALIDATED = "validated"
+    REJECTED = "rejected"
+    COMMITTED = "committed"
+    ABANDONED = "abandoned"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the batch may still become committed."""
+        return self not in (State.COMMITTED, State.ABANDONED)
+
+
+class Kind(StrEnum):
+    """What a batch is for; only ``head`` moves the cursors."""
+
+    HEAD = "head"
+    BACKFILL = "backfill"
+    REPLAY = "replay"
+    REDRIVE = "redrive"
+
+
+# A claim (to staging) is allowed again from every state in which nobody has decided yet: the epoch fences the rest.
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.PLANNED: frozenset({State.STAGING, State.ABANDONED}),
+    State.STAGING: frozenset({State.STAGING, State.STAGED, State.ABANDONED}),
+    State.STAGED: frozenset({State.STAGING, State.VALIDATED, State.REJECTED, State.ABANDONED}),
+    State.VALIDATED: frozenset({State.STAGING, State.COMMITTED, State.ABANDONED}),
+    State.REJECTED: frozenset({State.VALIDATED, State.ABANDONED}),
+    State.COMMITTED: frozenset(),
+    State.ABANDONED: frozenset(),
+}
+
+CLAIMABLE = tuple(state for state, after in TRANSITIONS.items() if State.STAGING in after)
+
+
+def pairs() -> frozenset[tuple[State, State]]:
+    """Every allowed (from, to)."""
+    return frozenset((before, after) for before, afters in TRANSITIONS.items() for after in afters)

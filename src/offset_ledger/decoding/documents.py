@@ -1,0 +1,97 @@
+"""What holds for a JSON text as a whole: its depth, its member names, and what Postgres takes as jsonb."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from offset_ledger.decoding.numbers import check_literal
+from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.pipeline.json_path import format_path
+
+MAX_DEPTH = 500  # far from Python's own limit, so that the same record is refused wherever it is decoded
+TOO_DEEP = f"expected at most {MAX_DEPTH} nested arrays and objects, got more"
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+_BRACKET = re.compile(rb"[][{}]")
+_ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NUMBER = re.compile(rb"[-0-9][-+.0-9eE]*")
+_LONG_NUMBER = re.compile(rb"[0-9][eE][-+]?[0-9]{4}|[0-9]{5000}")
+
+
+def document(raw: bytes) -> str:
+    """A JSON text that Postgres can hold as jsonb."""
+    if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
+        raise Mismatch(Code.NUL, "expected jsonb without NUL, which Postgres cannot hold")
+    if _LONG_NUMBER.search(raw):
+        for literal in _NUMBER.findall(_STRING.sub(b'""', raw)):
+            check_literal(literal)
+    return raw.decode()
+
+
+def check_depth(value: bytes) -> None:
+    """Hold that arrays and objects are nested no deeper than the limit; the text is valid JSON."""
+    if value.count(b"{") + value.count(b"[") <= MAX_DEPTH:
+        return
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b'""', value)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise Mismatch(Code.DEPTH, TOO_DEEP)
+
+
+class _Duplicate(Exception):
+    pass
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of one object as they stand in the text."""
+
+
+def _unique(members: list[tuple[str, Any]]) -> None:
+    if len(dict(members)) != len(members):
+        raise _Duplicate
+
+
+def _nothing(_: str) -> None:
+    """Numbers are not looked at: a long one would make int() raise."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_NUMBERS: dict[str, Any] = {"parse_int": _nothing, "parse_float": _nothing, "parse_constant": _no_constant}
+_check = json.JSONDecoder(object_pairs_hook=_unique, **_NUMBERS).decode
+_members = json.JSONDecoder(object_pairs_hook=_Members, **_NUMBERS).decode
+
+
+def duplicate_path(text: str) -> str | None:
+    """The path of the first member that repeats a name of its object, None if there is none; the text is valid JSON."""
+    try:
+        _check(text)
+    except _Duplicate:
+        return _find_duplicate(_members(text))
+    except ValueError as error:
+        raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
+    return None
+
+
+def _find_duplicate(root: Any) -> str:
+    pending: list[tuple[str, Any]] = [("$", root)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, _Members):
+            seen = set[str]()
+            for name, _ in value:
+                if name in seen:
+                    return path + _step(name)
+                seen.add(name)
+            pending += [(path + _step(name), member) for name, member in value]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", member) for index, member in enumerate(value)]
+    raise AssertionError("expected a repeated name, found none")
+
+
+def _step(name: str) -> str:
+    return printable(format_path((name,))[1:])

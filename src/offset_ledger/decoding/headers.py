@@ -1,0 +1,64 @@
+"""Kafka headers -> the JSON that the target keeps: [[name, value], ...], exact for any bytes."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_SPECIAL = r'["\\\x00-\x1f]'
+_encode = msgspec.json.Encoder().encode
+Header = dict[str, Any]
+
+
+def headers_json(headers: pa.Array) -> pa.StringArray:
+    """One text a record; null where it has no headers."""
+    if headers.null_count == len(headers) or not len(headers.flatten()):
+        return pa.nulls(len(headers), pa.string())
+    plain = _plain(headers)
+    return plain if plain is not None else pa.array(list(map(_one, headers.to_pylist())), pa.string())
+
+
+def _plain(headers: pa.ListArray) -> pa.StringArray | None:
+    """All at once, where every name and value is text that JSON writes as it is."""
+    pairs = headers.flatten()
+    try:
+        names, values = (pc.struct_field(pairs, index).cast(pa.string()) for index in (0, 1))
+    except pa.ArrowInvalid:
+        return None
+    special = (pc.any(pc.match_substring_regex(texts, _SPECIAL), min_count=0).as_py() for texts in (names, values))
+    if values.null_count or names.null_count or any(special):
+        return None
+    written = pc.binary_join_element_wise('["', names, '","', values, '"]', "")
+    lists = pa.ListArray.from_arrays(_offsets(headers), written)
+    joined = pc.binary_join(lists, ",")
+    some = pc.greater(pc.fill_null(pc.list_value_length(headers), 0), 0)
+    return pc.if_else(some, pc.binary_join_element_wise("[", joined, "]", ""), None)
+
+
+def _offsets(headers: pa.ListArray) -> pa.Int32Array:
+    """Offsets into the flattened headers; a null list takes no room there."""
+    lengths = pc.fill_null(pc.list_value_length(headers), 0)
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+
+
+def _one(headers: list[Header] | None) -> str | None:
+    if not headers:
+        return None
+    return _encode([[_text(header["key"].encode()), _value(header["value"])] for header in headers]).decode()
+
+
+def _value(value: bytes | None) -> str | dict[str, str] | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: bytes) -> str | dict[str, str]:
+    """The text, or ``{"base64": ...}`` for bytes that are no text of Postgres."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    return {"base64": b64encode(value).decode()} if "\0" in text else text

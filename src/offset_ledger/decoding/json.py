@@ -1,0 +1,180 @@
+"""JSON: ``decode`` says, value by value, what is right; ``prove`` reads whole columns."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+import pyarrow as pa
+
+from offset_ledger.decoding import documents, texts
+from offset_ledger.decoding.outcome import (
+    KEY_PATH,
+    WHOLE,
+    Code,
+    Mismatch,
+    Proven,
+    Reason,
+    Refusal,
+    Row,
+    Skip,
+    printable,
+)
+from offset_ledger.decoding.shape import Node, tree
+from offset_ledger.decoding.types import check_event_id
+from offset_ledger.decoding.wire import Wire
+from offset_ledger.pipeline.model import Limits, RecordShape, Tombstone
+
+_BOM = b"\xef\xbb\xbf"
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def compile_decoder(record: RecordShape, limits: Limits) -> JsonDecoder:
+    """The decoder of a pipeline whose records are JSON."""
+    return JsonDecoder(record, limits)
+
+
+class JsonDecoder:
+    """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.outcome.Decoder`."""
+
+    def __init__(self, record: RecordShape, limits: Limits) -> None:
+        self.record = record
+        self.limits = limits
+        self._root = tree(record)
+        self._slots = len(record.columns) + 2
+
+    def decode(
+        self, value: bytes | None, key: bytes | None, timestamp: datetime | None, *, keys_unique: bool = False
+    ) -> Row | Refusal | Skip:
+        """The row of a record, or every reason against it; never raises.
+
+        ``keys_unique`` says that the caller knows that no object of the value repeats a name.
+        """
+        if value is None:
+            return self._tombstone(key, timestamp)
+        try:
+            self._check_whole(value, keys_unique)
+            return self._row(value, key, timestamp)
+        except Mismatch as mismatch:
+            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
+        except _Repeated as repeated:
+            return Refusal((Reason(repeated.path, Code.DUPLICATE_KEY, "expected each member once, got it again"),))
+        except RecursionError:
+            return Refusal((Reason(WHOLE, Code.DEPTH, documents.TOO_DEEP),))
+
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
+        """The values that certainly decode, as columns."""
+        return self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+
+    @cached_property
+    def _wire(self) -> Wire | None:
+        return Wire.of(self._root, self.record)
+
+    def _tombstone(self, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
+        if self.record.tombstone is Tombstone.SKIP:
+            return Skip()
+        if self.record.tombstone is Tombstone.QUARANTINE:
+            return Refusal((Reason(WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
+        slots: list[object] = [None] * self._slots
+        reasons = _fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
+        return Refusal(reasons) if reasons else _row_of(slots, deleted=True)
+
+    def _check_whole(self, value: bytes, keys_unique: bool) -> None:
+        if len(value) > self.limits.value_bytes:
+            detail = f"expected at most {self.limits.value_bytes} bytes, got {len(value)}"
+            raise Mismatch(Code.TOO_LARGE, detail)
+        text = _text(value)
+        _syntax(value)
+        documents.check_depth(value)
+        if not keys_unique and (path := documents.duplicate_path(text)):
+            raise _Repeated(path)
+
+    def _row(self, value: bytes, key: bytes | None, timestamp: datetime | None) -> Row | Refusal:
+        slots: list[object] = [None] * self._slots
+        reasons: list[Reason] = []
+        _read(self._root, value.strip(), slots, reasons)
+        record = self.record
+        reasons += _fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
+        return Refusal(tuple(reasons)) if reasons else _row_of(slots)
+
+
+class _Repeated(Exception):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def _text(value: bytes) -> str:
+    if value.startswith(_BOM):
+        raise Mismatch(Code.SYNTAX, "expected a JSON object, got a byte order mark")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Mismatch(Code.ENCODING, f"expected UTF-8, got byte {value[error.start]:#04x} at {error.start}") from None
+
+
+def _syntax(value: bytes) -> None:
+    try:
+        _object(value)
+    except msgspec.ValidationError:
+        raise Mismatch(Code.TYPE, f"expected object, got {texts.json_kind(value.lstrip())}") from None
+    except msgspec.DecodeError as error:
+        raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
+
+
+def _row_of(slots: list[object], deleted: bool = False) -> Row:
+    event_id, publish_at, *values = slots
+    assert isinstance(event_id, str)
+    assert isinstance(publish_at, datetime)
+    return Row(event_id, publish_at, tuple(values), deleted)
+
+
+def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:
+    """Fill the slots that the node leads to, and note what was refused."""
+    for leaf in node.leaves:
+        try:
+            slots[leaf.slot] = leaf.kind.read(raw)
+        except Mismatch as mismatch:
+            reasons.append(Reason(node.path, mismatch.code, mismatch.detail))
+    if not node.members:
+        return
+    if raw[:1] != b"{":
+        reasons.append(Reason(node.path, Code.TYPE, f"expected object, got {texts.json_kind(raw)}"))
+        return
+    members = _object(raw)
+    for name, member in node.members.items():
+        value = bytes(members.get(name, b""))
+        if value and value != b"null":
+            _read(member, value, slots, reasons)
+        elif not member.nullable:
+            code = Code.NULL if value else Code.MISSING
+            reasons.append(Reason(member.path, code, f"expected a value, got {'null' if value else 'nothing'}"))
+
+
+def _fill_from_kafka(
+    slots: list[object], key: bytes | None, timestamp: datetime | None, needs_key: bool, needs_timestamp: bool
+) -> tuple[Reason, ...]:
+    reasons = []
+    if needs_key:
+        try:
+            slots[0] = _event_id_of(key)
+        except Mismatch as mismatch:
+            reasons.append(Reason(KEY_PATH, mismatch.code, mismatch.detail))
+    if needs_timestamp:
+        slots[1] = timestamp
+        if timestamp is None:
+            reasons.append(Reason("_timestamp", Code.RANGE, "expected a moment in the years 1 to 9999"))
+    return tuple(reasons)
+
+
+def _event_id_of(key: bytes | None) -> str:
+    if key is None:
+        raise Mismatch(Code.MISSING, "expected a key to name the event, got none")
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        raise Mismatch(Code.ENCODING, "expected a key in UTF-8") from None
+    if "\0" in text:
+        raise Mismatch(Code.NUL, "expected a key without NUL, which Postgres cannot hold")
+    return check_event_id(text)

@@ -1,0 +1,109 @@
+"""What becomes of one record, and the shape every format's decoder has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from offset_ledger.pipeline.model import RecordShape
+
+KEY_PATH = "_key"
+WHOLE = "$"
+
+
+class Code(StrEnum):
+    """Why a value was refused; stable, for people's queries on the quarantine."""
+
+    TOO_LARGE = "too_large"
+    ENCODING = "encoding"
+    SYNTAX = "syntax"
+    DEPTH = "depth"
+    DUPLICATE_KEY = "duplicate_key"
+    MISSING = "missing"
+    NULL = "null"
+    TYPE = "type"
+    RANGE = "range"
+    PRECISION = "precision"
+    FORMAT = "format"
+    NUL = "nul"
+    LENGTH = "length"
+    TOMBSTONE = "tombstone"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One reason of a refusal; its JSON is an element of the quarantine's ``reasons``. Every text is printable."""
+
+    path: str
+    code: Code
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A decoded record; ``values`` are exact, in the order of the declared columns."""
+
+    event_id: str
+    publish_at: datetime
+    values: tuple[object, ...]
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that cannot become a row without changing it; there is at least one reason."""
+
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A tombstone of a pipeline that skips them."""
+
+
+class Mismatch(Exception):
+    """A value that cannot become its declared type exactly."""
+
+    def __init__(self, code: Code, detail: str) -> None:
+        super().__init__(code, detail)
+        self.code, self.detail = code, detail
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Records that need no second look: their places in the batch, ascending, and a column for each slot.
+
+    The slots are event_id, publish_at and the declared columns; the first two are None where they are Kafka's.
+    """
+
+    places: npt.NDArray[np.int64]
+    columns: Sequence[pa.Array | None]
+
+
+class Decoder(Protocol):
+    """A format, compiled for one pipeline."""
+
+    @property
+    def record(self) -> RecordShape:
+        """What it was compiled from."""
+
+    def decode(
+        self, value: bytes | None, key: bytes | None, timestamp: datetime | None, *, keys_unique: bool = False
+    ) -> Row | Refusal | Skip:
+        """What becomes of one record; never raises. ``timestamp`` is Kafka's, None where no datetime can hold it."""
+
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
+        """Those of the values that certainly decode, as columns; None where the format has no such way."""
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """The text as it can stand in a jsonb and in a log: cut, and without control characters or lone surrogates."""
+    text = text if len(text) <= limit else text[:limit] + "…"
+    return text if text.isprintable() else ascii(text)[1:-1]

@@ -1,0 +1,247 @@
+"""Whole columns of decoded values -> Arrow, with a flag for each value that certainly reads so.
+
+Each type has a ``wire`` type, which msgspec holds while it decodes, and a ``build`` that looks at the whole column.
+A flag that is False only means that the type's reader has to look at the record: false alarms cost time, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.decoding import texts
+from offset_ledger.decoding.numbers import FIRST_MOMENT, LAST_MOMENT
+from offset_ledger.decoding.types import EPOCH_UNITS, INTEGER_BITS, MAX_EVENT_ID_BYTES, Kind
+
+Flags = npt.NDArray[np.bool_]
+Built = tuple[pa.Array, Flags | None]
+Values = Sequence[Any]
+
+MOMENT = pa.timestamp("us", "UTC")
+_INTEGERS = {"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}
+_STAGED = {
+    **_INTEGERS,
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamptz": MOMENT,
+    "bytea": pa.binary(),
+}
+# Within these every moment that the calendar has is one that Python, Arrow and Postgres all have.
+_MOMENT = (
+    r"^[12][0-9]{3}-[01][0-9]-[0-3][0-9]T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+    r"(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$"
+)
+_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_NO_DOCUMENT = r"\\u0000|(?:^|[:,\[ \t\r\n])-?[0-9.]+[eE][-+]?[0-9]{5}|[0-9]{1000}"
+_PLAIN_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
+_SEPARATOR = b"\x01"  # JSON has no control characters but blanks
+_MAX_SAFE_DIGITS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Prover:
+    """How msgspec decodes a value of this kind, and how a column of them becomes Arrow."""
+
+    wire: Any
+    build: Callable[[Values], Built]
+
+
+def staged_type(kind: Kind) -> pa.DataType:
+    """The type of the staged Arrow column; numbers that Arrow could round are text."""
+    return _STAGED.get(kind.name, pa.string())
+
+
+def prover(kind: Kind) -> Prover:
+    """The prover of a kind."""
+    name = kind.name
+    if name in INTEGER_BITS:
+        bound = 1 << (INTEGER_BITS[name] - 1)
+        wire = Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)]
+        return Prover(wire, lambda values: (pa.array(values, _INTEGERS[name]), None))
+    if kind.encoding in EPOCH_UNITS:
+        return _epochs(EPOCH_UNITS[kind.encoding])
+    if name == "varchar":
+        return Prover(Annotated[str, msgspec.Meta(max_length=kind.args[0])], _texts)
+    if name == "numeric":
+        return Prover(msgspec.Raw, _literals(_numeric_pattern(kind.args)))
+    if name == "bytea":
+        return Prover(str, _bytes_of(texts.base64_bytes if kind.encoding == "base64" else _hexadecimal))
+    return _PLAIN[name]
+
+
+def _flags(flags: pa.Array) -> Flags | None:
+    """The flags as numpy's, null counting as True; None where all are True."""
+    if pc.all(flags, skip_nulls=True, min_count=0).as_py():
+        return None
+    found: Flags = pc.fill_null(flags, True).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _texts(values: Values) -> Built:
+    column = pa.array(values, pa.string())
+    return column, None if _free_of_nul(column) else _flags(pc.invert(pc.match_substring(column, "\0")))
+
+
+def _free_of_nul(column: pa.StringArray) -> bool:
+    return bool(content(column).all())
+
+
+def content(column: pa.StringArray) -> npt.NDArray[np.uint8]:
+    """The bytes of all the texts of a column, one after the other."""
+    _, offsets, data = column.buffers()
+    if not len(column) or data is None:
+        return np.zeros(0, np.uint8)
+    bounds = np.frombuffer(offsets, np.int32)
+    return np.frombuffer(data, np.uint8)[bounds[column.offset] : bounds[column.offset + len(column)]]
+
+
+def event_ids(column: pa.StringArray) -> Flags | None:
+    """Which texts can name an event."""
+    size = pc.binary_length(column)
+    fits = pc.and_(pc.greater(size, 0), pc.less_equal(size, MAX_EVENT_ID_BYTES))
+    if not _free_of_nul(column):
+        fits = pc.and_(fits, pc.invert(pc.match_substring(column, "\0")))
+    return _flags(fits)
+
+
+def moments(column: pa.TimestampArray) -> Flags | None:
+    """Which of Kafka's timestamps a datetime can hold."""
+    found = column.cast(pa.int64())
+    return _flags(pc.and_(pc.greater_equal(found, FIRST_MOMENT), pc.less_equal(found, LAST_MOMENT)))
+
+
+def _event_ids(values: Values) -> Built:
+    try:
+        column = pa.array(values, pa.string())
+    except pa.ArrowTypeError:
+        column = pa.array([value if isinstance(value, str) else str(value) for value in values], pa.string())
+    return column, event_ids(column)
+
+
+def _epochs(unit: int) -> Prover:
+    wire = Annotated[int, msgspec.Meta(ge=FIRST_MOMENT // unit, le=LAST_MOMENT // unit)]
+    return Prover(wire, lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(MOMENT), None))
+
+
+def _moments(values: Values) -> Built:
+    column = pa.array(values, pa.string())
+    flags = _flags(pc.match_substring_regex(column, _MOMENT))
+    if flags is not None:
+        column = pc.if_else(pa.array(flags), column, None)
+    try:
+        return column.cast(MOMENT), flags
+    except pa.ArrowInvalid:
+        flags = np.fromiter(map(_on_calendar, column.to_pylist()), np.bool_, len(column))
+        return pc.if_else(pa.array(flags), column, None).cast(MOMENT), flags
+
+
+def _on_calendar(value: str | None) -> bool:
+    try:
+        return value is not None and datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
+def _raw_texts(values: Values) -> pa.StringArray:
+    """The JSON texts as one column, without an object for each; null where the JSON is null."""
+    if not values:
+        return pa.array([], pa.string())
+    joined = _SEPARATOR.join([b"null" if value is None else value for value in values])
+    column = pc.split_pattern(pa.array([joined], pa.binary()), _SEPARATOR).flatten().cast(pa.string())
+    return pc.if_else(pc.equal(column, "null"), None, column)
+
+
+def _literals(pattern: str) -> Callable[[Values], Built]:
+    def build(values: Values) -> Built:
+        column = _raw_texts(values)
+        return column, _flags(pc.match_substring_regex(column, pattern))
+
+    return build
+
+
+def _numeric_pattern(args: tuple[int, ...]) -> str:
+    if not args:
+        return r"^-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?$"
+    before, after = min(args[0] - args[1], _MAX_SAFE_DIGITS), min(args[1], _MAX_SAFE_DIGITS)
+    whole = f"0|[1-9][0-9]{{0,{before - 1}}}" if before else "0"
+    fraction = rf"(?:\.[0-9]{{1,{after}}})?" if after else ""
+    return f"^-?(?:{whole}){fraction}$"
+
+
+def _floats(safe_digits: int) -> Callable[[Values], Built]:
+    """So many decimal digits survive in any float; longer texts are compared with Python's own."""
+
+    def build(values: Values) -> Built:
+        column = _raw_texts(values)
+        short = pc.less_equal(pc.binary_length(column), safe_digits)
+        safe = pc.fill_null(pc.and_(short, pc.match_substring_regex(column, _PLAIN_NUMBER)), True)
+        flags = _flags(safe)
+        if flags is None or safe_digits < 15:
+            return column, flags
+        doubtful = np.flatnonzero(~flags)
+        written = column.take(pa.array(doubtful)).to_pylist()
+        flags[doubtful] = [text == _double_text(text) for text in written]
+        return column, flags
+
+    return build
+
+
+def _double_text(text: str) -> str | None:
+    try:
+        return repr(float(text))
+    except ValueError:
+        return None
+
+
+def _uuids(values: Values) -> Built:
+    column = pa.array(values, pa.string())
+    return column, _flags(pc.match_substring_regex(column, _UUID))
+
+
+def _documents(values: Values) -> Built:
+    column = _raw_texts(values)
+    return column, _flags(pc.invert(pc.match_substring_regex(column, _NO_DOCUMENT)))
+
+
+def _hexadecimal(value: str) -> bytes:
+    found = bytes.fromhex(value)
+    if len(found) * 2 != len(value):  # fromhex passes over blanks
+        raise ValueError(value)
+    return found
+
+
+def _bytes_of(read: Callable[[str], bytes]) -> Callable[[Values], Built]:
+    def build(values: Values) -> Built:
+        found = [_bytes_or_none(read, value) for value in values]
+        flags = np.array([a is not None or b is None for a, b in zip(found, values, strict=True)], np.bool_)
+        return pa.array(found, pa.binary()), flags
+
+    return build
+
+
+def _bytes_or_none(read: Callable[[str], bytes], value: str | None) -> bytes | None:
+    try:
+        return None if value is None else read(value)
+    except ValueError:
+        return None
+
+
+_PLAIN = {
+    "event_id": Prover(str | int, _event_ids),
+    "text": Prover(str, _texts),
+    "real": Prover(msgspec.Raw, _floats(6)),
+    "double precision": Prover(msgspec.Raw, _floats(15)),
+    "boolean": Prover(bool, lambda values: (pa.array(values, pa.bool_()), None)),
+    "date": Prover(date, lambda values: (pa.array(values, pa.date32()), None)),
+    "timestamptz": Prover(str, _moments),
+    "uuid": Prover(str, _uuids),
+    "jsonb": Prover(msgspec.Raw, _documents),
+}

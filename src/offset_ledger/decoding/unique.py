@@ -1,0 +1,125 @@
+"""A proof, for a whole column of JSON texts at once, that no object repeats a member name.
+
+Records of one topic come in few shapes. The first record of a shape shows its sequence of names; whichever record has
+the same bytes before each of its colons has the same names. That is sound because
+
+* a colon after a name follows a quote at once, unless there is blank space before it: such records are left out;
+* a quote after a single backslash is inside a string; records with more backslashes there are left out;
+* ``"name":`` with a plain name cannot stand inside a string, where its last quote would be escaped, and its quotes
+  cannot be the end of one string and the beginning of the next, between which there is only punctuation.
+
+Where all names of a shape differ, wherever they stand, that is enough. Otherwise all the punctuation before each name
+has to be the same as well: it holds every brace between two names, unless an array ends there, and so fixes which names
+share an object.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from operator import add
+
+import numpy as np
+import numpy.typing as npt
+
+from offset_ledger.decoding.documents import duplicate_path
+
+Flags = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.int64]
+
+MAX_SHAPES = 64
+_PAD = 8
+_NAME = re.compile(rb'"[A-Za-z0-9_.$@/\x80-\xff-]+":')
+_BETWEEN = b"{}[],: \t\r\n"
+_IS_BETWEEN = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(_BETWEEN, np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What stands before each colon, and whether that includes all punctuation."""
+
+    tokens: tuple[bytes, ...]
+    nested: bool
+
+
+class UniqueNames:
+    """The colons of a column of texts, found once."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int32]) -> None:
+        self._bytes = np.zeros(int(offsets[-1]) - int(offsets[0]) + _PAD, np.uint8)
+        self._bytes[_PAD:] = data[offsets[0] : offsets[-1]]
+        self._bounds = offsets.astype(np.int64) - int(offsets[0]) + _PAD
+        words = len(self._bytes) - _PAD + 1
+        self._words = np.ndarray((words,), np.dtype("<u8"), self._bytes, 0, (1,))
+        colons = np.flatnonzero(self._bytes == ord(":"))
+        before = self._bytes[colons - 1]
+        named = colons[before == ord('"')]
+        escaped = self._bytes[named - 2] == ord("\\")
+        self._colons = named[~escaped]
+        self._first = np.searchsorted(self._colons, self._bounds)
+        self._counts = np.diff(self._first)
+        doubly = named[escaped & (self._bytes[named - 3] == ord("\\"))]
+        self._unclear = self._rows_with(np.concatenate([colons[before <= ord(" ")], doubly]))
+
+    def prove(self, valid: Flags, shapes: int = MAX_SHAPES) -> Flags:
+        """Which of the valid JSON texts certainly repeat no name; where a text is not valid the answer is False."""
+        pending = valid & ~self._unclear
+        proven: Flags = pending & (self._counts == 0)
+        pending &= ~proven
+        for _ in range(shapes):
+            left = np.flatnonzero(pending)
+            if not left.size:
+                break
+            pending[left[0]] = False
+            shape = self._shape(int(left[0]))
+            if shape is not None:
+                same = self._having(shape, left)
+                proven[same] = True
+                pending[same] = False
+        return proven
+
+    def _rows_with(self, positions: Positions) -> Flags:
+        found = np.zeros(len(self._counts), np.bool_)
+        if positions.size:
+            found[np.searchsorted(self._bounds, positions, side="right") - 1] = True
+        return found
+
+    def _shape(self, row: int) -> _Shape | None:
+        start = int(self._bounds[row])
+        text = self._bytes[start : int(self._bounds[row + 1])].tobytes()
+        colons = [int(colon) - start for colon in self._colons[self._first[row] : self._first[row + 1]]]
+        quotes = [text.rfind(b'"', 0, colon - 1) for colon in colons]
+        tokens = tuple(text[quote : colon + 1] for quote, colon in zip(quotes, colons, strict=True))
+        if not all(map(_NAME.fullmatch, tokens)):
+            return None
+        if len(set(tokens)) == len(tokens):
+            return _Shape(tokens, nested=False)
+        starts = [len(text[:quote].rstrip(_BETWEEN)) for quote in quotes]
+        between = [text[at:quote] for at, quote in zip(starts, quotes, strict=True)]
+        if any(b"]" in part for part in between) or duplicate_path(text.decode()) is not None:
+            return None
+        return _Shape(tuple(map(add, between, tokens)), nested=True)
+
+    def _having(self, shape: _Shape, rows: Positions) -> Positions:
+        """Those of the rows that have the shape."""
+        width = len(shape.tokens)
+        rows = rows[self._counts[rows] == width]
+        ends = self._colons[self._first[rows][:, None] + np.arange(width)]
+        same = self._ends_with(ends, shape.tokens)
+        if shape.nested:
+            before = ends[:, 1:] - [len(token) for token in shape.tokens[1:]]
+            same &= ~_IS_BETWEEN[self._bytes[np.maximum(before, 0)]].any(axis=1)
+        return rows[same]
+
+    def _ends_with(self, ends: Positions, tokens: tuple[bytes, ...]) -> Flags:
+        """Which rows have each token right up to its position, compared in words of 8 bytes."""
+        wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
+        shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
+        found = self._words[ends - 7] >> shift << shift
+        same: Flags = (found == wanted).all(axis=1)
+        for column, token in enumerate(tokens):
+            for begin in range(0, max(len(token) - 8, 0), 8):
+                word = np.uint64(int.from_bytes(token[begin : begin + 8], "little"))
+                places = np.maximum(ends[:, column] - (len(token) - 1 - begin), 0)
+                same &= self._words[places] == word
+        return same

@@ -1,0 +1,110 @@
+"""Runs of one DAG through Airflow's REST API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from offset_ledger.errors import OffsetLedgerError, TransientError
+from offset_ledger.local.airflow import Airflow
+
+_STEPS = ("plan", "stage", "validate", "commit", "report")
+
+
+class DagRunFailed(OffsetLedgerError):
+    """A DAG run did not succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DagRun:
+    """A finished run: the state of each of its tasks, and the seconds each took."""
+
+    run_id: str
+    tasks: dict[str, str]
+    seconds: dict[str, float]
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the plan found nothing new."""
+        return self.tasks.get("plan") == "skipped"
+
+
+class DagRuns:
+    """Triggers runs of one DAG and waits for each."""
+
+    def __init__(self, airflow: Airflow, dag_id: str, say: Callable[[str], None]) -> None:
+        self._airflow = airflow
+        self._dag_id = dag_id
+        self._say = say
+        self._token = airflow.token()
+
+    def _call(self, method: str, path: str, body: object = None, expect: tuple[int, ...] = (200, 201)) -> Any:
+        status, found = self._airflow.request(method, f"/api/v2{path}", body, self._token)
+        if status not in expect:
+            raise TransientError(f"Airflow answered {method} {path} with status {status}: {str(found)[:200]}")
+        return found
+
+    def unpause(self, timeout: float = 90) -> None:
+        """Wait until the DAG is parsed, and let it run."""
+        deadline = time.monotonic() + timeout
+        path = f"/dags/{self._dag_id}"
+        while self._airflow.request("GET", f"/api/v2{path}", None, self._token)[0] == 404:
+            if time.monotonic() > deadline:
+                errors = self._call("GET", "/importErrors")["import_errors"]
+                told = errors[0]["stack_trace"].strip().splitlines()[-1] if errors else "no import error is known"
+                raise DagRunFailed(f"Airflow did not show the DAG {self._dag_id} within {timeout:.0f} s: {told}")
+            time.sleep(0.5)
+        self._call("PATCH", path, {"is_paused": False})
+
+    def trigger(self) -> DagRun:
+        """Let the runs under way finish, run the DAG once, and wait for it.
+
+        Raises:
+            DagRunFailed: it failed; the message names the task.
+        """
+        self._settle()
+        run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
+        began = said = time.monotonic()
+        while (run := self._run(run_id))["state"] not in ("success", "failed"):
+            if time.monotonic() - said > 5:
+                said = time.monotonic()
+                self._say(f"  {run_id}: {self._running(run_id)} ({said - began:.0f} s)")
+            time.sleep(1)
+        finished = self._finished(run_id)
+        if run["state"] == "failed":
+            failed = [task for task, state in finished.tasks.items() if state == "failed"]
+            raise DagRunFailed(
+                f"DAG run {run_id} failed in {failed}; its log is in the Airflow UI at {self._airflow.address}"
+            )
+        return finished
+
+    def _settle(self) -> None:
+        """Wait for the runs that the schedule has begun."""
+        path = f"/dags/{self._dag_id}/dagRuns?state=running&state=queued"
+        said = 0.0
+        while active := self._call("GET", path)["dag_runs"]:
+            if time.monotonic() - said > 5:
+                said = time.monotonic()
+                self._say(f"  {active[0]['dag_run_id']}: {self._running(active[0]['dag_run_id'])}")
+            time.sleep(1)
+
+    def _run(self, run_id: str) -> Any:
+        return self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}")
+
+    def _tasks(self, run_id: str) -> list[Any]:
+        found = self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return sorted(found, key=lambda task: _STEPS.index(task["task_id"]) if task["task_id"] in _STEPS else 99)
+
+    def _running(self, run_id: str) -> str:
+        active = [f"{t['task_id']} {t['state']}" for t in self._tasks(run_id) if t["state"] not in (None, "success")]
+        return ", ".join(active) or "waiting to be scheduled"
+
+    def _finished(self, run_id: str) -> DagRun:
+        tasks = self._tasks(run_id)
+        return DagRun(
+            run_id,
+            {task["task_id"]: str(task["state"]) for task in tasks},
+            {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks},
+        )

@@ -1,0 +1,144 @@
+"""Every error a person meets: one line saying what was expected, what was found and what to do.
+
+A ``TerminalError`` stays wrong however often it is tried: Airflow must not retry it. A ``TransientError``
+may pass by itself: waiting and trying again is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class OffsetLedgerError(Exception):
+    """Base of all errors of this package; ``str(error)`` is the line to show."""
+
+    exit_code = 1
+
+
+class TerminalError(OffsetLedgerError):
+    """Trying again cannot help; somebody has to change something."""
+
+
+class TransientError(OffsetLedgerError):
+    """May pass by itself; nothing was lost and nothing is half done."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h
+
+
+class UnexpectedError(OffsetLedgerError):
+    """Something that this package did not foresee; worth a bug report."""
+
+    exit_code = 70  # EX_SOFTWARE of sysexits.h
+
+
+# -- configuration ---------------------------------------------------------------------------------------------
+
+
+class PipelineFileError(TerminalError):
+    """A pipeline file with mistakes, all of them, each with its line.
+
+    ``problems`` are lines of the form ``file:line: what is wrong; what would be right``.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class ConfigurationError(TerminalError):
+    """A connection, a suite file or an environment variable is missing or malformed."""
+
+
+class TargetMismatch(TerminalError):
+    """The target table exists with other columns than the pipeline file declares."""
+
+
+# -- servers ---------------------------------------------------------------------------------------------------
+
+
+class BrokerUnavailable(TransientError):
+    """No Kafka broker of the connection answered."""
+
+
+class DatabaseUnavailable(TransientError):
+    """Postgres did not answer, or ended the session."""
+
+
+class UnknownOutcome(TransientError):
+    """The connection was lost during COMMIT and the ledger could not be read again yet."""
+
+
+class StackError(TerminalError):
+    """The local stack could not be started, or a part of it is half up."""
+
+
+class SparkFailed(TransientError):
+    """The Spark application failed for a reason that is not one of ours."""
+
+
+# -- topics and offsets ----------------------------------------------------------------------------------------
+
+
+class UnknownTopic(TerminalError):
+    """The topic of the pipeline does not exist on this cluster."""
+
+
+class LostRange(TerminalError):
+    """Offsets the cursor still needs are gone, or are no longer the same records."""
+
+
+class TopicRecreated(LostRange):
+    """The topic id (or the cluster id) is not the one the cursors belong to."""
+
+
+class OffsetExpired(LostRange):
+    """The log now starts above the cursor."""
+
+
+class LogEndBelowCursor(LostRange):
+    """The log ends below the cursor."""
+
+
+class LogTruncated(LostRange):
+    """The leader epoch of the cursor is unknown to the log: an unclean election cut committed offsets off."""
+
+
+class PartitionVanished(LostRange):
+    """A partition that has a cursor is missing from the topic."""
+
+
+class UnexplainedGap(LostRange):
+    """Offsets without a record on a topic that is neither compacted nor transactional."""
+
+
+class NoStartOffset(TerminalError):
+    """``start: none`` and a partition has no cursor."""
+
+
+# -- batches ---------------------------------------------------------------------------------------------------
+
+
+class UnknownBatch(TerminalError):
+    """No such batch, pipeline or range in the ledger."""
+
+
+class StateConflict(TerminalError):
+    """The batch is not in the state that this transition starts from."""
+
+
+class Fenced(TerminalError):
+    """A newer attempt has claimed the batch; this one may commit nothing."""
+
+
+class IncompleteStaging(TransientError):
+    """Slices are missing, or the staging table holds other rows than the slices say."""
+
+
+class BatchRejected(TerminalError):
+    """The quality gate rejected the batch: nothing was merged and no cursor moved."""
+
+    exit_code = 3
+
+
+class LedgerViolation(TerminalError):
+    """An invariant of the ledger does not hold."""

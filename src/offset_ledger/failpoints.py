@@ -1,0 +1,81 @@
+"""Named places at which a test may make the process die, stall or fail. Off unless the environment says so.
+
+``OFFSET_LEDGER_FAILPOINTS`` is a list such as ``after_claim=kill;slice_copied=stop``. The actions: ``kill`` (SIGKILL to
+this process), ``stop`` (SIGSTOP, until somebody sends SIGCONT), ``sleep:SECONDS``, ``fail`` (a TransientError).
+``@FILE`` instead of the list reads it from a file at each place, so that it can change while processes run. With
+``OFFSET_LEDGER_FAILPOINTS_ONCE`` naming a folder, each place acts once for all processes that share the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from enum import StrEnum
+from pathlib import Path
+
+from offset_ledger.errors import ConfigurationError, TransientError
+
+VARIABLE = "OFFSET_LEDGER_FAILPOINTS"
+ONCE = "OFFSET_LEDGER_FAILPOINTS_ONCE"
+
+
+class Failpoint(StrEnum):
+    """Every step boundary, in the order a batch meets them."""
+
+    AFTER_PLAN = "after_plan"
+    AFTER_CLAIM = "after_claim"
+    SLICE_COPIED = "slice_copied"
+    SLICE_COMMITTED = "slice_committed"
+    AFTER_STAGE = "after_stage"
+    AFTER_VALIDATE = "after_validate"
+    BEFORE_MERGE = "before_merge"
+    AFTER_MERGE = "after_merge"
+    AFTER_COMMIT = "after_commit"
+    BEFORE_REPORT = "before_report"
+
+
+def reach(place: Failpoint) -> None:
+    """Act if the environment names this place; otherwise nothing."""
+    wanted = os.environ.get(VARIABLE)
+    if wanted and wanted.startswith("@"):
+        file = Path(wanted[1:])
+        wanted = file.read_text().strip() if file.exists() else None
+    if wanted:
+        action = _parse(wanted).get(place)
+        if action and _first(place):
+            _act(place, action)
+
+
+def _parse(wanted: str) -> dict[Failpoint, str]:
+    try:
+        return {Failpoint(name): action for name, action in (entry.split("=", 1) for entry in wanted.split(";"))}
+    except ValueError as error:
+        names = ", ".join(Failpoint)
+        raise ConfigurationError(f"{VARIABLE}: {error}; expected PLACE=ACTION;..., places: {names}") from None
+
+
+def _first(place: Failpoint) -> bool:
+    folder = os.environ.get(ONCE)
+    if not folder:
+        return True
+    try:
+        Path(folder, place).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _act(place: Failpoint, action: str) -> None:
+    kind, _, argument = action.partition(":")
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif kind == "stop":
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread is to stop here, not a little later
+    elif kind == "sleep":
+        time.sleep(float(argument))
+    elif kind == "fail":
+        raise TransientError(f"failpoint {place}")
+    else:
+        raise ConfigurationError(f"{VARIABLE}: {action!r} is no action; use kill, stop, sleep:SECONDS or fail")

@@ -1,0 +1,286 @@
+"""Batches in the ledger: planning one, claiming it, moving it from state to state, reading it back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NoReturn
+
+from psycopg2 import sql
+from psycopg2.extras import execute_values
+
+from offset_ledger import __version__
+from offset_ledger.core.planning import Cursors, TopicSnapshot
+from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.core.states import CLAIMABLE, Kind, State
+from offset_ledger.errors import ConfigurationError, Fenced, StateConflict, UnknownBatch
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.pipeline.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as the ledger has it."""
+
+    batch_id: int
+    pipeline: str
+    kind: Kind
+    state: State
+    epoch: int
+    topic_id: str
+    ranges: tuple[OffsetRange, ...]
+    slices_expected: int | None
+    gap_reason: str | None
+    rows: int | None
+    refused: int | None
+    skipped: int | None
+    verdict: Mapping[str, Any] | None
+    planned_at: datetime
+    validated_at: datetime | None
+
+    @property
+    def reasons(self) -> str:
+        """Why the gate rejected it, in one line; empty where it did not."""
+        return "; ".join((self.verdict or {}).get("reasons", []))
+
+    @property
+    def approved(self) -> bool:
+        """Whether a person let it pass although the gate had rejected it; it then commits exactly what was judged."""
+        return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
+
+    def __str__(self) -> str:
+        return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who runs a step: kept with the batch and with each of its events."""
+
+    who: str
+    dag_id: str | None = None
+    run_id: str | None = None
+    try_number: int | None = None
+
+
+def here() -> Origin:
+    """The origin that the environment tells: the Airflow task, or the person at the command line."""
+    dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+    if not dag_id:
+        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}")
+    tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
+    task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
+    return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)
+
+
+# -- pipelines and cursors -------------------------------------------------------------------------------------
+
+
+def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
+    """Let nobody else plan or commit for this pipeline until the transaction ends."""
+    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
+
+
+def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> None:
+    """Enter the pipeline with the identity of its topic, once; lock it for the rest of the transaction.
+
+    Raises:
+        ConfigurationError: another pipeline already fills this table.
+    """
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    cursor.execute("SELECT pipeline FROM offset_ledger.pipeline WHERE target = %s", [target])
+    owner = cursor.fetchone()
+    if owner and owner["pipeline"] != pipeline.name:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}; "
+            "one table takes one pipeline, because offsets of two topics have no common order"
+        )
+    cursor.execute(
+        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
+        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
+        " target = excluded.target, config_hash = excluded.config_hash, updated_at = now()",
+        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
+    )
+
+
+def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
+    """Where each partition of the pipeline goes on, with the topic it belongs to; None before its first plan."""
+    cursor.execute("SELECT cluster_id, topic_id FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
+    topic = cursor.fetchone()
+    if topic is None:
+        return None
+    cursor.execute(
+        "SELECT partition, coalesce(c.next_offset, b.start_offset) AS next_offset, c.leader_epoch"
+        " FROM offset_ledger.beginning b LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)"
+        " WHERE pipeline = %s AND topic_id = %s ORDER BY partition",
+        [pipeline, topic["topic_id"]],
+    )
+    found = cursor.fetchall()
+    epochs = {r["partition"]: r["leader_epoch"] for r in found if r["leader_epoch"] is not None}
+    offsets = {r["partition"]: r["next_offset"] for r in found}
+    return Cursors(topic["cluster_id"], topic["topic_id"], offsets, epochs)
+
+
+def record_beginnings(cursor: Cursor, pipeline: str, topic_id: str, offsets: Mapping[int, int]) -> None:
+    """Remember where partitions begin; the first committed range of each must start there."""
+    if offsets:
+        execute_values(
+            cursor,
+            "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset) VALUES %s",
+            [(pipeline, topic_id, partition, offset) for partition, offset in sorted(offsets.items())],
+        )
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def _batch(row: Mapping[str, Any]) -> Batch:
+    found = {**row, "kind": Kind(row["kind"]), "state": State(row["state"])}
+    return Batch(**{**found, "ranges": tuple(OffsetRange(*r) for r in row["ranges"])})
+
+
+def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
+    """The batch with its ranges, locked against every other step if asked.
+
+    Raises:
+        UnknownBatch: no such batch.
+    """
+    if lock:
+        cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
+    cursor.execute(named_sql("batch"), [batch_id])
+    row: Any = cursor.fetchone()
+    if row is None:
+        raise UnknownBatch(f"batch {batch_id} is not in the ledger; see: offset-ledger batches PIPELINE")
+    return _batch(row)
+
+
+def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
+    """The one head batch that is neither committed nor abandoned."""
+    cursor.execute(
+        "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'"
+        " AND state NOT IN ('committed', 'abandoned')",
+        [pipeline],
+    )
+    row = cursor.fetchone()
+    return read_batch(cursor, row["batch_id"]) if row else None
+
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def insert_batch(
+    cursor: Cursor,
+    pipeline: Pipeline,
+    kind: Kind,
+    snapshot: TopicSnapshot,
+    ranges: Sequence[OffsetRange],
+    origin: Origin,
+    why: str | None = None,
+) -> int:
+    """Write a planned batch with its ranges and return its id."""
+    cursor.execute(
+        "INSERT INTO offset_ledger.batch (pipeline, kind, topic_id, config_hash, dag_id, run_id, try_number,"
+        " code_version, changed_by, changed_why) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING batch_id",
+        [
+            *(pipeline.name, kind, snapshot.topic_id, pipeline.config_hash, origin.dag_id, origin.run_id),
+            *(origin.try_number, __version__, origin.who, why),
+        ],
+    )
+    batch_id = int(cursor.one()["batch_id"])
+    seen = {p.partition: p for p in snapshot.partitions}
+    execute_values(
+        cursor,
+        "INSERT INTO offset_ledger.batch_range (batch_id, pipeline, topic_id, partition, from_offset, until_offset,"
+        " log_start, last_stable, high_watermark, leader_epoch) VALUES %s",
+        [
+            (
+                *(batch_id, pipeline.name, snapshot.topic_id, r.partition, r.from_offset, r.until_offset),
+                *(at.log_start, at.last_stable, at.high_watermark, at.leader_epoch),
+            )
+            for r in ranges
+            for at in [seen[r.partition]]
+        ],
+    )
+    return batch_id
+
+
+def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
+    """Take the batch for a new attempt: state staging, epoch + 1, which is returned.
+
+    Raises:
+        StateConflict: it is rejected, committed or abandoned.
+    """
+    cursor.execute(
+        "UPDATE offset_ledger.batch SET state = 'staging', epoch = epoch + 1, claimed_at = now(),"
+        " slices_expected = NULL, gap_reason = NULL, rows = NULL, refused = NULL, skipped = NULL,"
+        " verdict = NULL, staged_at = NULL,"
+        " validated_at = NULL, try_number = coalesce(%s, try_number), changed_by = %s, changed_why = NULL"
+        " WHERE batch_id = %s AND state = ANY(%s)"
+        " AND NOT (state = 'validated' AND coalesce(verdict->>'success' = 'false', false)) RETURNING epoch",
+        [origin.try_number, origin.who, batch_id, list(CLAIMABLE)],
+    )
+    row = cursor.fetchone()
+    if row is None:
+        found = read_batch(cursor, batch_id)
+        advice = (
+            "approve or abandon it first" if found.state is State.REJECTED else "there is nothing left to do for it"
+        )
+        raise StateConflict(f"{found} cannot be claimed; {advice}")
+    return int(row["epoch"])
+
+
+def move(
+    cursor: Cursor,
+    batch: tuple[int, int],
+    before: State,
+    after: State,
+    origin: Origin,
+    *,
+    why: str | None = None,
+    **columns: object,
+) -> None:
+    """Compare-and-set one transition of ``batch`` = (batch id, epoch), with the columns it brings.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+        StateConflict: it is in another state.
+    """
+    batch_id, epoch = batch
+    assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
+    cursor.execute(
+        sql.SQL(named_sql("move_batch")).format(columns=sql.Composed(assigned)),
+        {"batch_id": batch_id, "epoch": epoch, "before": before, "after": after, "who": origin.who, "why": why}
+        | {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in columns.items()},
+    )
+    if cursor.rowcount == 0:
+        refuse(read_batch(cursor, batch_id), epoch, before)
+
+
+def lock(cursor: Cursor, batch_id: int, epoch: int, wanted: State) -> Batch:
+    """Lock the batch for the rest of the transaction and hold that it still has this epoch and state.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+        StateConflict: it is in another state.
+    """
+    found = read_batch(cursor, batch_id, lock=True)
+    if (found.epoch, found.state) != (epoch, wanted):
+        refuse(found, epoch, wanted)
+    return found
+
+
+def refuse(found: Batch, epoch: int, wanted: State) -> NoReturn:
+    """Say why a step of ``epoch`` that needs the state ``wanted`` cannot go on with this batch.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+        StateConflict: it is in another state.
+    """
+    if found.epoch != epoch:
+        raise Fenced(
+            f"batch {found.batch_id} of {found.pipeline}: this attempt has epoch {epoch}, a newer one claimed epoch "
+            f"{found.epoch}; this one committed nothing and ends here"
+        )
+    raise StateConflict(f"{found} was expected to be {wanted}; another step has moved it")

@@ -1,0 +1,101 @@
+"""Sessions with the database that holds the ledger and the target tables, and the named SQL of the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import psycopg2
+from psycopg2.extensions import connection
+from psycopg2.extras import DictCursor
+from psycopg2.sql import Composable
+
+from offset_ledger.connections import Connection, postgres_arguments
+from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.patience import retrying
+
+Session = connection
+
+__all__ = ["Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
+
+
+class Cursor(DictCursor):
+    """Rows by name and by place; typed, which psycopg2's own is not."""
+
+    def execute(
+        self, query: str | bytes | Composable, arguments: Mapping[str, Any] | Sequence[Any] | None = None
+    ) -> None:
+        super().execute(query, arguments)  # type: ignore[no-untyped-call]
+
+    def one(self) -> Any:
+        """The row of a query that always has one."""
+        row = self.fetchone()
+        assert row is not None
+        return row
+
+
+@cache
+def named_sql(name: str) -> str:
+    """The text of ``sql/<name>.sql``."""
+    return files("offset_ledger").joinpath("sql", f"{name}.sql").read_text()
+
+
+# A process that was paused inside a transaction keeps its locks; the server ends its session after this.
+_OPTIONS = "-c idle_in_transaction_session_timeout=120s"
+
+
+def application_name(batch_id: int, epoch: int, step: str) -> str:
+    """How a session that works for an epoch of a batch is named; a later claim finds and ends it by this."""
+    return f"offset-ledger b{batch_id} e{epoch} {step}"
+
+
+def _is_away(error: BaseException) -> bool:
+    """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
+    return isinstance(error, psycopg2.OperationalError) and not re.search(r"FATAL:.*(exist|authentication)", str(error))
+
+
+@contextmanager
+def connect(connection: Connection, name: str = "offset-ledger") -> Iterator[Session]:
+    """A session, closed afterwards.
+
+    Raises:
+        DatabaseUnavailable: the server does not answer, or ends the session on the way.
+    """
+    arguments = {"connect_timeout": 10, "application_name": name, "options": _OPTIONS, **postgres_arguments(connection)}
+    try:
+        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}")
+        session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]
+    except psycopg2.OperationalError as error:
+        raise _unavailable(connection, error) from error
+    try:
+        yield session
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        raise _unavailable(connection, error) from error
+    finally:
+        session.close()
+
+
+def _unavailable(connection: Connection, error: Exception) -> DatabaseUnavailable:
+    detail = re.sub(r"\s+", " ", str(error)).strip()
+    return DatabaseUnavailable(
+        f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432} is not "
+        f"available ({detail[:200]}); check that it runs and that the connection is right"
+    )
+
+
+@contextmanager
+def transaction(session: Session) -> Iterator[Cursor]:
+    """One transaction: committed when the block ends, rolled back when it raises."""
+    with session, session.cursor(cursor_factory=Cursor) as cursor:
+        yield cursor
+
+
+def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
+    """All rows of one query in a transaction of its own."""
+    with transaction(session) as cursor:
+        cursor.execute(query, arguments)
+        return cursor.fetchall()

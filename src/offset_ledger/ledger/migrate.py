@@ -1,0 +1,63 @@
+"""Numbered plain-SQL migrations of the ledger's schema."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.ledger.database import Session, transaction
+
+_LOCK = 0x0FF5E7  # one migration at a time in a database
+
+_BOOTSTRAP = """
+CREATE SCHEMA IF NOT EXISTS offset_ledger;
+CREATE TABLE IF NOT EXISTS offset_ledger.migration (
+    number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+"""
+
+
+def migrations() -> dict[int, tuple[str, str]]:
+    """number -> (name, SQL) of every migration the package carries, in order."""
+    found = files("offset_ledger").joinpath("sql", "migrations").iterdir()
+    named = sorted((f.name.removesuffix(".sql"), f) for f in found if f.name.endswith(".sql"))
+    return {int(name.split("_")[0]): (name, f.read_text()) for name, f in named}
+
+
+def migrate(session: Session) -> list[str]:
+    """Apply what is missing, all in one transaction, and return the names applied.
+
+    Raises:
+        ConfigurationError: the database was migrated by a newer version of this package.
+    """
+    known = migrations()
+    with transaction(session) as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute(_BOOTSTRAP)
+        cursor.execute("SELECT number FROM offset_ledger.migration")
+        applied = {row["number"] for row in cursor.fetchall()}
+        if newer := applied - set(known):
+            raise ConfigurationError(
+                f"the ledger has migrations {sorted(newer)}, this version knows {max(known)}; upgrade offset-ledger"
+            )
+        missing = [number for number in known if number not in applied]
+        for number in missing:
+            name, text = known[number]
+            cursor.execute(text)
+            cursor.execute("INSERT INTO offset_ledger.migration (number, name) VALUES (%s, %s)", [number, name])
+    return [known[number][0] for number in missing]
+
+
+def check_migrated(session: Session) -> None:
+    """Hold that every migration is applied.
+
+    Raises:
+        ConfigurationError: the ledger is missing or older than this version.
+    """
+    with transaction(session) as cursor:
+        cursor.execute("SELECT to_regclass('offset_ledger.migration') IS NOT NULL")
+        applied: set[int] = set()
+        if cursor.one()[0]:
+            cursor.execute("SELECT number FROM offset_ledger.migration")
+            applied = {row["number"] for row in cursor.fetchall()}
+    if missing := sorted(set(migrations()) - applied):
+        raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")

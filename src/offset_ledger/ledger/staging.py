@@ -1,0 +1,128 @@
+"""The staging tables of one epoch: made at the claim, filled by slices, dropped after the report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg2 import errors as pg
+from psycopg2 import sql
+
+from offset_ledger.core.balance import StagedCounts
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
+from offset_ledger.pipeline.model import RecordShape
+
+SCHEMA = "offset_ledger_staging"
+_NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")
+
+# event_id sorts bytewise, here and in the target: the merge needs an order, not a language's.
+_EVENT = (("event_id", 'text COLLATE "C"'), ("publish_at", "timestamptz"))
+_KAFKA = (
+    ("_partition", "integer"),
+    ("_offset", "bigint"),
+    ("_timestamp", "timestamptz"),
+    ("_key", "bytea"),
+    ("_headers", "jsonb"),
+)
+ROW_COLUMNS_BEFORE = tuple(name for name, _ in _EVENT)
+ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class StagingTables:
+    """The two tables of one epoch."""
+
+    batch_id: int
+    epoch: int
+
+    @property
+    def rows(self) -> str:
+        """Table of decoded rows."""
+        return f"b{self.batch_id}_e{self.epoch}"
+
+    @property
+    def refused(self) -> str:
+        """Table of refusals."""
+        return f"{self.rows}_refused"
+
+    def identifier(self, table: str) -> sql.Identifier:
+        """Schema-qualified and quoted."""
+        return sql.Identifier(SCHEMA, table)
+
+
+def row_columns(record: RecordShape) -> list[tuple[str, str]]:
+    """(name, Postgres type) of every column that staging and target have in common, in table order."""
+    declared = [(column.name, column.type.sql) for column in record.columns]
+    return [*_EVENT, *declared, *_KAFKA, ("_deleted", "boolean")]
+
+
+def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
+    """Create both UNLOGGED tables, empty."""
+    wanted = {
+        tables.rows: [*row_columns(record), ("_value", "bytea")],
+        tables.refused: [*_KAFKA, ("_value", "bytea"), ("reasons", "jsonb")],
+    }
+    for table, columns in wanted.items():
+        definitions = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]
+        cursor.execute(
+            sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)").format(
+                tables.identifier(table), sql.SQL(", ").join(definitions)
+            )
+        )
+
+
+def drop_older(session: Session, batch_id: int, epoch: int) -> list[str]:
+    """Drop what epochs of the batch below this one have left, and return the names."""
+    return _drop(session, lambda of: of.batch_id == batch_id and of.epoch < epoch)
+
+
+def drop_ended(session: Session) -> list[str]:
+    """Drop the staging of every batch that has ended, also of those whose own report never ran; return the names."""
+    found = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state IN ('committed', 'abandoned')")
+    ended = {row["batch_id"] for row in found}
+    return _drop(session, lambda of: of.batch_id in ended)
+
+
+def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str]:
+    """A table that somebody still holds is left for the next call: waiting for it could wait for a paused process.
+
+    CASCADE takes the temporary view with it through which Great Expectations reads the rows.
+    """
+    found = rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
+    dropped = []
+    for (name,) in found:
+        made = _NAME.match(name)
+        if not made or not wanted(StagingTables(int(made[1]), int(made[2]))):
+            continue
+        try:
+            with transaction(session) as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '2s'")
+                cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(sql.Identifier(SCHEMA, name)))
+            dropped.append(name)
+        except pg.LockNotAvailable:
+            continue
+    return dropped
+
+
+def manifest(cursor: Cursor, tables: StagingTables) -> tuple[int, Mapping[int, StagedCounts]]:
+    """How many slices the epoch has staged, and their counts by partition."""
+    cursor.execute(
+        "SELECT partition, count(*) AS slices, sum(rows)::bigint AS rows, sum(refused)::bigint AS refused,"
+        " sum(skipped)::bigint AS skipped FROM offset_ledger.slice WHERE batch_id = %s AND epoch = %s GROUP BY 1",
+        [tables.batch_id, tables.epoch],
+    )
+    found = cursor.fetchall()
+    counts = {
+        r["partition"]: StagedCounts(r["rows"], r["refused"], r["skipped"]) for r in found if r["partition"] is not None
+    }
+    return sum(r["slices"] for r in found), counts
+
+
+def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> Sequence[int]:
+    """End the database sessions of older attempts at this batch and return their server process ids.
+
+    A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
+    """
+    cursor.execute(named_sql("end_lower_epochs"), {"name": f"^offset-ledger b{batch_id} e([0-9]+) ", "epoch": epoch})
+    return [row["pid"] for row in cursor.fetchall()]

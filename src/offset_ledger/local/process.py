@@ -1,0 +1,277 @@
+"""Server processes that outlive us: started in a session of their own, found again by a pid file.
+
+The pid file keeps the moment the process started, so a pid that the system gave to somebody else is never signalled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from offset_ledger.errors import StackError
+
+_LOG_LINES = 8
+# Children of this process by pid, kept so that they are reaped when they end.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One server process: ``<directory>/<name>.pid`` says which, ``<directory>/<name>.log`` has its output."""
+
+    name: str
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        """The file of its standard output and error."""
+        return self.directory / f"{self.name}.log"
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.directory / f"{self.name}.pid"
+
+    def pid(self) -> int | None:
+        """The pid of the running process, or None."""
+        process = self._process()
+        return process.pid if process else None
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], user: str | None = None, cwd: Path | None = None
+    ) -> int:
+        """Start the process and return its pid; it keeps running when we end."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            try:
+                child = subprocess.Popen(
+                    argv,
+                    env=dict(env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=cwd or self.directory,
+                    start_new_session=True,
+                    user=user,
+                    group=user,
+                    extra_groups=[] if user else None,
+                )
+            except OSError as error:
+                raise StackError(f"{self.name} cannot be started: {error}; check that {argv[0]} may be run") from None
+        _children[child.pid] = child
+        self._pid_file.write_text(json.dumps({"pid": child.pid, "started": _started(psutil.Process(child.pid))}))
+        return child.pid
+
+    def stop(self, grace: float = 15, how: signal.Signals = signal.SIGTERM) -> bool:
+        """Ask it to end with ``how``, SIGKILL what is left after ``grace`` seconds; False if nothing ran."""
+        process = self._process()
+        members = self._members()
+        if process:
+            _signal(members, signal.SIGCONT)  # a paused process would not see the next signal
+            _signal([process], how)
+            _wait([process], grace)
+        _signal(members, signal.SIGKILL)
+        _wait(members, grace)
+        self._forget()
+        return bool(members)
+
+    def kill(self) -> None:
+        """SIGKILL it and everything it started, as when the machine fails."""
+        members = self._members()
+        _signal(members, signal.SIGKILL)
+        _wait(members, 10)
+        self._forget()
+
+    def pause(self) -> None:
+        """SIGSTOP it and everything it started: alive, silent, sockets open."""
+        _signal(self._members(), signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT after ``pause``."""
+        _signal(self._members(), signal.SIGCONT)
+
+    def memory_bytes(self) -> int:
+        """Memory of it and everything it started; where the system tells, shared pages are shared out."""
+        total = 0
+        for member in self._members():
+            with suppress(psutil.NoSuchProcess):
+                found = member.memory_full_info()
+                total += getattr(found, "pss", found.rss)
+        return total
+
+    def last_lines(self) -> str:
+        """The end of its log, one indented line each."""
+        if not self.log.exists():
+            return "  (no log)"
+        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return "\n".join(f"  {line}" for line in lines) or "  (the log is empty)"
+
+    def _recorded(self) -> tuple[int, float] | None:
+        try:
+            found = json.loads(self._pid_file.read_text())
+            return int(found["pid"]), float(found["started"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def _process(self) -> psutil.Process | None:
+        recorded = self._recorded()
+        if recorded is None:
+            return None
+        pid, started = recorded
+        if pid in _children and _children[pid].poll() is not None:
+            _children.pop(pid, None)
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            if abs(_started(process) - started) < 0.05 and process.status() != psutil.STATUS_ZOMBIE:
+                return process
+        return None
+
+    def _members(self) -> list[psutil.Process]:
+        recorded = self._recorded()
+        if recorded is None:
+            return []
+        leader = self._process()
+        if leader is None and psutil.pid_exists(recorded[0]):
+            return []  # the pid is somebody else's now, and so is a session of that number
+        session = [each for each in psutil.process_iter() if _session(each.pid) == recorded[0]]
+        members = {each.pid: each for each in session}
+        for each in session:
+            with suppress(psutil.NoSuchProcess):
+                members |= {child.pid: child for child in each.children(recursive=True)}
+        return list(members.values())
+
+    def _forget(self) -> None:
+        self._pid_file.unlink(missing_ok=True)
+
+
+def silent(line: str) -> None:
+    """Say nothing, the default of every ``say``."""
+    del line
+
+
+class Launch:
+    """One ``up``: what it started itself, so that a failure stops that and nothing else."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self._started: list[Daemon] = []
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+
+    def start(
+        self,
+        daemon: Daemon,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        user: str | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start a daemon on the account of this launch."""
+        with self._lock:
+            self.check()
+            self._started.append(daemon)
+            daemon.start(argv, env, user, cwd)
+
+    def check(self) -> None:
+        """Return unless another part has failed meanwhile."""
+        if self._cancelled.is_set():
+            raise StackError("not started: another part of the stack failed")
+
+    def started(self, daemon: Daemon) -> bool:
+        """Whether this launch started it (else it was found running)."""
+        return daemon in self._started
+
+    def undo(self) -> None:
+        """Stop what was started, the last first, and let nothing more start."""
+        with self._lock:
+            self._cancelled.set()
+        for daemon in reversed(self._started):
+            daemon.stop(grace=5)
+
+    def wait(self, daemons: Iterable[Daemon], ready: Callable[[], bool], timeout: float) -> None:
+        """Return when ``ready()``.
+
+        Raises:
+            StackError: one of the daemons ended, or they were not ready in time.
+        """
+        daemons = tuple(daemons)
+        deadline = time.monotonic() + timeout
+        while not ready():
+            self.check()
+            for daemon in daemons:
+                if daemon.pid() is None:
+                    raise StackError(
+                        f"{daemon.name} ended while it started; end of {daemon.log}:\n{daemon.last_lines()}"
+                    )
+            if time.monotonic() > deadline:
+                raise self._late(daemons, timeout)
+            time.sleep(0.1)
+
+    def _late(self, daemons: tuple[Daemon, ...], timeout: float) -> StackError:
+        names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
+        mine = all(self.started(daemon) for daemon in daemons)
+        advice = "it was stopped again" if mine else "run `offset-ledger stack down`, then `offset-ledger stack up`"
+        return StackError(
+            f"{names} runs but was not ready within {timeout:.0f} s; {advice}; "
+            f"end of {daemons[0].log}:\n{daemons[0].last_lines()}"
+        )
+
+
+def run(argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, user: str | None = None) -> None:
+    """Run a command to its end, its output appended to ``log``.
+
+    Raises:
+        StackError: it failed; the message has the last lines of the log.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        code = subprocess.run(
+            argv,
+            check=False,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            user=user,
+            group=user,
+            extra_groups=[] if user else None,
+        ).returncode
+    if code:
+        lines = Daemon(log.stem, log.parent).last_lines()
+        raise StackError(f"{what} failed with exit code {code}; end of {log}:\n{lines}")
+
+
+def _started(process: psutil.Process) -> float:
+    # Seconds after boot: setting the clock does not change it.
+    return float(process.create_time() - psutil.boot_time())
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def _signal(processes: Iterable[psutil.Process], which: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(which)
+
+
+def _wait(processes: list[psutil.Process], timeout: float) -> None:
+    psutil.wait_procs(processes, timeout=timeout)
+    for process in processes:
+        child = _children.get(process.pid)
+        if child is not None and child.poll() is not None:
+            _children.pop(process.pid, None)

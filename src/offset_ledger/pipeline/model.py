@@ -1,0 +1,138 @@
+"""A pipeline: one Kafka topic into one Postgres table, as its YAML file declares it.
+
+Frozen values, made once by :mod:`offset_ledger.pipeline.parse`; nothing reads a configuration dictionary later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+JsonPath = tuple[str, ...]
+
+
+class StartAt(StrEnum):
+    """Where the first batch of a partition begins when the ledger has no cursor for it."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+    TIMESTAMP = "timestamp"
+
+
+class OnExpired(StrEnum):
+    """What happens when retention deleted offsets that the cursor still needs."""
+
+    FAIL = "fail"
+    EARLIEST_AFTER_APPROVAL = "earliest_after_approval"
+
+
+class Tombstone(StrEnum):
+    """What a record with a null value means."""
+
+    QUARANTINE = "quarantine"
+    SKIP = "skip"
+    DELETE = "delete"
+
+
+class Merge(StrEnum):
+    """Which of two records of one event id stays."""
+
+    NEWEST_WINS = "newest_wins"
+    SKIP_EXISTING = "skip_existing"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A Postgres type: ``ColumnType("numeric", (12, 2))`` is ``numeric(12,2)``."""
+
+    name: str
+    args: tuple[int, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """The type as Postgres's format_type() prints it."""
+        name = {"varchar": "character varying", "timestamptz": "timestamp with time zone"}.get(self.name, self.name)
+        return f"{name}({','.join(map(str, self.args))})" if self.args else name
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the target table and the place of its value in the record."""
+
+    name: str
+    type: ColumnType
+    path: JsonPath
+    nullable: bool = False
+    encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The topic and how it is read."""
+
+    connection: str
+    topic: str
+    start: StartAt = StartAt.EARLIEST
+    start_timestamp: datetime | None = None
+    on_expired: OnExpired = OnExpired.FAIL
+    transactional: bool = False
+    format: str = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShape:
+    """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp."""
+
+    event_id: JsonPath | None
+    publish_at: JsonPath | None
+    columns: tuple[Column, ...]
+    publish_at_encoding: str = "rfc3339"
+    tombstone: Tombstone = Tombstone.QUARANTINE
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The table that rows are merged into."""
+
+    connection: str
+    schema: str
+    table: str
+    merge: Merge = Merge.NEWEST_WINS
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The gate: a Great Expectations suite under expectations/, and the highest share of quarantined records."""
+
+    suite: str | None = None
+    max_quarantined_share: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes, in records or bytes."""
+
+    records_per_batch: int = 1_000_000
+    records_per_slice: int = 250_000
+    value_bytes: int = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes."""
+
+    name: str
+    source: Source
+    record: RecordShape
+    target: Target
+    quality: Quality
+    limits: Limits
+    path: Path
+    config_hash: str
+    description: str = ""
+    owner: str = "offset-ledger"
+    tags: tuple[str, ...] = ()
+    schedule: str | None = None

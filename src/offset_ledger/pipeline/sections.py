@@ -1,0 +1,144 @@
+"""The sections of a pipeline file as the values of the model."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import yaml
+
+from offset_ledger.pipeline import schema
+from offset_ledger.pipeline.column_types import ENCODINGS
+from offset_ledger.pipeline.columns import Place, json_path, read_columns
+from offset_ledger.pipeline.document import Refused, Section, Value, describe
+from offset_ledger.pipeline.model import (
+    Column,
+    JsonPath,
+    Limits,
+    Merge,
+    OnExpired,
+    Quality,
+    RecordShape,
+    Source,
+    StartAt,
+    Target,
+    Tombstone,
+)
+from offset_ledger.pipeline.names import CONNECTION_PATTERN, SUITE_PATTERN, TOPIC_PATTERN, split_table
+from offset_ledger.pipeline.values import (
+    boolean,
+    choice,
+    is_null,
+    matching,
+    one_of,
+    share,
+    text,
+    timestamp,
+    whole_number,
+)
+
+RFC3339 = ENCODINGS["timestamptz"][0]
+FROM_EARLIEST: tuple[StartAt, datetime | None] = (StartAt.EARLIEST, None)
+KAFKA_TIMESTAMP: tuple[JsonPath | None, str] = (None, RFC3339)
+NO_COLUMNS: tuple[Column, ...] = ()
+NO_SOURCE = Source(connection="", topic="")
+NO_RECORD = RecordShape(event_id=None, publish_at=None, columns=())
+NO_TARGET = Target(connection="", schema="", table="")
+_connection = matching(CONNECTION_PATTERN, "an Airflow connection id", "write A-Z, a-z, 0-9, _, . and -")
+_topic = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+_suite = matching(SUITE_PATTERN, "a suite name", "write the name of a file in expectations/ without .json")
+
+
+def read_source(value: Value) -> Source:
+    """The section ``source``."""
+    section = Section(value, schema.SOURCE)
+    start, moment = section.take("start", _start, FROM_EARLIEST)
+    return Source(
+        connection=section.take("connection", _connection, ""),
+        topic=section.take("topic", _topic, ""),
+        start=start,
+        start_timestamp=moment,
+        on_expired=section.take("on_expired", choice(OnExpired), OnExpired.FAIL),
+        transactional=section.take("transactional", boolean, False),
+        format=section.take("format", lambda it: one_of(text(it), schema.FORMATS), schema.FORMATS[0]),
+    )
+
+
+def _start(value: Value) -> tuple[StartAt, datetime | None]:
+    if isinstance(value.node, yaml.MappingNode):
+        section = Section(value, schema.START_TIMESTAMP)
+        return StartAt.TIMESTAMP, section.take("timestamp", timestamp, None)
+    if is_null(value):
+        raise Refused("expected earliest, latest, none or a timestamp, found nothing", "write earliest")
+    words = tuple(word for word in StartAt if word is not StartAt.TIMESTAMP)
+    if (found := text(value)) == StartAt.TIMESTAMP or found[:1].isdigit():
+        moment = found if found[:1].isdigit() else "2013-01-01T00:00:00Z"
+        raise Refused(f"{describe(value.node)} is not a start", f"write {{timestamp: {moment}}}")
+    return StartAt(one_of(found, words)), None
+
+
+def read_record(value: Value) -> RecordShape:
+    """The section ``record``."""
+    section = Section(value, schema.RECORD)
+    event_id = section.take("event_id", _event_id, None)
+    publish_at, encoding = section.take("publish_at", _publish_at, KAFKA_TIMESTAMP)
+    tombstone = section.take("tombstone", choice(Tombstone), Tombstone.QUARANTINE)
+    if event_id and tombstone is Tombstone.DELETE and (entry := section.entry("tombstone")):
+        wrong = "a record without a value has no event_id to delete, unless it is the Kafka key"
+        entry.note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
+    read = (("event_id", event_id, "text"), ("publish_at", publish_at, "timestamptz"))
+    others = [Place(entry, path, kind) for key, path, kind in read if path and (entry := section.entry(key))]
+    columns = section.take("columns", lambda it: read_columns(it, others), NO_COLUMNS)
+    return RecordShape(event_id, publish_at, columns, encoding, tombstone)
+
+
+def _event_id(value: Value) -> JsonPath | None:
+    return None if text(value) == "key" else _path_or("key", value)
+
+
+def _publish_at(value: Value) -> tuple[JsonPath | None, str]:
+    if isinstance(value.node, yaml.MappingNode):
+        section = Section(value, schema.PUBLISH_AT)
+        encoding = section.take("encoding", lambda it: one_of(text(it), ENCODINGS["timestamptz"]), RFC3339)
+        return section.take("path", json_path, None), encoding
+    return None if text(value) == "kafka_timestamp" else _path_or("kafka_timestamp", value), RFC3339
+
+
+def _path_or(word: str, value: Value) -> JsonPath:
+    try:
+        return json_path(value)
+    except Refused as refused:
+        raise Refused(refused.wrong, f"{refused.right}, or {word}") from None
+
+
+def read_target(value: Value) -> Target:
+    """The section ``target``."""
+    section = Section(value, schema.TARGET)
+    schema_name, table = section.take("table", lambda it: split_table(text(it)), ("", ""))
+    return Target(
+        connection=section.take("connection", _connection, ""),
+        schema=schema_name,
+        table=table,
+        merge=section.take("merge", choice(Merge), Merge.NEWEST_WINS),
+    )
+
+
+def read_quality(value: Value) -> Quality:
+    """The section ``quality``."""
+    section = Section(value, schema.QUALITY)
+    default = Quality()
+    return Quality(
+        suite=section.take("suite", lambda it: None if is_null(it) else _suite(it), default.suite),
+        max_quarantined_share=section.take("max_quarantined_share", share, default.max_quarantined_share),
+    )
+
+
+def read_limits(value: Value) -> Limits:
+    """The section ``limits``."""
+    section = Section(value, schema.LIMITS)
+    default = Limits()
+    records = whole_number(schema.MAX_RECORDS)
+    return Limits(
+        records_per_batch=section.take("records_per_batch", records, default.records_per_batch),
+        records_per_slice=section.take("records_per_slice", records, default.records_per_slice),
+        value_bytes=section.take("value_bytes", whole_number(schema.MAX_VALUE_BYTES), default.value_bytes),
+    )

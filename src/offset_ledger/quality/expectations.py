@@ -1,0 +1,60 @@
+"""Great Expectations itself: imported late (seconds, cold), quietly, and with its analytics off."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from great_expectations.expectations.expectation import Expectation
+
+# Map expectations by class, but on SQL they look at the declared column type and name no rows.
+_TYPE_CHECKS = frozenset({"expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list"})
+
+
+def load() -> ModuleType:
+    """The package ``great_expectations``."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import great_expectations
+    return great_expectations
+
+
+def known_types() -> list[str]:
+    """Every expectation type that is registered."""
+    load()
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    return sorted(list_registered_expectation_implementations())
+
+
+def build(configuration: dict[str, Any]) -> Expectation:
+    """The expectation of one entry of a suite file.
+
+    Raises:
+        ValueError: Great Expectations refuses it; one line for each argument that is wrong.
+    """
+    load()
+    from great_expectations.compatibility.pydantic import ValidationError
+    from great_expectations.exceptions.exceptions import GreatExpectationsError
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    try:
+        return ExpectationConfiguration(**configuration).to_domain_obj()
+    except ValidationError as error:
+        first = {str(problem["loc"][0]): problem["msg"] for problem in reversed(error.errors())}
+        lines = [text if name == "__root__" else f"{name}: {text}" for name, text in sorted(first.items())]
+        raise ValueError("\n".join(lines)) from None
+    except (GreatExpectationsError, TypeError) as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def names_rows(expectation: Expectation) -> bool:
+    """Whether the expectation is about single rows, so that the failing ones can be named."""
+    from great_expectations.expectations import expectation as base
+
+    row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
+    return isinstance(expectation, row_level) and expectation.expectation_type not in _TYPE_CHECKS

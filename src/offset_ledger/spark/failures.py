@@ -1,0 +1,34 @@
+"""Which of our errors a failed Spark job was: told by the class names in its text."""
+
+from __future__ import annotations
+
+import re
+
+from offset_ledger import errors
+from offset_ledger.errors import OffsetLedgerError, SparkFailed
+
+# Our own errors cross from the Python worker as text; the others are Java class names.
+_OURS = re.compile(r"offset_ledger\.errors\.(\w+): (.+)")
+_JAVA = (
+    ("OffsetOutOfRangeException", errors.OffsetExpired),
+    ("KAFKA_DATA_LOSS", errors.LostRange),
+    ("UnknownTopicOrPartitionException", errors.UnknownTopic),
+    ("Some data may have been lost", errors.LostRange),
+    ("UnknownTopicIdException", errors.TopicRecreated),
+    ("DisconnectException", errors.BrokerUnavailable),
+    ("org.apache.kafka.common.errors.TimeoutException", errors.BrokerUnavailable),
+)
+
+
+def classify(error: BaseException) -> OffsetLedgerError:
+    """The error to raise for a failed job, in one line."""
+    text = str(error)
+    ours = _OURS.search(text)
+    if ours and isinstance(kind := getattr(errors, ours[1], None), type) and issubclass(kind, OffsetLedgerError):
+        return kind(ours[2].strip())
+    cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")
+    first = cause or next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    for name, kind in _JAVA:
+        if name in text:
+            return kind(f"Spark could not read the planned ranges: {first[:300]}; nothing was committed")
+    return SparkFailed(f"the Spark job failed: {first[:300]}; nothing was committed; see the log above")

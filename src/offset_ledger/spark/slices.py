@@ -1,0 +1,153 @@
+"""What one Spark task does: decode its slice and COPY it, with its manifest row, in one transaction."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import errors as pg
+from psycopg2 import sql
+
+from offset_ledger.connections import Connection
+from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.copy import copy_csv
+from offset_ledger.decoding.json import compile_decoder
+from offset_ledger.errors import Fenced
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.pipeline.model import Limits, RecordShape
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+RESULT_SCHEMA = "slice_no int, records bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property."""
+
+    database: Connection
+    record: RecordShape
+    limits: Limits
+    tables: StagingTables
+
+
+@dataclass(slots=True)
+class _Tally:
+    rows: int = 0
+    refused: int = 0
+    skipped: int = 0
+    partition: int | None = None
+    offsets: tuple[int, int] | None = None
+    timestamps: tuple[datetime, datetime] | None = None
+
+    @property
+    def records(self) -> int:
+        return self.rows + self.refused + self.skipped
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Note where the batch lies; Spark gives the offsets of a slice in order."""
+        offsets = batch.column("offset")
+        self.partition = batch.column("partition")[0].as_py()
+        self.offsets = (self.offsets[0] if self.offsets else offsets[0].as_py(), offsets[-1].as_py())
+        span = pc.min_max(batch.column("timestamp"))
+        seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
+        self.timestamps = (min(seen), max(seen))
+
+
+def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Stage one slice and yield one row: its number and how many records it held.
+
+    A task that runs twice (retry, speculation) fails on the manifest's key, which means that its twin has
+    committed the very same records: done.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+    """
+    tables = task.tables
+    name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
+    with connect(task.database, name) as session:
+        try:
+            with transaction(session) as cursor:
+                _begin(cursor, tables, slice_no)
+                tally = _copy_all(cursor, task, batches)
+                _finish(cursor, tables, slice_no, tally)
+                reach(Failpoint.SLICE_COPIED)
+            reach(Failpoint.SLICE_COMMITTED)
+        except pg.UniqueViolation:
+            tally = _Tally()
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([slice_no], pa.int32()), pa.array([tally.records], pa.int64())], names=["slice_no", "records"]
+    )
+
+
+def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
+    cursor.execute(
+        "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no) SELECT batch_id, epoch, %s"
+        " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'",
+        [slice_no, tables.batch_id, tables.epoch],
+    )
+    if cursor.rowcount == 0:
+        raise Fenced(
+            f"slice {slice_no} of batch {tables.batch_id}: epoch {tables.epoch} is no longer the one being staged; "
+            "a newer attempt has claimed the batch"
+        )
+
+
+def _copy_all(cursor: Cursor, task: SliceTask, batches: Iterable[pa.RecordBatch]) -> _Tally:
+    decoder = compile_decoder(task.record, task.limits)
+    tally = _Tally()
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        tally.see(batch)
+        staged = decode_batch(decoder, parse_headers(batch))
+        tally.rows += staged.rows.num_rows
+        tally.refused += staged.refusals.num_rows
+        tally.skipped += staged.skipped
+        _copy(cursor, task.tables, task.tables.rows, staged.rows)
+        _copy(cursor, task.tables, task.tables.refused, staged.refusals)
+    return tally
+
+
+def parse_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with its headers as Kafka has them, from Spark's JSON: bytes are base64, nulls are absent."""
+    place = batch.schema.get_field_index("headers")
+    texts = batch.column(place)
+    if texts.null_count == len(texts):
+        headers = pa.nulls(len(texts), HEADERS)
+    else:
+        headers = pa.array([None if text is None else _headers(text) for text in texts.to_pylist()], HEADERS)
+    return batch.set_column(place, "headers", headers)
+
+
+def _headers(text: str) -> list[dict[str, str | bytes | None]]:
+    values = [(header["key"], header.get("value")) for header in json.loads(text)]
+    return [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in values]
+
+
+def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
+    if found.num_rows:
+        names = sql.SQL(", ").join(map(sql.Identifier, found.column_names))
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(tables.identifier(table), names)
+        cursor.copy_expert(statement, io.BytesIO(copy_csv(found)), size=1 << 20)
+
+
+def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:
+    first, last = tally.offsets or (None, None)
+    earliest, latest = tally.timestamps or (None, None)
+    cursor.execute(
+        "UPDATE offset_ledger.slice SET rows = %s, refused = %s, skipped = %s, partition = %s, min_offset = %s,"
+        " max_offset = %s, min_timestamp = %s, max_timestamp = %s, staged_at = clock_timestamp()"
+        " WHERE batch_id = %s AND epoch = %s AND slice_no = %s",
+        [
+            *(tally.rows, tally.refused, tally.skipped, tally.partition, first, last, earliest, latest),
+            *(tables.batch_id, tables.epoch, slice_no),
+        ],
+    )

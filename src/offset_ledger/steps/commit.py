@@ -1,0 +1,244 @@
+"""Commit: rows, quarantine, balance sheet, cursors and ledger in one Postgres transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from psycopg2 import errors as pg
+from psycopg2 import sql
+
+from offset_ledger.connections import Connection, get_connection
+from offset_ledger.core.balance import Dispositions, MergeCounts, StagedCounts, close
+from offset_ledger.core.states import Kind, State
+from offset_ledger.errors import (
+    BatchRejected,
+    DatabaseUnavailable,
+    IncompleteStaging,
+    LedgerViolation,
+    TransientError,
+    UnknownOutcome,
+)
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.merge import merge
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.patience import retrying
+from offset_ledger.pipeline.model import Pipeline
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed batch and its balance sheet; ``already`` when an earlier attempt had committed it."""
+
+    batch: Batch
+    sheet: Mapping[int, Dispositions]
+    already: bool = False
+
+    @property
+    def total(self) -> Dispositions:
+        """The balance sheets of all ranges together."""
+        return sum(self.sheet.values(), Dispositions())
+
+
+def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
+    """Commit a validated batch, or find that it is committed already.
+
+    Raises:
+        BatchRejected: the quality gate stands between.
+        Fenced, StateConflict: another attempt has the batch.
+        IncompleteStaging, DatabaseUnavailable: nothing was committed; worth another try from staging.
+        UnknownOutcome: the connection was lost during COMMIT and the ledger cannot be read yet.
+    """
+    database = get_connection(pipeline.target.connection)
+    with connect(database) as session, transaction(session) as cursor:
+        batch = batches.read_batch(cursor, batch_id)
+        if batch.state is State.COMMITTED:
+            return Committed(batch, read_sheet(cursor, batch_id), already=True)
+    _hold(pipeline, batch)
+    name = application_name(batch_id, batch.epoch, "commit")
+    try:
+        with connect(database, name) as session, transaction(session) as cursor:
+            batches.lock_pipeline(cursor, pipeline.name)
+            found = batches.read_batch(cursor, batch_id, lock=True)
+            if found.state is State.COMMITTED:  # a twin came first while this one waited
+                return Committed(found, read_sheet(cursor, batch_id), already=True)
+            sheet = _commit(cursor, pipeline, batch, origin)
+        reach(Failpoint.AFTER_COMMIT)
+    except DatabaseUnavailable as error:
+        return resolve(database, batch, error)
+    with connect(database) as session, transaction(session) as cursor:
+        return Committed(batches.read_batch(cursor, batch_id), sheet)
+
+
+def _hold(pipeline: Pipeline, batch: Batch) -> None:
+    if batch.state is State.REJECTED:
+        raise BatchRejected(
+            f"batch {batch.batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged"
+        )
+    if batch.state is not State.VALIDATED:
+        batches.refuse(batch, batch.epoch, State.VALIDATED)
+
+
+def _away(error: BaseException) -> bool:
+    return isinstance(error, DatabaseUnavailable)
+
+
+def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Committed:
+    """Learn from the ledger what became of a transaction whose answer was lost.
+
+    The read locks the row, so that a COMMIT still under way in the server is waited for.
+    """
+    try:
+        waiting = retrying(_away, "Postgres, to learn the outcome of COMMIT", least=60)
+        for attempt in waiting:
+            with attempt, connect(database) as session, transaction(session) as cursor:
+                found = batches.read_batch(cursor, batch.batch_id, lock=True)
+                if found.state is State.COMMITTED and found.epoch == batch.epoch:
+                    log.warning("the answer to COMMIT was lost; the ledger says batch %d is committed", batch.batch_id)
+                    return Committed(found, read_sheet(cursor, batch.batch_id))
+    except DatabaseUnavailable as error:
+        raise UnknownOutcome(
+            f"batch {batch.batch_id}: the connection was lost during COMMIT and Postgres is still away; "
+            "run the step again: the ledger knows the outcome"
+        ) from error
+    raise lost
+
+
+def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) -> dict[int, Dispositions]:
+    batches.lock(cursor, batch.batch_id, batch.epoch, State.VALIDATED)
+    if batch.kind is Kind.HEAD:
+        _lock_cursors(cursor, batch)
+    tables = StagingTables(batch.batch_id, batch.epoch)
+    staged = _complete(cursor, tables, batch)
+    reach(Failpoint.BEFORE_MERGE)
+    merged = _merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})
+    cursor.execute(
+        sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
+        {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
+    )
+    sheet = {}
+    for r in batch.ranges:
+        counts = staged.get(r.partition, StagedCounts())
+        sheet[r.partition] = close(r, counts, merged.get(r.partition, MergeCounts()), batch.gap_reason)
+    commit_sheet(cursor, batch, tables, sheet, origin)
+    reach(Failpoint.AFTER_MERGE)
+    return sheet
+
+
+def commit_sheet(
+    cursor: Cursor, batch: Batch, tables: StagingTables, sheet: Mapping[int, Dispositions], origin: Origin
+) -> None:
+    """Close the balance sheet, move the cursors of a head batch, and mark the batch committed."""
+    head = batch.kind is Kind.HEAD
+    cursors = _lock_cursors(cursor, batch) if head else {}
+    for partition, line in sheet.items():
+        _close_range(cursor, tables, partition, line, head, cursors.get(partition), batch.gap_reason)
+    if head:
+        cursor.execute(named_sql("move_cursor"), {"batch_id": batch.batch_id})
+    _mark(cursor, batch, origin)
+
+
+def _lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
+    """Lock the cursors and hold that each range starts at its own; a partition without one is at its beginning."""
+    cursor.execute(
+        "SELECT partition, next_offset FROM offset_ledger.cursor WHERE pipeline = %s AND topic_id = %s"
+        " ORDER BY partition FOR UPDATE",
+        [batch.pipeline, batch.topic_id],
+    )
+    cursors = {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+    for r in batch.ranges:
+        if cursors.get(r.partition, r.from_offset) != r.from_offset:
+            raise LedgerViolation(
+                f"batch {batch.batch_id}: range {r} does not start at its cursor {cursors[r.partition]}; "
+                "nothing was committed; abandon the batch"
+            )
+    return cursors
+
+
+def _complete(cursor: Cursor, tables: StagingTables, batch: Batch) -> Mapping[int, StagedCounts]:
+    slices, manifest = staging.manifest(cursor, tables)
+    moved = {int(p): n for p, n in (batch.verdict or {}).get("moved", {}).items()}
+    staged = {p: counts.move(moved.get(p, 0)) for p, counts in manifest.items()}
+    if slices != batch.slices_expected:
+        raise IncompleteStaging(
+            f"batch {batch.batch_id}: {batch.slices_expected} slices were staged, the manifest has {slices}; "
+            "nothing was committed; stage the batch again"
+        )
+    cursor.execute(sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(tables.refused)))
+    refused = {row[0]: row[1] for row in cursor.fetchall()}
+    if refused != {p: c.refused for p, c in staged.items() if c.refused}:
+        raise IncompleteStaging(
+            f"batch {batch.batch_id}: {tables.refused} holds other refusals than its slices say; nothing was "
+            "committed; stage the batch again"
+        )
+    return staged
+
+
+def _merge(
+    cursor: Cursor, pipeline: Pipeline, tables: StagingTables, staged: Mapping[int, int]
+) -> Mapping[int, MergeCounts]:
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    try:
+        return merge(cursor, pipeline, tables, staged)
+    except (pg.UniqueViolation, pg.SerializationFailure, pg.DeadlockDetected) as error:
+        raise TransientError(
+            f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
+            "let only its pipeline write this table, and try again"
+        ) from error
+    except pg.UndefinedTable as error:
+        raise IncompleteStaging(
+            f"batch {tables.batch_id}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
+            "stage the batch again"
+        ) from error
+    except pg.IntegrityError as error:
+        raise LedgerViolation(
+            f"table {target} refuses a row ({str(error).splitlines()[0]}); nothing was committed; "
+            "its constraints ask for more than the pipeline file declares"
+        ) from error
+
+
+def _close_range(
+    cursor: Cursor,
+    tables: StagingTables,
+    partition: int,
+    line: Dispositions,
+    head: bool,
+    predecessor: int | None,
+    gaps_are: str | None,
+) -> None:
+    place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "partition": partition}
+    chain = {"head": head, "follows": predecessor is not None}
+    cursor.execute(
+        named_sql("close_range"), {**asdict(line), **place, **chain, "gap_reason": gaps_are if line.gap else None}
+    )
+
+
+def _mark(cursor: Cursor, batch: Batch, origin: Origin) -> None:
+    cursor.execute("SELECT pg_current_xact_id()::text")
+    xid = cursor.one()[0]
+    batches.move(
+        cursor,
+        (batch.batch_id, batch.epoch),
+        State.VALIDATED,
+        State.COMMITTED,
+        origin,
+        committed_xid=xid,
+        ended_at=datetime.now(UTC),
+    )
+
+
+def read_sheet(cursor: Cursor, batch_id: int) -> dict[int, Dispositions]:
+    """The balance sheet of a committed batch, by partition."""
+    cursor.execute(
+        "SELECT partition, inserted, updated, superseded, duplicate, deleted, quarantined, skipped, gap"
+        " FROM offset_ledger.batch_range WHERE batch_id = %s ORDER BY partition",
+        [batch_id],
+    )
+    return {row[0]: Dispositions(*row[1:]) for row in cursor.fetchall()}

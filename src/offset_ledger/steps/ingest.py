@@ -1,0 +1,76 @@
+"""Plan to report in one process, without Airflow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from offset_ledger.ledger.batches import Origin
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps.commit import Committed, commit
+from offset_ledger.steps.plan import Planned, plan
+from offset_ledger.steps.report import report
+from offset_ledger.steps.stage import stage
+from offset_ledger.steps.validate import pass_gate
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """One committed batch and the seconds of each step."""
+
+    committed: Committed
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def ingest(pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None]) -> Iterator[Ingested]:
+    """Commit head batches: one, or as many as there are until nothing is new."""
+    while True:
+        began = time.monotonic()
+        planned = plan(pipeline, origin)
+        say(planned.message)
+        if planned.batch is None:
+            return
+        yield run_batch(pipeline, planned, origin, say, time.monotonic() - began)
+        if not until_drained:
+            return
+
+
+def run_batch(
+    pipeline: Pipeline, planned: Planned, origin: Origin, say: Callable[[str], None], plan_seconds: float = 0.0
+) -> Ingested:
+    """Take a planned batch through every step.
+
+    Raises:
+        BatchRejected: the quality gate rejected it; nothing was merged.
+    """
+    from offset_ledger.spark.session import local_session
+
+    assert planned.batch is not None
+    batch_id = planned.batch.batch_id
+    clock = Clock({"plan": plan_seconds})
+    spark = clock.time("session", local_session)
+    staged = clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
+    say(f"staged {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
+    clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
+    committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
+    clock.time("report", lambda: report(pipeline, batch_id))
+    return Ingested(committed, clock.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds by step."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def time(self, step: str, run: Callable[[], T]) -> T:
+        """What ``run`` returns; its time goes to ``step``, also when it raises."""
+        began = time.monotonic()
+        try:
+            return run()
+        finally:
+            self.seconds[step] = time.monotonic() - began

@@ -1,0 +1,63 @@
+"""Looking at a pipeline without touching it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from offset_ledger import broker
+from offset_ledger.connections import get_connection
+from offset_ledger.ledger import batches
+from offset_ledger.ledger.database import connect, named_sql, rows, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.pipeline.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """Where one partition stands, in offsets; ``cursor`` is None before its first plan."""
+
+    partition: int
+    log_start: int
+    cursor: int | None
+    last_stable: int
+    high_watermark: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets not committed yet."""
+        return self.last_stable - (self.log_start if self.cursor is None else self.cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """Where a pipeline stands."""
+
+    pipeline: str
+    partitions: tuple[PartitionStatus, ...]
+    open_batch: str | None
+
+
+def look(pipeline: Pipeline) -> PipelineStatus:
+    """Cursors against the log, and the open head batch."""
+    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        snapshot = kafka.snapshot(pipeline.source.topic)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            cursors = batches.read_cursors(cursor, pipeline.name)
+            head = batches.open_head(cursor, pipeline.name)
+    known = cursors.next_offsets if cursors else {}
+    partitions = tuple(
+        PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
+        for p in snapshot.partitions
+    )
+    return PipelineStatus(pipeline.name, partitions, str(head) if head else None)
+
+
+def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
+    """The newest batches with their totals."""
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        found = rows(session, named_sql("recent_batches"), {"pipeline": pipeline.name, "limit": limit})
+    return [dict(row) for row in found]

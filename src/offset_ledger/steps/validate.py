@@ -1,0 +1,135 @@
+"""Validate: Great Expectations judges the staged rows where they are, and the batch passes or is rejected."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from psycopg2 import sql
+
+from offset_ledger.connections import get_connection, postgres_arguments
+from offset_ledger.core.states import State
+from offset_ledger.errors import BatchRejected, ConfigurationError
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger import batches
+from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.quality.judge import judge
+from offset_ledger.quality.suite import Suite, load_suite
+from offset_ledger.quality.verdict import Finding, Verdict
+from offset_ledger.steps.report import report
+
+log = logging.getLogger(__name__)
+
+
+def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, Verdict | None]:
+    """Judge a staged batch: the failing rows leave it, and it becomes validated or rejected, in one transaction.
+
+    A batch that is past this step already is returned as it is, with no verdict.
+
+    Raises:
+        ConfigurationError: the suite file is missing or has mistakes.
+        Fenced, StateConflict: another attempt has the batch.
+        IncompleteStaging, DatabaseUnavailable: worth another try.
+    """
+    database = get_connection(pipeline.target.connection)
+    suite = read_suite(pipeline)
+    with connect(database) as session, transaction(session) as cursor:
+        batch = batches.read_batch(cursor, batch_id)
+    if batch.state in (State.VALIDATED, State.REJECTED, State.COMMITTED):
+        return batch, None
+    if batch.state is not State.STAGED:
+        batches.refuse(batch, batch.epoch, State.STAGED)
+    tables = StagingTables(batch_id, batch.epoch)
+    name = application_name(batch_id, batch.epoch, "validate")
+    verdict = judge(
+        suite,
+        {**postgres_arguments(database), "application_name": name},
+        SCHEMA,
+        tables.rows,
+        row_count=batch.rows or 0,
+        refused=batch.refused or 0,
+        max_quarantined_share=pipeline.quality.max_quarantined_share,
+    )
+    with connect(database, name) as session, transaction(session) as cursor:
+        batches.lock(cursor, batch_id, batch.epoch, State.STAGED)
+        moved = _quarantine(cursor, tables, verdict.quarantines)
+        kept = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
+        after = State.VALIDATED if verdict.success else State.REJECTED
+        why = "; ".join(verdict.reasons) or None
+        batches.move(
+            cursor, (batch_id, batch.epoch), State.STAGED, after, origin,
+            why=why, verdict=kept, validated_at=datetime.now(UTC),
+        )  # fmt: skip
+        judged = batches.read_batch(cursor, batch_id)
+    reach(Failpoint.AFTER_VALIDATE)
+    return judged, verdict
+
+
+def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
+    """Validate a staged batch and go on only if it passed; a rejected one gets its report.
+
+    Raises:
+        BatchRejected: the gate rejected it; nothing was merged.
+    """
+    batch, _ = validate(pipeline, batch_id, origin)
+    if batch.state is State.REJECTED:
+        report(pipeline, batch_id)
+        raise BatchRejected(
+            f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
+            "moved; see its report, then approve or abandon it"
+        )
+    return batch
+
+
+def read_suite(pipeline: Pipeline) -> Suite | None:
+    """The pipeline's suite, ``expectations/<name>.json`` in a folder above the pipeline file.
+
+    Raises:
+        ConfigurationError: there is none of that name, or it has mistakes.
+    """
+    name = pipeline.quality.suite
+    if name is None:
+        return None
+    folders = [folder / "expectations" for folder in pipeline.path.resolve().parents]
+    path = next((folder / f"{name}.json" for folder in folders if (folder / f"{name}.json").is_file()), None)
+    if path is None:
+        raise ConfigurationError(
+            f"{pipeline.path}: quality.suite is {name!r}, but no expectations/{name}.json stands in a folder above it"
+        )
+    columns = [column for column, _ in row_columns(pipeline.record)]
+    return load_suite(Path(path), [*columns, "_value"])
+
+
+def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Finding]) -> dict[str, int]:
+    """Move the failing rows to the refusals, each once with all its reasons; the count of each partition."""
+    if not failed:
+        return {}
+    parts = [
+        sql.SQL("SELECT _partition, _offset, {} AS place, {}::jsonb AS reason FROM ({}) AS f{}").format(
+            sql.Literal(place),
+            sql.Literal(_reason(finding)),
+            sql.SQL(finding.quarantine_sql or ""),
+            sql.SQL(str(place)),
+        )
+        for place, finding in enumerate(failed)
+    ]
+    statement = sql.SQL(named_sql("move_to_quarantine")).format(
+        failing=sql.SQL(" UNION ALL ").join(parts),
+        staging=tables.identifier(tables.rows),
+        refused=tables.identifier(tables.refused),
+    )
+    cursor.execute(statement)
+    moved = {str(row[0]): row[1] for row in cursor.fetchall()}
+    log.info("quarantined %d rows by %d expectations", sum(moved.values()), len(failed))
+    return moved
+
+
+def _reason(finding: Finding) -> str:
+    path = ", ".join(finding.columns)
+    return json.dumps({"path": path, "code": finding.type, "detail": finding.text})

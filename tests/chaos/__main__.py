@@ -1,0 +1,114 @@
+"""``python -m tests.chaos --cycles N --seed S``: random faults on real servers; exits 1 on any violation."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import uuid
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.ledger.database import connect
+from offset_ledger.ledger.migrate import migrate
+from offset_ledger.local import stack as local
+from offset_ledger.local.layout import PortChoice
+from offset_ledger.local.stack import Stack
+from tests.chaos.bench import ROOT, Bench, Lab
+from tests.chaos.cycle import Outcome, run_cycle
+
+# A table that has grown makes the oracle slow, not the faults better: begin a new pipeline after so many cycles.
+CYCLES_A_BENCH = 25
+
+
+def new_bench(lab: Lab, name: str) -> Bench:
+    """A migrated database, a topic and a folder of that name."""
+    admin = lab.stack.postgres.connection()
+    with connect(admin) as session:
+        session.autocommit = True
+        with session.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+    database = replace(admin, schema=name)
+    with connect(database) as session:
+        migrate(session)
+    os.environ[environment_name("postgres_default")] = database.to_json()
+    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": lab.stack.kafka.bootstrap})
+    os.environ[environment_name("kafka_default")] = kafka.to_json()
+    folder = lab.folder / name
+    folder.mkdir()
+    bench = Bench(lab, database, folder, name.replace("_", "."))
+    bench.create()
+    return bench
+
+
+def summary(outcomes: list[Outcome], benches: list[Bench]) -> str:
+    """The table at the end."""
+    kinds = Counter(fault for outcome in outcomes for fault in outcome.faults)
+    violations = [line for outcome in outcomes for line in outcome.violations]
+    batches = sum(state == "committed" for bench in benches for _, state, _ in bench.states())
+    epochs = sum(epoch for bench in benches for _, _, epoch in bench.states())
+    lines = [f"  {number:5d}  {name}" for name, number in sorted(kinds.items())]
+    found = {
+        "cycles": len(outcomes),
+        "faults injected": kinds.total(),
+        "batches committed": batches,
+        "attempts at staging": epochs,
+        "records acknowledged": sum(len(bench.journal.acknowledged) for bench in benches),
+        "records of unknown outcome": sum(len(bench.journal.unknown) for bench in benches),
+        "losses": sum(line.startswith("loss") for line in violations),
+        "duplicates": sum(line.startswith("duplicate") for line in violations),
+        "violations": len(violations),
+        "errors outside the expected": sum(len(outcome.odd) for outcome in outcomes),
+    }
+    return "\n".join(["faults injected:", *lines, *(f"{name}: {value:,}" for name, value in found.items())])
+
+
+def run(stack: Stack, folder: Path, first: int, cycles: int, seed: int) -> list[Outcome]:
+    """All cycles; each is told when it ends."""
+    lab = Lab(stack, folder)
+    outcomes: list[Outcome] = []
+    benches: list[Bench] = []
+    try:
+        for number in range(first, first + cycles):
+            if len(outcomes) % CYCLES_A_BENCH == 0:
+                benches.append(new_bench(lab, f"chaos_{uuid.uuid4().hex[:8]}"))
+            outcomes.append(run_cycle(benches[-1], number, seed))
+            print(outcomes[-1], flush=True)
+    finally:
+        print(summary(outcomes, benches), flush=True)
+        lab.close()
+    return outcomes
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--cycles", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1, help="number of the first cycle, to see one again")
+    asked = parser.parse_args()
+    for end in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(end, lambda *_: sys.exit(130))  # through every finally: the servers are stopped too
+    home = Path(tempfile.mkdtemp(prefix="offset-ledger-chaos-"))
+    home.chmod(0o755)
+    stack = local.up(brokers=1, ports=PortChoice.any_free(), home=home / "stack", project=ROOT)
+    outcomes: list[Outcome] = []
+    try:
+        outcomes = run(stack, home / "lab", asked.first, asked.cycles, asked.seed)
+    finally:
+        local.down(home / "stack")
+    failed = len(outcomes) < asked.cycles or any(outcome.violations for outcome in outcomes)
+    if failed:
+        print(f"the logs of servers and workers are in {home}")
+    else:
+        shutil.rmtree(home)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""One cycle: produce, break things while a batch runs, heal, run until nothing is new, ask the oracle."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.chaos.bench import Bench
+from tests.chaos.faults import choose, injected
+
+# What an attempt may say under faults. Anything else is a finding, though it may have changed nothing.
+EXPECTED = frozenset(
+    {
+        *("Died", "Silent", "TransientError", "DatabaseUnavailable", "BrokerUnavailable", "UnknownOutcome"),
+        *("SparkFailed", "IncompleteStaging", "Fenced", "StateConflict"),
+    }
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one cycle did and found."""
+
+    number: int
+    faults: list[str]
+    records: int = 0
+    errors: list[str] = field(default_factory=list)
+    odd: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        seen = f" ({', '.join(sorted(set(self.errors)))})" if self.errors else ""
+        told = [f"\n    odd: {line}" for line in self.odd] + [f"\n    VIOLATION: {line}" for line in self.violations]
+        head = f"cycle {self.number}: {self.records} records, {' + '.join(self.faults)}{seen}, {self.seconds:.1f} s"
+        return head + "".join(told)
+
+
+def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: list[str] | None = None) -> Outcome:
+    """Run cycle ``number`` of a seed; equal numbers and seeds draw equal records and faults."""
+    began = time.monotonic()
+    random = Random(f"{seed}/{number}")
+    outcome = Outcome(number, faults or choose(random))
+    before = len(bench.journal.acknowledged)
+    bench.produce(random, records)
+    answers = []
+    with ExitStack() as broken:
+        for name in outcome.faults:
+            broken.enter_context(injected(bench, random, name))
+        answers += bench.attempt()
+    try:
+        answers += bench.drain()
+    except TimeoutError as late:
+        outcome.violations.append(str(late))
+    failed = [answer for answer in answers if answer.error]
+    outcome.errors = [str(answer.error) for answer in failed]
+    outcome.odd = [str(answer) for answer in failed if answer.error not in EXPECTED]
+    outcome.violations += bench.check(drained=not outcome.violations)
+    outcome.violations += _rerun(bench, random)
+    outcome.records = len(bench.journal.acknowledged) - before
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _rerun(bench: Bench, random: Random) -> list[str]:
+    """A second run finds nothing, a replay of committed ranges changes no row, and no open batch is left behind."""
+    before = bench.fingerprint()
+    ends = bench.query("SELECT partition, next_offset FROM offset_ledger.cursor WHERE next_offset > 0")
+    ranges = [[p, random.randrange(end), end] for p, end in ends]
+    planned = bench.ask(bench.lab.light, "replay", ranges=ranges)
+    answers = [planned, *(bench.run(planned.found["batch"]) if not planned.error else ())]
+    told = [f"a quiet replay failed: {answer}" for answer in answers if answer.error]
+    if bench.fingerprint() != before:
+        told.append("a replay of committed ranges changed rows")
+    return told

@@ -1,0 +1,329 @@
+"""What goes wrong: each fault by its name, with what it does while an attempt runs and how it is healed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+import psycopg2
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.failpoints import Failpoint
+from offset_ledger.publishing.producer import Publisher
+from tests.chaos.bench import Answer, Bench, Worker
+from tests.chaos.oracle import Kind
+
+
+def _light(place: Failpoint) -> bool:
+    """Whether a process that is quickly there again reaches the place, not the one with the Spark session."""
+    return place not in (Failpoint.AFTER_CLAIM, Failpoint.AFTER_STAGE)
+
+
+FAILPOINTS = tuple(f"{place}={how}" for place in Failpoint for how in ("kill", "fail", "stop") if _light(place))
+
+
+@contextmanager
+def _later(random: Random, act: Callable[[], object], within: float = 1.5) -> Iterator[None]:
+    """Act at a moment of the attempt, and see that it has acted before the attempt counts as over."""
+    moment = random.uniform(0.05, within)
+
+    def run() -> None:
+        time.sleep(moment)
+        act()
+
+    with ThreadPoolExecutor(1) as pool:
+        acted = pool.submit(run)
+        try:
+            yield
+        finally:
+            acted.result(120)
+
+
+@contextmanager
+def failpoint(bench: Bench, random: Random, entry: str) -> Iterator[None]:
+    """A process dies, stalls or fails at a named place; stalled ones go on after a while."""
+    bench.lab.arm(entry)
+    over = threading.Event()
+
+    def wake() -> None:
+        since = 0.0
+        while not over.wait(0.2):
+            since = since + 0.2 if any(worker.stopped() for worker in bench.lab.workers) else 0.0
+            if since > asleep:
+                bench.lab.resume()
+
+    asleep = random.uniform(0.2, 2)
+    waking = threading.Thread(target=wake)
+    waking.start()
+    try:
+        yield
+    finally:
+        bench.lab.disarm()
+        over.set()
+        waking.join()
+        bench.lab.resume()
+
+
+def sessions_terminated(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """pg_terminate_backend of every session."""
+    return _later(random, bench.terminate_sessions)
+
+
+def postgres_immediate_restart(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """Postgres stops as in a crash, and starts again: UNLOGGED tables are empty."""
+    return _later(random, lambda: bench.lab.stack.postgres.restart(immediate=True))
+
+
+def postgres_paused(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGSTOP and SIGCONT of Postgres with all its sessions."""
+
+    def act() -> None:
+        bench.lab.stack.postgres.pause()
+        time.sleep(random.uniform(0.2, 2))
+        bench.lab.stack.postgres.resume()
+
+    return _later(random, act)
+
+
+def broker_killed(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGKILL of the broker, and a start on the same data."""
+
+    def act() -> None:
+        bench.lab.broker.kill()
+        bench.lab.start_broker()
+
+    return _later(random, act)
+
+
+def broker_restarted(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGTERM to the broker, and a start."""
+
+    def act() -> None:
+        bench.lab.broker.stop()
+        bench.lab.start_broker()
+
+    return _later(random, act)
+
+
+def broker_paused(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGSTOP and SIGCONT of the broker."""
+
+    def act() -> None:
+        bench.lab.broker.pause()
+        time.sleep(random.uniform(0.2, 3))
+        bench.lab.broker.resume()
+
+    return _later(random, act)
+
+
+def broker_killed_while_producing(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """The broker dies while records are under way to it: some of them become unknown to their producer."""
+
+    def act() -> None:
+        bench.lab.broker.kill()
+        bench.lab.start_broker()
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with _later(random, act, 0.3), ThreadPoolExecutor(1) as pool:
+            drawn = [bench.record(random) for _ in range(60)]
+            sending = pool.submit(bench.publish, drawn)
+            yield
+            sending.result(120)
+
+    return both()
+
+
+def network_cut(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """Every connection between workers and Postgres is reset."""
+    return _later(random, bench.lab.proxy.cut)
+
+
+def network_held(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """Nothing passes between workers and Postgres for a while, then everything does."""
+
+    def act() -> None:
+        bench.lab.proxy.hold()
+        time.sleep(random.uniform(0.2, 2))
+        bench.lab.proxy.release()
+
+    return _later(random, act)
+
+
+@contextmanager
+def hanging_transaction(bench: Bench, random: Random) -> Iterator[None]:
+    """A producer keeps a transaction open during the attempt; afterwards it is committed or aborted."""
+    commit = random.random() < 0.5
+    drawn = [bench.record(random, Kind.EVENT if commit else Kind.ABORTED) for _ in range(12)]
+    kinds = {id(record): produced for record, produced in drawn}
+    name = f"{bench.topic}-hang-{bench.serial}"
+    with Publisher(bench.extra, bench.topic, transactional_id=name, on_ack=bench.journal.on_ack(kinds)) as publisher:
+        for record, _ in drawn:
+            publisher.send(record)
+        publisher._producer.flush(20)
+        yield
+        publisher.finish(commit)
+
+
+def partition_added(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """The topic gets one more partition, with records, while the attempt runs."""
+
+    def act() -> None:
+        if bench.partitions < 8:
+            with suppress(KafkaError):
+                admin = KafkaAdminClient(bootstrap_servers=bench.extra["bootstrap.servers"])
+                admin.create_partitions({bench.topic: bench.partitions + 1})
+                admin.close()
+                bench.partitions += 1
+                time.sleep(0.3)
+                bench.publish([bench.record(random) for _ in range(20)])
+
+    return _later(random, act, 0.8)
+
+
+@contextmanager
+def replay_overlaps(bench: Bench, random: Random) -> Iterator[None]:
+    """Another process replays ranges below the cursors, and beyond, at the same time."""
+    cursors = bench.query("SELECT partition, next_offset FROM offset_ledger.cursor WHERE next_offset > 1")
+    ends = {p: 1 + max(o for q, o in bench.journal.acknowledged if q == p) for p, _ in cursors}
+    starts = [(p, random.randrange(end - 1)) for p, end in cursors]
+    ranges = [[p, start, random.randint(start + 1, ends[p])] for p, start in starts]
+    if not ranges:
+        yield
+        return
+
+    def replay() -> None:
+        planned = bench.ask(bench.lab.second, "replay", ranges=ranges)
+        if planned.found.get("batch"):
+            bench.run(planned.found["batch"], bench.lab.second)
+
+    with ThreadPoolExecutor(1) as pool:
+        replaying = pool.submit(replay)
+        yield
+        replaying.result(200)
+
+
+@contextmanager
+def two_attempts(bench: Bench, random: Random) -> Iterator[None]:
+    """A second attempt at whatever is planned runs beside the first, as Airflow's scheduler sometimes lets it."""
+    delay = random.uniform(0, 1)
+
+    def again() -> list[Answer]:
+        time.sleep(delay)
+        return bench.attempt(bench.lab.second)
+
+    with ThreadPoolExecutor(1) as pool:
+        running: Future[list[Answer]] = pool.submit(again)
+        yield
+        running.result(300)
+
+
+@contextmanager
+def task_cleared(bench: Bench, random: Random) -> Iterator[None]:
+    """The attempt's process gets SIGTERM, and another attempt starts at once."""
+
+    def clear() -> None:
+        worker: Worker = bench.lab.light
+        if worker.process is not None and worker.process.poll() is None:
+            worker.process.terminate()
+        bench.attempt(bench.lab.second)
+
+    with _later(random, clear):
+        yield
+
+
+@contextmanager
+def disk_full(bench: Bench, random: Random) -> Iterator[None]:
+    """Staging tables land on a disk that is full after a few records; later ones on the usual one."""
+    place = Path(f"/tmp/offset-ledger-full-{bench.lab.stack.ports.postgres}-{random.randrange(10**9)}")
+    name = f"full_{place.name.rsplit('-', 1)[1]}"
+    database = bench.database.schema
+    with ExitStack() as after:
+        place.mkdir()
+        after.callback(shutil.rmtree, place, ignore_errors=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=0777", "tmpfs", str(place)], check=True)
+        after.callback(subprocess.run, ["umount", "-l", str(place)], check=True)
+        shutil.chown(place, "pgserver")
+        bench.superuser(f"CREATE TABLESPACE {name} LOCATION '{place}'")
+        bench.superuser(f"GRANT CREATE ON TABLESPACE {name} TO PUBLIC")
+        bench.superuser(f"ALTER DATABASE {database} SET default_tablespace = '{name}'")
+        try:
+            yield
+        finally:
+            _leave_tablespace(bench, name)
+
+
+def _leave_tablespace(bench: Bench, name: str) -> None:
+    """Nothing may stand in a tablespace that goes; a stopped server is waited for."""
+    bench.superuser(f"ALTER DATABASE {bench.database.schema} RESET default_tablespace")
+    for _ in range(20):
+        with suppress(psycopg2.Error, DatabaseUnavailable):
+            found = bench.query(
+                "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace"
+                " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.spcname = %s AND c.relkind = 'r'"
+                " AND n.nspname = 'offset_ledger_staging'",
+                name,
+            )
+            for schema, table in found:
+                bench.superuser(f'DROP TABLE IF EXISTS "{schema}"."{table}" CASCADE')
+            for schema, table in bench.query("SELECT schemaname, tablename FROM pg_tables WHERE tablespace = %s", name):
+                bench.superuser(f'ALTER TABLE "{schema}"."{table}" SET TABLESPACE pg_default')
+            for schema, index in bench.query(
+                "SELECT schemaname, indexname FROM pg_indexes WHERE tablespace = %s", name
+            ):
+                bench.superuser(f'ALTER INDEX "{schema}"."{index}" SET TABLESPACE pg_default')
+            bench.superuser(f"DROP TABLESPACE {name}")
+            return
+        time.sleep(0.5)
+    raise RuntimeError(f"tablespace {name} could not be dropped")
+
+
+TIMED: dict[str, Callable[[Bench, Random], AbstractContextManager[None]]] = {
+    each.__name__: each
+    for each in (
+        sessions_terminated,
+        postgres_immediate_restart,
+        postgres_paused,
+        broker_killed,
+        broker_restarted,
+        broker_paused,
+        broker_killed_while_producing,
+        network_cut,
+        network_held,
+        hanging_transaction,
+        partition_added,
+        replay_overlaps,
+        two_attempts,
+        task_cleared,
+        disk_full,
+    )
+}
+# Two of one group would fight over the same server instead of the batch.
+GROUPS = (
+    {"broker_killed", "broker_restarted", "broker_paused", "broker_killed_while_producing", "hanging_transaction"},
+    {"postgres_immediate_restart", "postgres_paused", "disk_full"},
+    {"broker_killed", "broker_restarted", "broker_paused", "broker_killed_while_producing", "partition_added"},
+)
+
+
+def choose(random: Random) -> list[str]:
+    """One to three faults that can be at once, a failpoint among them every second time."""
+    names = random.sample(sorted(TIMED), random.choice((0, 1, 1, 2)))
+    chosen = [name for i, name in enumerate(names) if not any(name in g and g & set(names[:i]) for g in GROUPS)]
+    if random.random() < 0.5 or not chosen:
+        chosen.append(random.choice((*FAILPOINTS, "after_claim=kill", "after_stage=kill")))
+    return chosen
+
+
+def injected(bench: Bench, random: Random, name: str) -> AbstractContextManager[None]:
+    """The fault of that name, to be entered for the length of an attempt."""
+    return failpoint(bench, random, name) if "=" in name else TIMED[name](bench, random)

@@ -1,0 +1,225 @@
+"""What was produced, and whether table, quarantine and ledger tell exactly that: identities, never counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from psycopg2 import sql
+
+from offset_ledger.ledger.database import Session, rows
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.publishing.record import Record
+from offset_ledger.steps.verify import verify
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+class Kind(StrEnum):
+    """What a produced record is, for the table."""
+
+    EVENT = "event"
+    TOMBSTONE = "tombstone"
+    MALFORMED = "malformed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """A record that was sent. ``mark`` is its own; ``publish_at`` in milliseconds."""
+
+    event_id: str
+    publish_at: int
+    mark: str | None
+    kind: Kind
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Journal:
+    """What the producer knows: acknowledged records by their place, and those nobody answered for, by their mark."""
+
+    acknowledged: dict[Place, Produced] = field(default_factory=dict)
+    unknown: dict[str | None, Produced] = field(default_factory=dict)
+
+    def on_ack(self, kinds: Mapping[int, Produced]) -> Callable[[Record, int, int], None]:
+        """A callback for Publisher; ``kinds`` maps the id of the record object to what it is."""
+
+        def note(record: Record, partition: int, offset: int) -> None:
+            self.acknowledged[partition, offset] = kinds[id(record)]
+
+        return note
+
+    def of(self, *kinds: Kind) -> Iterator[tuple[Place, Produced]]:
+        """The acknowledged records of these kinds."""
+        return ((place, record) for place, record in self.acknowledged.items() if record.kind in kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A committed range with the lines of its balance sheet that the journal can foretell."""
+
+    batch_id: int
+    head: bool
+    partition: int
+    start: int
+    until: int
+    quarantined: int
+    gap: int
+
+    def __contains__(self, place: Place) -> bool:
+        return place[0] == self.partition and self.start <= place[1] < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the target."""
+
+    event_id: str
+    publish_at: int
+    mark: str | None
+    place: Place
+    deleted: bool
+
+
+def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool = True) -> list[str]:
+    """The violations. ``drained``: every acknowledged record must have been committed by now."""
+    ranges = committed(session, pipeline)
+    table = target_rows(session, pipeline)
+    return [
+        *_chain(ranges),
+        *(_missing(ranges, journal) if drained else ()),
+        *_origins(table, journal),
+        *_winners(table, ranges, journal),
+        *_quarantine(session, pipeline, ranges, journal),
+        *_sheets(ranges, journal),
+        *verify(pipeline)[0],
+    ]
+
+
+def committed(session: Session, pipeline: Pipeline) -> list[Range]:
+    """The ranges of all committed batches."""
+    found = rows(
+        session,
+        "SELECT batch_id, kind = 'head', partition, from_offset, until_offset, quarantined, gap"
+        " FROM offset_ledger.batch_range JOIN offset_ledger.batch USING (batch_id, pipeline)"
+        " WHERE pipeline = %s AND state = 'committed' ORDER BY partition, from_offset",
+        [pipeline.name],
+    )
+    return [Range(*row) for row in found]
+
+
+def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
+    """Every row of the target table."""
+    query = sql.SQL(
+        "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition, _offset, _deleted FROM {}"
+    ).format(sql.Identifier(pipeline.target.schema, pipeline.target.table))
+    if not rows(session, "SELECT to_regclass(%s)", [f"{pipeline.target.schema}.{pipeline.target.table}"])[0][0]:
+        return []
+    return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5]) for r in rows(session, query)]
+
+
+def fingerprint(session: Session, pipeline: Pipeline) -> set[tuple[str, str]]:
+    """Every row with the transaction that wrote it: equal before and after means that no row was touched."""
+    query = sql.SQL("SELECT t.xmin::text, t::text FROM {} AS t").format(
+        sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    )
+    return {(row[0], row[1]) for row in rows(session, query)}
+
+
+def _chain(ranges: list[Range]) -> Iterator[str]:
+    """Committed head ranges neither overlap nor leave a hole."""
+    ends: dict[int, int] = {}
+    for r in ranges:
+        if r.head:
+            if ends.get(r.partition, r.start) != r.start:
+                yield f"partition {r.partition}: range starts at {r.start}, its predecessor ends at {ends[r.partition]}"
+            ends[r.partition] = r.until
+
+
+def _missing(ranges: list[Range], journal: Journal) -> Iterator[str]:
+    """Every acknowledged offset lies in exactly one committed head range."""
+    ends: dict[int, list[Range]] = defaultdict(list)
+    for r in ranges:
+        if r.head:
+            ends[r.partition].append(r)
+    for place in journal.acknowledged:
+        holding = [r for r in ends[place[0]] if place in r]
+        # An aborted tail has nothing to wait for: it may lie above the last range.
+        if len(holding) != 1 and not (not holding and journal.acknowledged[place].kind is Kind.ABORTED):
+            yield f"loss: offset {place} was acknowledged and lies in {len(holding)} committed head ranges"
+
+
+def _origins(table: list[Row], journal: Journal) -> Iterator[str]:
+    """Every row is one produced record, in every value, and no two rows are the same record."""
+    seen: dict[Place, str] = {}
+    for row in table:
+        if row.place in seen:
+            yield f"duplicate: offset {row.place} stands as {row.event_id} and as {seen[row.place]}"
+        seen[row.place] = row.event_id
+        source = journal.acknowledged.get(row.place) or journal.unknown.get(row.mark)
+        if source is None:
+            yield f"row {row} was never produced"
+        elif source.kind not in (Kind.EVENT, Kind.TOMBSTONE):
+            yield f"row {row} comes from a record that is {source.kind}"
+        elif (source.event_id, source.publish_at, source.mark) != (row.event_id, row.publish_at, row.mark):
+            yield f"row {row} differs from what was produced: {source}"
+        elif row.deleted != (source.kind is Kind.TOMBSTONE):
+            yield f"row {row} is {'' if row.deleted else 'not '}a delete marker, produced was {source}"
+
+
+def _winners(table: list[Row], ranges: list[Range], journal: Journal) -> Iterator[str]:
+    """The row of each event id is the newest of its records in committed ranges."""
+    newest: dict[str, tuple[int, int, int]] = {}
+    for place, record in journal.of(Kind.EVENT, Kind.TOMBSTONE):
+        if any(place in r for r in ranges):
+            order = (record.publish_at, *place)
+            newest[record.event_id] = max(order, newest.get(record.event_id, order))
+    standing: dict[str, Row] = {}
+    for row in table:
+        if row.event_id in standing:
+            yield f"duplicate: event {row.event_id} has more than one row"
+        standing[row.event_id] = row
+    for event_id, order in newest.items():
+        row = standing.get(event_id)
+        if row is None:
+            yield f"loss: event {event_id} has no row; its newest record is {order}"
+        elif (row.publish_at, *row.place) < order:
+            yield f"loss: event {event_id} stands at {(row.publish_at, *row.place)}, its newest record is {order}"
+        elif (row.publish_at, *row.place) > order and row.mark not in journal.unknown:
+            yield f"event {event_id} stands at {(row.publish_at, *row.place)}, above its newest record {order}"
+
+
+def _quarantine(session: Session, pipeline: Pipeline, ranges: list[Range], journal: Journal) -> Iterator[str]:
+    """Quarantine holds the malformed records of committed ranges with their very bytes, and nothing else."""
+    found = rows(
+        session, 'SELECT partition, "offset", value FROM offset_ledger.quarantine WHERE pipeline = %s', [pipeline.name]
+    )
+    kept = {(row[0], row[1]): bytes(row[2]) for row in found}
+    if len(kept) < len(found):
+        yield "duplicate: quarantine has an offset twice"
+    for place, record in journal.of(Kind.MALFORMED):
+        if any(place in r for r in ranges) and kept.get(place) != record.value:
+            yield f"loss: malformed record {place} is not in quarantine with its bytes"
+    for place in kept.keys() - {place for place, _ in journal.of(Kind.MALFORMED)}:
+        known = journal.acknowledged.get(place)
+        if known or not journal.unknown:
+            yield f"quarantine has {place}, which was produced as {known.kind if known else 'nothing'}"
+
+
+def _sheets(ranges: list[Range], journal: Journal) -> Iterator[str]:
+    """Each balance sheet has the quarantined records and the gaps that the journal foretells."""
+    if journal.unknown:
+        return
+    for r in ranges:
+        inside = [record.kind for place, record in journal.acknowledged.items() if place in r]
+        malformed = inside.count(Kind.MALFORMED)
+        readable = len(inside) - inside.count(Kind.ABORTED)
+        if (r.quarantined, r.gap) != (malformed, r.until - r.start - readable):
+            yield (
+                f"batch {r.batch_id} partition {r.partition}: the sheet says {r.quarantined} quarantined and {r.gap} "
+                f"gaps, produced were {malformed} malformed and {r.until - r.start - readable} unreadable offsets"
+            )

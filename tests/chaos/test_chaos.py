@@ -1,0 +1,430 @@
+"""The short form of the fault suite: each fault once, at the place where it hurts most, on real servers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from offset_ledger import broker
+from offset_ledger.broker import Broker
+from offset_ledger.connections import Connection
+from offset_ledger.failpoints import Failpoint
+from offset_ledger.ledger.batches import Origin
+from offset_ledger.local.stack import Stack
+from offset_ledger.publishing.producer import Publisher
+from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.steps.plan import plan
+from tests.chaos.bench import Answer, Bench, Lab
+from tests.chaos.cycle import run_cycle
+from tests.chaos.faults import disk_full
+from tests.chaos.oracle import Kind
+from tests.fixtures.servers import Servers
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.fixture(scope="module")
+def lab(stack: Stack) -> Iterator[Lab]:
+    """Workers for all tests of this file, with one warm Spark session."""
+    folder = Path(tempfile.mkdtemp(prefix="offset-ledger-chaos-"))
+    made = Lab(stack, folder / "lab")
+    yield made
+    made.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def bench(lab: Lab, servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+    """A topic of three partitions and a database of the test's own; everything is healed afterwards."""
+    made = Bench(lab, servers.postgres, tmp_path, topic_name())
+    made.create()
+    yield made
+    lab.disarm()
+    lab.resume()
+    lab.proxy.release()
+
+
+def produced(bench: Bench, records: int = 90, seed: int = 1) -> None:
+    bench.produce(Random(seed), records)
+
+
+def to_step(bench: Bench, last: str) -> int:
+    """Run a batch up to and with a step; its id."""
+    planned = bench.ask(bench.lab.light, "plan")
+    batch = planned.found["batch"]
+    for step in ("stage", "validate")[: ("plan", "stage", "validate").index(last)]:
+        answer = bench.ask(bench.lab.heavy if step == "stage" else bench.lab.light, step, batch=batch)
+        assert not answer.error, answer
+    return int(batch)
+
+
+def errors(answers: list[Answer]) -> list[str | None]:
+    return [answer.error for answer in answers if answer.error]
+
+
+def until(holds: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come so far"
+        time.sleep(0.05)
+
+
+# -- processes die, stall and run twice ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", list(Failpoint))
+def test_a_kill_at_every_failpoint_loses_and_doubles_nothing(bench: Bench, place: Failpoint) -> None:
+    produced(bench)
+    bench.lab.arm(f"{place}=kill")
+    if place is Failpoint.AFTER_CLAIM:  # before anything is read: no session is needed, so none is lost
+        batch = bench.ask(bench.lab.light, "plan").found["batch"]
+        assert bench.ask(bench.lab.light, "claim", batch=batch).error == "Died"
+    else:
+        bench.attempt()
+    assert bench.lab.reached() == {place}
+    bench.drain()
+    assert bench.check() == []
+
+
+@pytest.mark.parametrize("place", [Failpoint.BEFORE_MERGE, Failpoint.AFTER_MERGE])
+def test_a_committing_process_that_was_stopped_is_fenced_when_it_wakes(bench: Bench, place: Failpoint) -> None:
+    produced(bench)
+    batch = to_step(bench, "validate")
+    bench.lab.arm(f"{place}=stop")
+    zombie = bench.submit(bench.lab.second, "commit", batch=batch)
+    until(bench.lab.second.stopped)
+    staged = bench.ask(bench.lab.heavy, "stage", 15, batch=batch)
+    bench.lab.resume()
+    woken = zombie.result(60)
+    assert (staged.error, woken.error in ("DatabaseUnavailable", "Fenced", "StateConflict")) == (None, True), woken
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_a_stopped_committer_that_wakes_in_time_commits_once(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "validate")
+    bench.lab.arm("before_merge=stop")
+    first = bench.submit(bench.lab.second, "commit", batch=batch)
+    until(bench.lab.second.stopped)
+    again = bench.submit(bench.lab.light, "commit", batch=batch)
+    time.sleep(0.5)
+    bench.lab.resume()
+    assert first.result(30).error is None
+    assert again.result(30).error in (None, "StateConflict")
+    assert bench.check() == []
+    assert bench.states() == [(batch, "committed", 1)]
+
+
+def test_two_attempts_at_once_commit_each_offset_once(bench: Bench) -> None:
+    produced(bench)
+    both: list[list[Answer]] = []
+    racing = [
+        threading.Thread(target=lambda light=light: both.append(bench.attempt(light)))
+        for light in (bench.lab.light, bench.lab.second)
+    ]
+    for each in racing:
+        each.start()
+    for each in racing:
+        each.join()
+    assert {error for answers in both for error in errors(answers)} <= {"Fenced", "StateConflict", "IncompleteStaging"}
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_spark_tries_a_failed_task_again_in_the_same_attempt(bench: Bench) -> None:
+    produced(bench)
+    bench.lab.arm("slice_copied=fail;slice_committed=kill")
+    assert errors(bench.attempt()) == []
+    assert bench.lab.reached() == {"slice_copied", "slice_committed"}
+    assert bench.check() == []
+    assert bench.states() == [(1, "committed", 1)]
+
+
+def test_a_replay_beside_a_live_batch_keeps_the_newest(bench: Bench) -> None:
+    produced(bench)
+    bench.drain()
+    produced(bench, seed=2)
+    assert run_cycle(bench, 1, 1, 60, ["replay_overlaps"]).violations == []
+
+
+# -- Postgres --------------------------------------------------------------------------------------------------
+
+
+def test_staging_emptied_by_a_crash_is_noticed_and_staged_again(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "validate")
+    bench.lab.stack.postgres.restart(immediate=True)
+    assert bench.ask(bench.lab.light, "commit", batch=batch).error == "IncompleteStaging"
+    bench.drain()
+    assert bench.check() == []
+    assert bench.states() == [(batch, "committed", 2)]
+
+
+def test_staging_emptied_before_it_is_judged_is_noticed(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "stage")
+    bench.lab.stack.postgres.restart(immediate=True)
+    assert bench.ask(bench.lab.light, "validate", batch=batch).error == "IncompleteStaging"
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_a_crash_of_postgres_during_the_merge_leaves_nothing_of_it(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "validate")
+    bench.lab.arm("after_merge=sleep:3")
+    committing = bench.submit(bench.lab.light, "commit", batch=batch)
+    until(lambda: bench.lab.reached() == {"after_merge"})
+    bench.lab.stack.postgres.restart(immediate=True)
+    assert committing.result(60).error == "DatabaseUnavailable"
+    assert bench.query("SELECT count(*) FROM public.orders")[0][0] == 0
+    bench.drain()
+    assert bench.check() == []
+
+
+@pytest.mark.parametrize("step", ["stage", "commit"])
+def test_sessions_that_are_terminated_lose_nothing(bench: Bench, step: str) -> None:
+    produced(bench)
+    batch = to_step(bench, "plan" if step == "stage" else "validate")
+    place = "slice_copied" if step == "stage" else "after_merge"
+    bench.lab.arm(f"{place}=sleep:2")
+    running = bench.submit(bench.lab.heavy if step == "stage" else bench.lab.light, step, batch=batch)
+    until(lambda: bench.lab.reached() == {place})
+    assert bench.terminate_sessions() > 0
+    assert running.result(60).error == "DatabaseUnavailable"
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_a_connection_cut_during_commit_is_resolved_from_the_ledger(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "validate")
+    bench.lab.arm("after_merge=sleep:1")
+    committing = bench.submit(bench.lab.light, "commit", batch=batch)
+    until(lambda: bench.lab.reached() == {"after_merge"})
+    bench.lab.proxy.hold()  # COMMIT is sent after the sleep and does not arrive
+    time.sleep(1.5)
+    bench.lab.proxy.cut()
+    bench.lab.proxy.release()
+    assert committing.result(60).error in (None, "DatabaseUnavailable")
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_a_full_disk_under_staging_is_an_error_and_loses_nothing(bench: Bench) -> None:
+    if not psutil.LINUX or psutil.Process().uids().real != 0:
+        pytest.skip("a small disk is mounted for this, which needs root on Linux")
+    produced(bench, 900)
+    batch = to_step(bench, "plan")
+    with disk_full(bench, Random(1)):
+        assert bench.ask(bench.lab.heavy, "stage", batch=batch).error == "DatabaseUnavailable"
+    bench.drain()
+    assert bench.check() == []
+
+
+# -- Kafka -----------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_killed_and_restarted_between_plan_and_read(bench: Bench) -> None:
+    produced(bench)
+    to_step(bench, "plan")
+    bench.lab.broker.kill()
+    bench.lab.start_broker()
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_a_recreated_topic_with_overlapping_offsets_is_refused_and_changes_nothing(bench: Bench) -> None:
+    produced(bench)
+    bench.drain()
+    before = bench.fingerprint()
+    produced(bench, seed=2)
+    batch = to_step(bench, "plan")
+    delete_topic(bench.extra, bench.topic)
+    create_topic(bench.extra, bench.topic, 3, 1)
+    journal, bench.journal = bench.journal, type(bench.journal)()
+    produced(bench, 300, seed=3)
+    bench.journal = journal
+    assert bench.ask(bench.lab.heavy, "stage", batch=batch).error == "TopicRecreated"
+    assert errors(bench.attempt()) == ["TopicRecreated"]
+    assert bench.fingerprint() == before
+    assert bench.check(drained=False) == []
+
+
+def test_records_deleted_under_a_planned_range_are_named(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "plan")
+    admin = KafkaAdminClient(bootstrap_servers=bench.extra["bootstrap.servers"])
+    admin.delete_records({TopicPartition(bench.topic, 1): 5})
+    admin.close()
+    assert bench.ask(bench.lab.heavy, "stage", batch=batch).error == "OffsetExpired"
+    assert bench.states() == [(batch, "staging", 1)]
+    assert bench.query("SELECT count(*) FROM public.orders")[0][0] == 0
+
+
+def test_a_partition_added_after_the_plan_is_read_by_the_next_batch(bench: Bench) -> None:
+    produced(bench)
+    to_step(bench, "plan")
+    admin = KafkaAdminClient(bootstrap_servers=bench.extra["bootstrap.servers"])
+    admin.create_partitions({bench.topic: 4})
+    admin.close()
+    bench.partitions = 4
+    produced(bench, seed=2)
+    bench.drain()
+    assert {place[0] for place in bench.journal.acknowledged} == {0, 1, 2, 3}
+    assert bench.check() == []
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_records_of_an_open_transaction_are_read_after_its_end_or_never(bench: Bench, commit: bool) -> None:
+    produced(bench)
+    bench.drain()
+    random = Random(5)
+    drawn = [bench.record(random, Kind.EVENT if commit else Kind.ABORTED, ids=9) for _ in range(9)]
+    kinds = {id(record): what for record, what in drawn}
+    ack = bench.journal.on_ack(kinds)
+    with Publisher(bench.extra, bench.topic, transactional_id=f"{bench.topic}-open", on_ack=ack) as publisher:
+        for record, _ in drawn:
+            publisher.send(record)
+        publisher._producer.flush(20)
+        bench.publish([bench.record(random) for _ in range(20)])  # they lie behind it
+        assert errors(bench.attempt()) == []
+        marks = {what.mark for what in kinds.values()}
+        assert not marks & {row[0] for row in bench.query("SELECT state FROM public.orders")}
+        publisher.finish(commit)
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_a_range_that_ends_in_a_control_record_or_is_nothing_else(bench: Bench) -> None:
+    random = Random(6)
+    bench.publish([bench.record(random) for _ in range(30)], f"{bench.topic}-1")
+    bench.drain()
+    bench.publish([bench.record(random, Kind.ABORTED) for _ in range(30)], f"{bench.topic}-2", commit=False)
+    before = bench.fingerprint()
+    until(lambda: bench.ask(bench.lab.light, "plan").found.get("batch"))
+    assert errors(bench.attempt()) == []
+    assert bench.fingerprint() == before
+    bench.drain()
+    assert bench.check() == []
+
+
+# -- together --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [101, 102, 103])
+def test_faults_together(bench: Bench, number: int) -> None:
+    assert run_cycle(bench, number, 1).violations == []
+
+
+# -- what attempts leave for one another ------------------------------------------------------------------------
+
+
+def test_a_plan_made_from_an_old_snapshot_does_not_cry_damage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced(bench)
+    bench.drain()
+    real = Broker.snapshot
+    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+        answers = [kafka.snapshot(bench.topic)]
+    produced(bench, seed=2)
+    bench.drain()
+    monkeypatch.setattr(Broker, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
+    assert plan(bench.pipeline, Origin("late planner")).batch is None
+    assert answers == []
+
+
+def test_staging_of_a_batch_that_was_never_reported_is_dropped_by_a_later_one(bench: Bench) -> None:
+    produced(bench)
+    bench.lab.arm("after_commit=kill")
+    assert errors(bench.attempt()) == ["Died"]
+    bench.lab.disarm()
+    produced(bench, seed=2)
+    bench.drain()
+    assert bench.query("SELECT tablename FROM pg_tables WHERE schemaname = 'offset_ledger_staging'") == []
+
+
+def test_a_twin_that_comes_second_finds_the_work_done(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "validate")
+    bench.lab.arm("before_merge=sleep:1")
+    first = bench.submit(bench.lab.light, "commit", batch=batch)
+    until(lambda: bench.lab.reached() == {"before_merge"})
+    again = bench.ask(bench.lab.second, "commit", batch=batch)
+    assert first.result(30).error is None
+    assert again.found.get("already") is True
+
+
+def test_a_stopped_slice_is_fenced_by_the_next_claim(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "plan")
+    bench.lab.arm("slice_copied=stop")
+    stalled = bench.submit(bench.lab.heavy, "stage", batch=batch)
+    until(bench.lab.heavy.stopped)
+    again = bench.ask(bench.lab.heavy, "stage", 60, batch=batch)
+    bench.lab.resume()
+    assert stalled.result(60).error in ("Fenced", "DatabaseUnavailable")
+    assert (again.error, again.found.get("epoch")) == (None, 2)
+    bench.drain()
+    assert bench.check() == []
+    assert bench.states() == [(batch, "committed", 3)]  # drain claims once more, as a rerun from the start does
+
+
+def test_holes_that_compaction_made_are_labelled_gaps(bench: Bench) -> None:
+    bench.topic += ".compacted"
+    often = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.001"}
+    bench.settings["transactional"] = "false"
+    bench.create(often | {"delete.retention.ms": "0", "max.compaction.lag.ms": "1", "min.compaction.lag.ms": "0"})
+    drawn = sorted((bench.record(Random(n), ids=6) for n in range(60)), key=lambda pair: pair[1].publish_at)
+    for part in (drawn[:20], drawn[20:40], drawn[40:]):
+        bench.publish(part)
+    until(lambda: len(readable(bench)) < 45, 40)
+    kept = frozen(bench)
+    journal = bench.journal.acknowledged
+    for place in journal.keys() - kept:
+        journal[place] = replace(journal[place], kind=Kind.ABORTED)  # as unreadable as an aborted one
+    bench.drain()
+    gaps = bench.query("SELECT sum(gap)::bigint, array_agg(DISTINCT gap_reason) FROM offset_ledger.batch_range")
+    assert gaps[0][0] > 0
+    assert "compaction" in gaps[0][1]
+    assert bench.check() == []
+
+
+def frozen(bench: Bench) -> set[tuple[int, int]]:
+    """Stop compaction, and what it left: nothing may vanish between the look at the topic and the run."""
+    week = str(7 * 24 * 3600 * 1000)
+    lags = {"min.compaction.lag.ms": week, "max.compaction.lag.ms": week, "min.cleanable.dirty.ratio": "1.0"}
+    admin = KafkaAdminClient(bootstrap_servers=bench.extra["bootstrap.servers"])
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, bench.topic, configs=lags)])
+    admin.close()
+    seen = [readable(bench)]
+
+    def settled() -> bool:
+        time.sleep(2)  # twice the cleaner's backoff: a cleaning that had begun has ended
+        seen.append(readable(bench))
+        return seen[-1] == seen[-2]
+
+    until(settled, 40)
+    return seen[-1]
+
+
+def readable(bench: Bench) -> set[tuple[int, int]]:
+    """The places that a plain consumer finds."""
+    consumer = KafkaConsumer(bootstrap_servers=bench.extra["bootstrap.servers"], consumer_timeout_ms=1500)
+    places = [TopicPartition(bench.topic, p) for p in range(bench.partitions)]
+    consumer.assign(places)
+    consumer.seek_to_beginning()
+    found = {(message.partition, message.offset) for message in consumer}
+    consumer.close()
+    return found

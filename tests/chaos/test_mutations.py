@@ -1,0 +1,369 @@
+"""Mutations: a mechanism is broken on purpose, and the oracle, the invariants or the ledger itself must object.
+
+A suite that passes whatever one breaks proves nothing. Each test breaks one mechanism, runs the smallest history in
+which it matters, and holds that the suite's own check finds it; beside it stands the same history unbroken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import psycopg2
+import pytest
+from psycopg2 import errors as pg
+from psycopg2 import sql
+
+from offset_ledger.core.balance import MergeCounts
+from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.core.states import State
+from offset_ledger.errors import Fenced, LedgerViolation, OffsetLedgerError
+from offset_ledger.ledger import batches, merge, staging
+from offset_ledger.ledger.batches import Batch
+from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps import commit as commit_step
+from offset_ledger.steps.commit import commit
+from tests.chaos import oracle
+from tests.chaos.oracle import Journal, Kind, Produced
+from tests.fixtures.servers import Servers
+from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.fixture
+def session(servers: Servers) -> Iterator[Session]:
+    with connect(servers.postgres) as made:
+        yield made
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    return a_pipeline()
+
+
+def journal_of(events: Sequence[Event]) -> Journal:
+    """The journal of a producer that sent these."""
+    found = Journal()
+    for e in events:
+        at = int((NOON + timedelta(seconds=e.publish_at)).timestamp() * 1000)
+        kind = Kind.TOMBSTONE if e.deleted else Kind.EVENT
+        found.acknowledged[e.partition, e.offset] = Produced(e.event_id, at, e.state, kind, b"")
+    return found
+
+
+def prepared(session: Session, pipeline: Pipeline, ranges: list[OffsetRange], events: Sequence[Event]) -> StagingTables:
+    """A validated head batch."""
+    tables = staged(session, pipeline, planned(session, pipeline, ranges), events, "transaction")
+    validated(session, tables)
+    return tables
+
+
+def ingested(session: Session, pipeline: Pipeline, ranges: list[OffsetRange], events: Sequence[Event]) -> None:
+    """A committed head batch."""
+    commit(pipeline, prepared(session, pipeline, ranges, events).batch_id, ME)
+
+
+FIRST = [Event(5, 0, 0, "a"), Event(2, 0, 1, "b"), Event(3, 1, 0, "c")]
+SECOND = [Event(4, 0, 2, "a"), Event(2, 0, 3, "b"), Event(2, 1, 1, "b"), Event(9, 1, 2, "c", deleted=True)]
+HISTORY = (
+    ([OffsetRange(0, 0, 2), OffsetRange(1, 0, 1)], FIRST),
+    ([OffsetRange(0, 2, 4), OffsetRange(1, 1, 3)], SECOND),
+)
+
+
+def run_history(session: Session, pipeline: Pipeline) -> list[str]:
+    """Two batches with late, equal and deleted events; what the oracle says of them, or what stopped them."""
+    try:
+        for ranges, events in HISTORY:
+            ingested(session, pipeline, ranges, events)
+    except (OffsetLedgerError, psycopg2.Error) as error:
+        return [f"{type(error).__name__}: {error}"]
+    return oracle.check(session, pipeline, journal_of([*FIRST, *SECOND]))
+
+
+def test_unbroken_the_history_passes(session: Session, pipeline: Pipeline) -> None:
+    assert run_history(session, pipeline) == []
+
+
+# -- the merge -------------------------------------------------------------------------------------------------
+
+
+def with_sql(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], str]) -> None:
+    """Let the named statement be another one."""
+    changed = change(named_sql(name))
+    assert changed != named_sql(name), "the mutation changes nothing any more: write it anew"
+
+    def mutated(asked: str) -> str:
+        return changed if asked == name else named_sql(asked)
+
+    for module in (merge, commit_step, staging, batches):
+        monkeypatch.setattr(module, "named_sql", mutated, raising=False)
+
+
+def without_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The account after the merge believes whatever the merge did."""
+
+    def believing(*given: object) -> dict[int, MergeCounts]:
+        merged, rows = given[4], given[5]
+        assert isinstance(merged, dict)
+        assert isinstance(rows, dict)
+        counts = {p: merged.get(p, (0, 0, 0)) for p in rows}
+        return {p: MergeCounts(*c, standing=sum(c), older=rows[p] - sum(c)) for p, c in counts.items()}
+
+    monkeypatch.setattr(merge, "_account", believing)
+
+
+STRICT = "(s.publish_at, s._partition, s._offset) > (t.publish_at, t._partition, t._offset)"
+
+
+@pytest.mark.parametrize(
+    ("broken", "found"),
+    [
+        pytest.param(lambda text: text.replace(STRICT, "true"), "loss: event a stands at", id="last-batch-wins"),
+        pytest.param(
+            lambda text: text.replace(STRICT, "s.publish_at > t.publish_at"),
+            "loss: event b stands at",
+            id="no-tie-break",
+        ),
+        pytest.param(
+            lambda text: text.replace(STRICT, "(s.publish_at, s._offset) > (t.publish_at, t._offset)"),
+            "loss: event b stands at",
+            id="offset-before-partition",
+        ),
+        pytest.param(
+            lambda text: text.replace(
+                "publish_at DESC, _partition DESC, _offset DESC", "publish_at, _partition, _offset"
+            ),
+            "loss: event b stands at",
+            id="oldest-of-a-batch",
+        ),
+        pytest.param(
+            lambda text: text.replace("{assignments},", "state = s.state, _deleted = s._deleted,"),
+            "row Row(",
+            id="coordinates-not-updated",
+        ),
+    ],
+)
+def test_another_merge_order_is_found_by_identities(
+    session: Session,
+    pipeline: Pipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: Callable[[str], str],
+    found: str,
+) -> None:
+    with_sql(monkeypatch, "merge_newest_wins", broken)
+    without_accounts(monkeypatch)
+    told = run_history(session, pipeline)
+    assert [line for line in told if line.startswith(found)], told
+
+
+def test_greater_or_equal_makes_a_rerun_write_rows(
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_history(session, pipeline)
+    before = oracle.fingerprint(session, pipeline)
+    with_sql(monkeypatch, "merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
+    replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.Kind.REPLAY), FIRST)
+    validated(session, replay)
+    commit(pipeline, replay.batch_id, ME)
+    assert oracle.fingerprint(session, pipeline) != before
+
+
+# -- fencing ---------------------------------------------------------------------------------------------------
+
+
+def two_epochs(session: Session, pipeline: Pipeline, servers: Servers) -> tuple[Batch, list[Event]]:
+    """A batch whose first epoch was staged and judged, and whose second one has begun; the first one's view of it."""
+    ranges, events = HISTORY[0]
+    older = prepared(session, pipeline, ranges, events)
+    with transaction(session) as cursor:
+        stale = batches.read_batch(cursor, older.batch_id)
+    with connect(servers.postgres) as other, transaction(other) as cursor:
+        epoch = batches.claim(cursor, older.batch_id, ME)
+        staging.create(cursor, StagingTables(older.batch_id, epoch), pipeline.record)
+    return stale, list(events)
+
+
+def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
+    session: Session, pipeline: Pipeline, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale, events = two_epochs(session, pipeline, servers)
+    with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
+        commit_step._commit(cursor, pipeline, stale, ME)
+    monkeypatch.setattr(batches, "lock", lambda cursor, batch_id, *_: batches.read_batch(cursor, batch_id, lock=True))
+    # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
+    with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
+        commit_step._commit(cursor, pipeline, stale, ME)
+    monkeypatch.setattr(commit_step, "_mark", lambda *_: None)
+    with connect(servers.postgres) as zombie, transaction(zombie) as cursor:
+        commit_step._commit(cursor, pipeline, stale, ME)
+    told = oracle.check(session, pipeline, journal_of(events))
+    assert [line for line in told if "wrongly in the chain" in line], told
+    assert [line for line in told if "did not commit that offset" in line], told
+
+
+# -- completeness ----------------------------------------------------------------------------------------------
+
+
+def emptied(session: Session, tables: StagingTables) -> None:
+    """What a crash of the server does to UNLOGGED tables, to half of them."""
+    with transaction(session) as cursor:
+        cursor.execute(sql.SQL("DELETE FROM {} WHERE _offset > 0").format(tables.identifier(tables.rows)))
+
+
+def test_staging_that_lost_rows_is_found_by_the_oracle_if_the_commit_believes_it(
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges, events = HISTORY[0]
+    tables = prepared(session, pipeline, ranges, events)
+    emptied(session, tables)
+    monkeypatch.setattr(
+        commit_step, "_complete", lambda *_: {0: staging.StagedCounts(rows=1), 1: staging.StagedCounts(rows=1)}
+    )
+    commit(pipeline, tables.batch_id, ME)
+    told = oracle.check(session, pipeline, journal_of(events))
+    assert [line for line in told if line.startswith("loss: event b has no row")], told
+    assert [line for line in told if "gaps" in line], told
+
+
+def test_a_manifest_that_lacks_a_slice_is_found_by_the_invariants_if_sealed(
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges, events = HISTORY[0]
+    tables = prepared(session, pipeline, ranges, events)
+    with transaction(session) as cursor:
+        cursor.execute("DELETE FROM offset_ledger.slice WHERE batch_id = %s AND slice_no = 1", [tables.batch_id])
+        cursor.execute(sql.SQL("DELETE FROM {} WHERE _partition = 1").format(tables.identifier(tables.rows)))
+    monkeypatch.setattr(commit_step, "_complete", lambda cursor, tables, _: staging.manifest(cursor, tables)[1])
+    commit(pipeline, tables.batch_id, ME)
+    told = oracle.check(session, pipeline, journal_of(events))
+    assert [line for line in told if "2 slices were expected, the manifest has 1" in line], told
+    assert [line for line in told if line.startswith("loss: event c has no row")], told
+
+
+# -- one transaction -------------------------------------------------------------------------------------------
+
+
+def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    """The named statement commits what was done so far, before the rest fails."""
+    execute = Cursor.execute
+    marker = named_sql(statement).split("\n")[0]
+
+    def split(cursor: Cursor, query: object, arguments: object = None) -> None:
+        execute(cursor, query, arguments)  # type: ignore[arg-type]
+        text = query if isinstance(query, str) else query.as_string(cursor)  # type: ignore[attr-defined]
+        if text.startswith(marker):
+            cursor.connection.commit()
+            raise pg.QueryCanceled("the process dies here")
+
+    monkeypatch.setattr(Cursor, "execute", split)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("merge_newest_wins", "did not commit that offset"),
+        ("close_range", "in the chain"),
+        ("move_cursor", "in the chain"),
+    ],
+)
+def test_a_commit_in_two_transactions_is_found_when_it_dies_between(
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, statement: str, found: str
+) -> None:
+    ranges, events = HISTORY[0]
+    tables = prepared(session, pipeline, ranges, events)
+    with monkeypatch.context() as broken:
+        in_two_transactions(broken, statement)
+        with pytest.raises(OffsetLedgerError):
+            commit(pipeline, tables.batch_id, ME)
+    told = oracle.check(session, pipeline, journal_of(events), drained=False)
+    assert [line for line in told if found in line], told
+
+
+def test_quarantine_in_a_transaction_of_its_own_is_found_when_the_commit_fails(
+    session: Session, pipeline: Pipeline, servers: Servers
+) -> None:
+    ranges, events = HISTORY[0]
+    tables = prepared(session, pipeline, ranges, events)
+    with connect(servers.postgres) as apart, transaction(apart) as cursor:
+        cursor.execute(
+            sql.SQL("INSERT INTO {} VALUES (2, 0, now(), NULL, NULL, 'x', '[]')").format(
+                tables.identifier(tables.refused)
+            )
+        )
+        cursor.execute(
+            sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
+            {"pipeline": pipeline.name, "topic_id": "topic-1", "batch_id": tables.batch_id},
+        )
+    told = oracle.check(session, pipeline, journal_of(events), drained=False)
+    assert [line for line in told if "is in quarantine by batch" in line], told
+
+
+def test_cursors_that_move_before_the_merge_are_impossible(session: Session, pipeline: Pipeline) -> None:
+    tables = prepared(session, pipeline, *HISTORY[0])
+    with pytest.raises(pg.ForeignKeyViolation, match="cursor_is_a_committed_end"), transaction(session) as cursor:
+        cursor.execute(named_sql("move_cursor"), {"batch_id": tables.batch_id})
+
+
+# -- planning and reading --------------------------------------------------------------------------------------
+
+
+def test_a_range_that_skips_offsets_is_refused_at_commit(session: Session, pipeline: Pipeline) -> None:
+    ingested(session, pipeline, *HISTORY[0])
+    skipping = prepared(session, pipeline, [OffsetRange(0, 3, 4)], [Event(2, 0, 3, "b")])
+    with pytest.raises(LedgerViolation, match="does not start at its cursor 2"):
+        commit(pipeline, skipping.batch_id, ME)
+
+
+def test_without_the_cursor_check_the_chain_refuses_a_skipped_offset(
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingested(session, pipeline, *HISTORY[0])
+    skipping = prepared(session, pipeline, [OffsetRange(0, 3, 4)], [Event(2, 0, 3, "b")])
+    monkeypatch.setattr(commit_step, "_lock_cursors", lambda *_: {0: 3})
+    with pytest.raises(pg.ForeignKeyViolation, match="committed_ranges_are_contiguous"):
+        commit(pipeline, skipping.batch_id, ME)
+
+
+def test_a_plan_that_forgets_a_partition_is_found(session: Session, pipeline: Pipeline) -> None:
+    ingested(session, pipeline, [OffsetRange(0, 0, 2)], [e for e in FIRST if e.partition == 0])
+    told = oracle.check(session, pipeline, journal_of(FIRST))
+    assert [line for line in told if line.startswith("loss: offset (1, 0) was acknowledged")], told
+
+
+def test_reading_uncommitted_records_is_found(session: Session, pipeline: Pipeline) -> None:
+    ingested(session, pipeline, *HISTORY[0])
+    journal = journal_of(FIRST)
+    journal.acknowledged[0, 1] = replace(journal.acknowledged[0, 1], kind=Kind.ABORTED)
+    told = oracle.check(session, pipeline, journal)
+    assert [line for line in told if "comes from a record that is aborted" in line], told
+
+
+def test_a_value_that_changed_on_its_way_is_found(session: Session, pipeline: Pipeline) -> None:
+    ingested(session, pipeline, *HISTORY[0])
+    with transaction(session) as cursor:
+        cursor.execute("UPDATE orders SET state = 'other' WHERE event_id = 'a'")
+    told = oracle.check(session, pipeline, journal_of(FIRST))
+    assert [line for line in told if "differs from what was produced" in line], told
+
+
+def test_a_record_under_two_event_ids_is_found(session: Session, pipeline: Pipeline) -> None:
+    ingested(session, pipeline, *HISTORY[0])
+    with transaction(session) as cursor:
+        cursor.execute("CREATE TEMP TABLE copy AS SELECT * FROM orders WHERE event_id = 'a'")
+        cursor.execute("UPDATE copy SET event_id = 'z'")
+        cursor.execute("INSERT INTO orders SELECT * FROM copy")
+    told = oracle.check(session, pipeline, journal_of(FIRST))
+    assert [line for line in told if line.startswith("duplicate: offset (0, 0) stands as")], told
+
+
+def test_a_state_written_past_the_transitions_is_refused(session: Session, pipeline: Pipeline) -> None:
+    tables = prepared(session, pipeline, *HISTORY[0])
+    with pytest.raises(pg.CheckViolation, match="transition_is_allowed"), transaction(session) as cursor:
+        cursor.execute("UPDATE offset_ledger.batch SET state = 'planned' WHERE batch_id = %s", [tables.batch_id])
+    with transaction(session) as cursor:
+        assert batches.read_batch(cursor, tables.batch_id).state is State.VALIDATED

@@ -1,0 +1,106 @@
+"""A process that runs steps on command: one JSON line in, one JSON line out, so that a test may kill or stop it.
+
+Its Spark session, if a command needs one, stays warm; a worker that never stages is light and starts in a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from offset_ledger.connections import environment_name
+from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.errors import OffsetLedgerError, TransientError
+from offset_ledger.ledger.batches import Origin
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.steps.commit import commit
+from offset_ledger.steps.plan import Planned, plan, plan_replay
+from offset_ledger.steps.report import report
+from offset_ledger.steps.stage import stage
+from offset_ledger.steps.validate import validate
+
+ME = Origin("chaos")
+
+
+def _planned(found: Planned) -> dict[str, Any]:
+    batch = found.batch
+    return {
+        "batch": batch.batch_id if batch else None,
+        "resumed": found.resumed,
+        "ranges": [[r.partition, r.from_offset, r.until_offset] for r in batch.ranges] if batch else [],
+    }
+
+
+def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
+    batch_id = int(asked.get("batch") or 0)
+    match asked["do"]:
+        case "plan":
+            return _planned(plan(pipeline, ME))
+        case "replay":
+            return _planned(plan_replay(pipeline, [OffsetRange(*r) for r in asked["ranges"]], ME))
+        case "warm" | "stage":
+            from offset_ledger.spark.session import local_session
+
+            spark = local_session()
+            if asked["do"] == "warm":
+                return {}
+            staged = stage(spark, pipeline, batch_id, ME)
+            return {"epoch": staged.epoch, "done": staged.done}
+        case "claim":  # staging without a session: for what happens before anything is read
+            stage(None, pipeline, batch_id, ME)  # type: ignore[arg-type]
+        case "validate":
+            return {"state": validate(pipeline, batch_id, ME)[0].state}
+        case "commit":
+            done = commit(pipeline, batch_id, ME)
+            return {"already": done.already, "records": done.total.total}
+        case "report":
+            report(pipeline, batch_id)
+    return {}
+
+
+def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:
+    try:
+        os.environ[environment_name("postgres_default")] = asked["database"]
+        pipeline = parse_pipeline(Path(asked["pipeline"]))
+        answer = _do(asked, pipeline)
+    except OffsetLedgerError as error:
+        transient = isinstance(error, TransientError)
+        answer = {"error": type(error).__name__, "message": str(error), "transient": transient}
+    except Exception as error:  # noqa: BLE001 - an error that is not one of ours is a finding, and is told as it is
+        answer = {"error": type(error).__name__, "message": " ".join(str(error).split())[:400], "transient": None}
+    with lock:
+        out.write(json.dumps({"id": asked["id"], **answer}) + "\n")
+        out.flush()
+
+
+def main() -> None:
+    """Answer until the input ends: one command after the other, but stagings beside them.
+
+    Commands run in the main thread, because a process that stops itself stops at once only there.
+    """
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    lock = threading.Lock()
+    asked: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            asked.put(json.loads(line))
+        asked.put(None)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while (command := asked.get()) is not None:
+        if command["do"] == "stage":
+            threading.Thread(target=_answer, args=(command, out, lock), daemon=True).start()
+        else:
+            _answer(command, out, lock)
+
+
+if __name__ == "__main__":
+    main()

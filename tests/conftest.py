@@ -1,0 +1,5 @@
+"""Real servers as fixtures: started once a session, a database and a topic of its own for each test."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.fixtures.servers", "tests.fixtures.spark"]

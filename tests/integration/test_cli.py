@@ -1,0 +1,142 @@
+"""The command line as a person meets it: one line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.connections import environment_name
+from offset_ledger.publishing.topics import create_topic
+from tests.fixtures.servers import Servers
+
+GOOD = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, servers: Servers) -> Callable[..., subprocess.CompletedProcess[str]]:
+    assert servers.bootstrap  # its connections are in the environment
+
+    def call(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "offset_ledger.cli", *arguments],
+            env={**os.environ, **more},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return call
+
+
+def write(folder: Path, topic: str) -> str:
+    path = folder / "orders.yaml"
+    path.write_text(GOOD.format(topic=topic))
+    return str(path)
+
+
+def unused_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
+    assert done.returncode == code, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line and "waiting for" not in line]
+    assert len(lines) == 1, done.stderr
+    assert all(part in lines[0] for part in parts), lines[0]
+
+
+def test_a_broken_pipeline_file_names_every_mistake_with_its_line(
+    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(GOOD.format(topic="t").replace("text", "txt").replace("event_id", "event_ids"))
+    done = run("ingest", str(path))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "orders.yaml:4:" in done.stderr
+    assert "txt" in done.stderr
+    assert "event_ids" in done.stderr
+
+
+def test_an_unknown_pipeline(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    one_line(run("ingest", "nothing"), 1, "nothing")
+
+
+def test_an_unknown_topic(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    one_line(run("ingest", write(tmp_path, "no.such.topic")), 1, "no.such.topic", "does not exist")
+
+
+def test_an_unreachable_broker(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    port = unused_port()
+    away = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{port}"}})
+    done = run(
+        "ingest",
+        write(tmp_path, "t"),
+        **{environment_name("kafka_default"): away, "OFFSET_LEDGER_PATIENCE": "3"},
+    )
+    one_line(done, 75, f"Kafka at 127.0.0.1:{port} did not answer")
+
+
+def test_an_unreachable_postgres(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    servers: Servers,
+    topic_name: Callable[[], str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    port = unused_port()
+    away = json.dumps({"conn_type": "postgres", "host": "127.0.0.1", "port": port, "schema": "x", "login": "x"})
+    done = run(
+        "ingest",
+        write(tmp_path, topic),
+        **{environment_name("postgres_default"): away, "OFFSET_LEDGER_PATIENCE": "3"},
+    )
+    one_line(done, 75, f"127.0.0.1:{port}", "not available")
+
+
+def test_a_missing_connection(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    path = Path(write(tmp_path, "t"))
+    path.write_text(path.read_text().replace("kafka_default", "kafka_other"))
+    one_line(run("ingest", str(path)), 1, "'kafka_other' is not defined", "AIRFLOW_CONN_KAFKA_OTHER")
+
+
+def test_nothing_new(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    servers: Servers,
+    topic_name: Callable[[], str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    done = run("ingest", write(tmp_path, topic), "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert "nothing new" in done.stderr
+    looked = run("status", write(tmp_path, topic), "--json")
+    assert json.loads(looked.stdout)["partitions"][0]["cursor"] == 0
+
+
+def test_an_error_as_json(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    done = run("ingest", write(tmp_path, "no.such.topic"), "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"] == "UnknownTopic"
+
+
+def test_an_unknown_batch(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    one_line(run("approve", "7", "--why", "x"), 1, "batch 7 is not in the ledger")

@@ -1,0 +1,92 @@
+"""The parts of publishing that need no broker."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from offset_ledger.errors import BrokerUnavailable, ConfigurationError
+from offset_ledger.publishing.clients import client_arguments
+from offset_ledger.publishing.partitioner import KeyHash
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.progress import PlainLines, progress
+from offset_ledger.publishing.record import Record
+
+
+class Cluster:
+    """As much of kafka-python's cluster metadata as a partitioner asks for."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = set(range(partitions))
+
+    def partitions_for_topic(self, _topic: str) -> set[int]:
+        return self._partitions
+
+
+# Hashes from the Java client's own UtilsTest.testMurmur2.
+@pytest.mark.parametrize(
+    ("key", "java_hash"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 8, 7])
+def test_keys_go_where_the_java_client_sends_them(key: bytes, java_hash: int, partitions: int) -> None:
+    found = KeyHash().partition("t", key, key, b"", b"", Cluster(partitions))
+    assert found == (java_hash & 0x7FFFFFFF) % partitions
+
+
+def test_dotted_names_become_kafka_pythons() -> None:
+    extra = {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": "secret",
+        "group.id": "a consumer's",
+    }
+    assert client_arguments(extra) == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": "secret",
+    }
+
+
+def test_a_connection_without_servers_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+        client_arguments({"client.id": "x"})
+
+
+def test_no_broker_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offset_ledger.publishing.clients.BOOTSTRAP_SECONDS", 0.5)
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9 .*bootstrap\.servers") as caught:
+        publish([Record(None, b"1")], {"bootstrap.servers": "127.0.0.1:9"}, "t")
+    assert "\n" not in str(caught.value)
+
+
+def test_plain_progress_says_a_line_every_five_seconds() -> None:
+    out = io.StringIO()
+    moments = iter([0.0, 1.0, 5.0, 6.0, 10.5])
+    advance = PlainLines(5_000, "published", out, clock=lambda: next(moments))
+    for done in (1_000, 1_000, 1_000, 1_000):
+        advance(done)
+    assert out.getvalue().splitlines() == ["published 2,000 of 5,000 (400/s)", "published 4,000 of 5,000 (381/s)"]
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    with progress(1_000, "published", out) as advance:
+        advance(1_000)
+    assert "published: 100%" in out.getvalue()
