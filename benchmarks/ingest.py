@@ -26,9 +26,10 @@ import psutil
 from psycopg2 import sql
 
 from offset_ledger.connections import environment_name
+from offset_ledger.core.ranges import total_width
 from offset_ledger.ledger.batches import here
 from offset_ledger.ledger.database import connect, named_sql, transaction
-from offset_ledger.ledger.merge import Names
+from offset_ledger.ledger.merge import Names, work_memory
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.local import stack as local
@@ -170,7 +171,7 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict
             copy, _ = timed(lambda: cursor.copy_expert(statement, text, size=1 << 20))
         with transaction(session) as cursor:
             cursor.execute("CREATE TABLE bench_again (LIKE public.bench INCLUDING ALL)")
-            cursor.execute("SET LOCAL work_mem = '256MB'")
+            cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(total_width(batch.ranges))])
             names = Names(sql.Identifier("bench_again"), tables.identifier(tables.rows), pipeline.record)
             statement = sql.SQL(named_sql("merge_newest_wins")).format(**names.formats())
             merge, _ = timed(lambda: cursor.execute(statement, {"batch_id": 1}))

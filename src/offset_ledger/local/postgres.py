@@ -30,7 +30,8 @@ _READY_SECONDS = 30
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",  # a socket's path has a length limit that a deep checkout exceeds
-    "shared_buffers": "512MB",
+    "shared_buffers": "1GB",
+    "wal_buffers": "64MB",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "15min",
     "max_connections": "200",
