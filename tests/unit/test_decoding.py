@@ -191,11 +191,6 @@ def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
     assert isinstance(decoder_of("integer").decode(value, None, AT), Row)
 
 
-def test_a_caller_that_knows_the_names_to_be_unique_saves_the_check() -> None:
-    outcome = decoder_of("integer").decode(with_value('1,"z":1,"z":2'), None, AT, keys_unique=True)
-    assert isinstance(outcome, Row)
-
-
 @pytest.mark.parametrize(
     ("key", "expected"),
     [

@@ -44,17 +44,12 @@ class JsonDecoder:
         self._root = tree(record)
         self._slots = len(record.columns) + 2
 
-    def decode(
-        self, value: bytes | None, key: bytes | None, timestamp: datetime | None, *, keys_unique: bool = False
-    ) -> Row | Refusal | Skip:
-        """The row of a record, or every reason against it; never raises.
-
-        ``keys_unique`` says that the caller knows that no object of the value repeats a name.
-        """
+    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
+        """The row of a record, or every reason against it; never raises."""
         if value is None:
             return self._tombstone(key, timestamp)
         try:
-            self._check_whole(value, keys_unique)
+            self._check_whole(value)
             return self._row(value, key, timestamp)
         except Mismatch as mismatch:
             return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
@@ -80,14 +75,14 @@ class JsonDecoder:
         reasons = _fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
         return Refusal(reasons) if reasons else _row_of(slots, deleted=True)
 
-    def _check_whole(self, value: bytes, keys_unique: bool) -> None:
+    def _check_whole(self, value: bytes) -> None:
         if len(value) > self.limits.value_bytes:
             detail = f"expected at most {self.limits.value_bytes} bytes, got {len(value)}"
             raise Mismatch(Code.TOO_LARGE, detail)
         text = _text(value)
         _syntax(value)
         documents.check_depth(value)
-        if not keys_unique and (path := documents.duplicate_path(text)):
+        if path := documents.duplicate_path(text):
             raise _Repeated(path)
 
     def _row(self, value: bytes, key: bytes | None, timestamp: datetime | None) -> Row | Refusal:

@@ -94,9 +94,7 @@ class Decoder(Protocol):
     def record(self) -> RecordShape:
         """What it was compiled from."""
 
-    def decode(
-        self, value: bytes | None, key: bytes | None, timestamp: datetime | None, *, keys_unique: bool = False
-    ) -> Row | Refusal | Skip:
+    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
         """What becomes of one record; never raises. ``timestamp`` is Kafka's, None where no datetime can hold it."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:

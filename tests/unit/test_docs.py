@@ -1,0 +1,62 @@
+"""The documents and the code agree: every error has its page of help, every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from offset_ledger import errors
+from offset_ledger.cli import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FAMILIES = {"OffsetLedgerError", "TerminalError", "TransientError"}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as its readers' tools make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_error_has_its_heading_in_the_runbook() -> None:
+    raised = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.OffsetLedgerError)
+    }
+    headings = set(re.findall(r"^### (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.M))
+    assert raised - FAMILIES - headings == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        to = (page.parent / path) if path else page
+        assert to.exists(), f"{link} leads nowhere"
+        if anchor and to.suffix == ".md":
+            assert anchor in anchors(to), f"{link}: no such heading"
+
+
+def test_every_page_is_in_the_index() -> None:
+    named = (ROOT / "docs/index.md").read_text()
+    missing = [page.name for page in ROOT.glob("docs/*.md") if page.name != "index.md" and page.name not in named]
+    assert missing == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    named = (ROOT / "docs/index.md").read_text()
+    assert [page.name for page in ROOT.glob("docs/adr/*.md") if page.name not in named] == []
+
+
+def test_the_readme_names_every_verb() -> None:
+    (verbs,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
+    readme = (ROOT / "README.md").read_text()
+    assert verbs is not None
+    assert [verb for verb in verbs if f"`offset-ledger {verb}" not in readme and f"`{verb}" not in readme] == []
