@@ -37,7 +37,7 @@ def _hold_staging(cursor: Cursor, batch: Batch) -> None:
     rows, refused = (batch.rows or 0) - moved, (batch.refused or 0) + moved
     if not staging.is_whole(cursor, StagingTables(batch.batch_id, batch.epoch), rows, refused):
         raise StateConflict(
-            f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a Postgres "
-            f"that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run stages and "
-            "judges its offsets again"
+            f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
+            f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
+            "stages and judges its offsets again"
         )

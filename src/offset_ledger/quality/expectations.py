@@ -58,3 +58,18 @@ def names_rows(expectation: Expectation) -> bool:
 
     row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
     return isinstance(expectation, row_level) and expectation.expectation_type not in _TYPE_CHECKS
+
+
+def runs_on_postgres(expectation: Expectation) -> bool:
+    """Whether Great Expectations can look at the rows where they are; some types exist for pandas and Spark only."""
+    from great_expectations.exceptions.exceptions import MetricProviderError
+    from great_expectations.expectations.registry import get_sqlalchemy_metric_provider
+
+    metric = getattr(expectation, "map_metric", None)
+    if metric is None or expectation.expectation_type in _TYPE_CHECKS:
+        return True
+    try:
+        get_sqlalchemy_metric_provider(f"{metric}.condition")
+    except MetricProviderError:
+        return False
+    return True

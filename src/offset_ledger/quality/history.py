@@ -66,12 +66,13 @@ def _volume(band: VolumeBand, least: int, batch: Profile, before: Sequence[Profi
     def judged(standing: Standing, text: str) -> Comparison:
         return Comparison("volume", standing, band.action, f"volume: {text}")
 
-    covered = [(each.records, time) for each, time in _covered(before)]
+    times = [(each.records, _covered(each, before[place + 1 :])) for place, each in enumerate(before)]
+    covered = [(records, time) for records, time in times if time]
     if len(covered) < least:
         return judged(Standing.NOT_JUDGED, _too_few(len(covered), least))
     usual = median(_pace(records, time) for records, time in covered)
     usual_time = timedelta(seconds=median(time.total_seconds() for _, time in covered))
-    time = next((time for _, time in _covered([batch, *before[:1]])), timedelta(0))
+    time = _covered(batch, before)
     if time < usual_time * _TOO_SHORT:
         return judged(Standing.NOT_JUDGED, f"not judged, its records cover {time}, usually {usual_time}")
     pace = _pace(batch.records, time)
@@ -80,15 +81,15 @@ def _volume(band: VolumeBand, least: int, batch: Profile, before: Sequence[Profi
     return judged(Standing.USUAL if inside else Standing.UNUSUAL, text)
 
 
-def _covered(newest_first: Sequence[Profile]) -> Iterator[tuple[Profile, timedelta]]:
-    """Each batch with the time that its records cover: from the latest record before it to its own latest one.
+def _covered(batch: Profile, older: Sequence[Profile]) -> timedelta:
+    """The time that its records cover: from the latest record before it to its own latest one; 0 where none is later.
 
     Record timestamps, and not the clock: after a standstill one batch, or several in a row, catch up.
     """
-    for place, each in enumerate(newest_first[:-1]):
-        earlier = [older.newest for older in newest_first[place + 1 :] if older.newest is not None]
-        if each.newest is not None and earlier and (time := each.newest - max(earlier)) > timedelta(0):
-            yield each, time
+    earlier = [each.newest for each in older if each.newest is not None]
+    if batch.newest is None or not earlier:
+        return timedelta(0)
+    return max(batch.newest - max(earlier), timedelta(0))
 
 
 def _pace(records: int, time: timedelta) -> float:

@@ -9,3 +9,6 @@ CREATE TABLE offset_ledger.batch_profile (
     min_publish_at timestamptz,
     max_publish_at timestamptz
 );
+
+-- The reports count what each batch put into quarantine.
+CREATE INDEX IF NOT EXISTS quarantine_by_batch ON offset_ledger.quarantine (batch_id);
