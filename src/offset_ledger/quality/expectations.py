@@ -62,11 +62,16 @@ def names_rows(expectation: Expectation) -> bool:
 
 def runs_on_postgres(expectation: Expectation) -> bool:
     """Whether Great Expectations can look at the rows where they are; some types exist for pandas and Spark only."""
+    return expectation.expectation_type in _TYPE_CHECKS or has_sql(type(expectation))
+
+
+def has_sql(kind: type[Expectation]) -> bool:
+    """Whether a row-level expectation is there for SQL too; every other one is."""
     from great_expectations.exceptions.exceptions import MetricProviderError
     from great_expectations.expectations.registry import get_sqlalchemy_metric_provider
 
-    metric = getattr(expectation, "map_metric", None)
-    if metric is None or expectation.expectation_type in _TYPE_CHECKS:
+    metric = getattr(kind, "map_metric", None)
+    if metric is None:
         return True
     try:
         get_sqlalchemy_metric_provider(f"{metric}.condition")
