@@ -102,7 +102,7 @@ def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_
     detail, exception = result["result"], exception_of(result)
     return _finding(
         expectation,
-        success=bool(result["success"]) and exception is None,
+        success=result["success"] is True and exception is None,
         evaluated=detail.get("element_count"),
         unexpected=detail.get("unexpected_count"),
         unexpected_percent=detail.get("unexpected_percent"),

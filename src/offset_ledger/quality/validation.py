@@ -69,7 +69,7 @@ def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
         ]
         run = package.ExpectationSuite(name=suite.name, expectations=[each.configuration for each in expectations])
         # NaN and Infinity are not JSON: they become text.
-        raw = json.dumps(batch.validate(run, result_format=_RESULT_FORMAT).to_json_dict(), default=str)
+        raw = json.dumps(batch.validate(run, result_format=_RESULT_FORMAT).to_json_dict(), default=_plain)
         result = json.loads(raw, parse_constant=str)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
         _raise_if_lost(by_position)
@@ -79,6 +79,11 @@ def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
             if suite.expectations[position].action is Action.QUARANTINE and _has_failing_rows(each)
         }
     return Validation(package.__version__, result, by_position, failing)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value that it does not know: some results are numpy's, and its False as text would be true."""
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 @contextmanager
