@@ -82,7 +82,7 @@ def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a value that it does not know: some results are numpy's, and its False as text would be true."""
+    """What JSON has for a value that it does not know: some results are numpy's, and False as text would be true."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
