@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -150,6 +150,8 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
     with pytest.raises(BatchRejected, match="waits for a person"):
         plan(pipeline, ME)
     assert there()
+    yesterday = daily_report([pipeline], date.today() - timedelta(days=1)).figures["orders"]
+    assert (yesterday["batches"], yesterday["waiting_batch"]) == ({}, tables.batch_id)
     older_by(7.1)
     with pytest.raises(BatchRejected, match="waits for a person"):
         plan(pipeline, ME)

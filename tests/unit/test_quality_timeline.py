@@ -42,7 +42,7 @@ BATCHES = (
     judged(2, "abandoned", success=False),
     judged(1, findings=[finding("a", False, 3), finding("old", True)]),
 )
-TIMELINE = Timeline("orders", BATCHES, Freshness(NOON, NOON - timedelta(hours=1)))
+TIMELINE = Timeline("orders", BATCHES, Freshness(NOON, NOON - timedelta(hours=1)), 4)
 
 
 def test_a_batch_that_a_person_let_pass_is_called_approved() -> None:

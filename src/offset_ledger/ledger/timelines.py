@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from offset_ledger.core.states import State
+from offset_ledger.ledger.batches import open_head
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.quality.timeline import Freshness, JudgedBatch, Timeline
 
@@ -16,12 +18,17 @@ def read_timeline(
         wanted = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
         cursor.execute(named_sql("timeline"), wanted)
         batches = tuple(JudgedBatch(**row) for row in cursor.fetchall())
-        return Timeline(pipeline, batches, _freshness(cursor, pipeline))
+        return Timeline(pipeline, batches, _freshness(cursor, pipeline), _waiting(cursor, pipeline))
 
 
 def _freshness(cursor: Cursor, pipeline: str) -> Freshness:
     cursor.execute(named_sql("freshness"), {"pipeline": pipeline})
     return Freshness(**cursor.one())
+
+
+def _waiting(cursor: Cursor, pipeline: str) -> int | None:
+    head = open_head(cursor, pipeline)
+    return head.batch_id if head and head.state is State.REJECTED else None
 
 
 def decisions(session: Session, batch_id: int) -> list[dict[str, str]]:

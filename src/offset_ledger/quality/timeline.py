@@ -91,21 +91,19 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The judged batches of a pipeline, newest first."""
+    """Judged batches of a pipeline, newest first. ``waiting`` is the rejected head batch that waits for a person,
+    whether it is among them or older.
+    """
 
     pipeline: str
     batches: tuple[JudgedBatch, ...]
     freshness: Freshness
+    waiting: int | None = None
 
     @property
     def committed(self) -> tuple[JudgedBatch, ...]:
         """Those whose rows stand in the table."""
         return tuple(each for each in self.batches if each.state == "committed")
-
-    @property
-    def waiting(self) -> int | None:
-        """The rejected head batch that waits for a person."""
-        return next((each.batch_id for each in self.batches if (each.state, each.kind) == ("rejected", "head")), None)
 
     @property
     def share(self) -> float:
