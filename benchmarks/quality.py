@@ -70,7 +70,8 @@ def stage_batch(pipeline: Pipeline, start: int, count: int, bad: int = 0) -> int
         with transaction(session) as cursor:
             batches.register(cursor, pipeline, snapshot)
             ensure_target(cursor, pipeline)
-            if start == 0:
+            known = batches.read_cursors(cursor, pipeline.name)
+            if known is None or not known.next_offsets:
                 batches.record_beginnings(cursor, pipeline.name, "topic", {0: 0})
             ranges = [OffsetRange(0, start, start + count)]
             batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, ME)
