@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,8 @@ def judge(
             validation = None
             if suite is not None and rows:
                 validation = validate(suite, arguments, live_rows(session, schema, table))
-            findings, quarantined = _held(session, _findings(suite, validation))
+            findings = _checked(session, _findings(suite, validation))
+            quarantined = _count_quarantined(session, findings)
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({_line(error)})") from error
     share = quarantined_share(rows, deleted, refused, quarantined)
@@ -117,41 +118,35 @@ def _finding(expectation: Expectation, **found: Any) -> Finding:
     )
 
 
-def _held(session: Session, findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], int]:
-    """Hold the queries of the failing rows against their counts, for rows are only moved when both agree; and how many
-    rows those that agree select together, each row once.
-    """
-    selected, together = _count(session, findings)
-    held = tuple(_hold(finding, selected.get(place)) for place, finding in enumerate(findings))
-    if held != tuple(findings):
-        _, together = _count(session, held)
-    return held, together
+def _checked(session: Session, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(_check(session, finding) if finding.quarantine_sql else finding for finding in findings)
 
 
-def _hold(finding: Finding, selected: int | None) -> Finding:
-    if finding.quarantine_sql is None or finding.unexpected == selected:
+def _check(session: Session, finding: Finding) -> Finding:
+    """Hold the query of the failing rows against their count: rows are only moved when both agree."""
+    selected = _count(session, [finding])
+    if selected == finding.unexpected:
         return finding
     text = f"it counted {finding.unexpected} failing rows and its query selects {selected}"
     return replace(finding, exception=text, quarantine_sql=None)
 
 
-def _count(session: Session, findings: Sequence[Finding]) -> tuple[dict[int, int], int]:
-    """How many rows the query of each finding selects, by its place, and all of them together: in one pass each."""
-    queries = [
-        sql.SQL("SELECT {} AS place, * FROM ({}) AS f").format(sql.Literal(place), sql.SQL(finding.quarantine_sql))
-        for place, finding in enumerate(findings)
-        if finding.quarantine_sql is not None
-    ]
-    if not queries:
-        return {}, 0
-    statement = (
-        "WITH failing AS MATERIALIZED ({}) SELECT place, count(*) FROM failing GROUP BY place"
-        " UNION ALL SELECT NULL, count(*) FROM (SELECT DISTINCT _partition, _offset FROM failing) AS rows"
-    )
+def _count_quarantined(session: Session, findings: Iterable[Finding]) -> int:
+    failing = [finding for finding in findings if finding.quarantine_sql]
+    if len(failing) == 1:  # counted a moment ago
+        return failing[0].unexpected or 0
+    return _count(session, failing)
+
+
+def _count(session: Session, findings: list[Finding]) -> int:
+    """How many rows the queries of these findings select together, each row once."""
+    if not findings:
+        return 0
+    union = sql.SQL(" UNION ").join(sql.SQL(f"({finding.quarantine_sql})") for finding in findings)
     with session, session.cursor() as cursor:
-        cursor.execute(sql.SQL(statement).format(sql.SQL(" UNION ALL ").join(queries)))
-        counts = {place: int(count) for place, count in cursor.fetchall()}
-    return {place: counts.get(place, 0) for place in range(len(findings))}, counts[None]
+        cursor.execute(sql.SQL("SELECT count(*) FROM ({}) AS failing").format(union))
+        ((count,),) = cursor.fetchall()
+    return int(count)
 
 
 def _notes(findings: Iterable[Finding]) -> Iterable[str]:
