@@ -128,7 +128,10 @@ def _report(path: Path, batch_id: Any) -> Any:
         from offset_ledger.steps.report import report
 
         with airflow_failures():
-            return str(report(parse_pipeline(path), batch_id))
+            page = report(parse_pipeline(path), batch_id)
+        if page is None:  # the batch is committed: a page that could not be written does not fail its run
+            raise AirflowSkipException(f"no page of batch {batch_id} was written; the log above says why")
+        return str(page)
 
     return report_batch(batch_id)
 

@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from offset_ledger import __version__, commands
+from offset_ledger import __version__, commands, commands_quality
 from offset_ledger.commands import Outcome
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError
 
@@ -60,6 +60,9 @@ def build_parser() -> argparse.ArgumentParser:
     batches.add_argument("--limit", type=int, default=20, help="newest first (20)")
     verify = with_pipeline(verb("verify", "check every invariant of the ledger", commands.verify))
     verify.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
+
+    report = verb("report", "one day of every pipeline, as a page and as figures", commands_quality.report)
+    report.add_argument("--date", help="a day in UTC, such as 2026-01-31 (default: today)")
 
     for name, summary, run in (
         ("approve", "let a rejected batch commit what was judged", commands.approve),

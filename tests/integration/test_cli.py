@@ -140,3 +140,17 @@ def test_an_error_as_json(run: Callable[..., subprocess.CompletedProcess[str]], 
 
 def test_an_unknown_batch(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     one_line(run("approve", "7", "--why", "x"), 1, "batch 7 is not in the ledger")
+
+
+def test_the_report_of_a_day_without_batches(
+    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "dags" / "pipelines"
+    folder.mkdir(parents=True)
+    write(folder, "no.such.topic")
+    done = run("report", "--date", "2026-01-31", "--json", OFFSET_LEDGER_REPORTS=str(tmp_path / "pages"))
+    found = json.loads(done.stdout)
+    assert (found["date"], found["page"]) == ("2026-01-31", str(tmp_path / "pages" / "daily" / "2026-01-31.html"))
+    assert (found["pipelines"]["orders"]["batches"], found["pipelines"]["orders"]["records"]) == ({}, 0)
+    assert Path(found["page"]).is_file()
+    one_line(run("report", "--date", "yesterday"), 1, "--date takes a day such as 2026-01-31, not 'yesterday'")

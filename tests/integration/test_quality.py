@@ -247,17 +247,6 @@ def test_an_exception_in_great_expectations_is_a_failure(
     assert verdict.success is (action is Action.WARN)
 
 
-def test_an_expectation_that_postgres_cannot_run_is_a_failure(arguments: Arguments, small: int, tmp_path: Path) -> None:
-    suite = suite_of(
-        tmp_path,
-        entry("expect_column_values_to_be_dateutil_parseable", Action.REJECT, column="Text"),
-        entry(NOT_NULL, Action.REJECT, column="_offset"),
-    )
-    verdict = judge(suite, arguments, SCHEMA, "small", row_count=small)
-    assert [each.success for each in verdict.findings] == [False, True]
-    assert "No provider found for column_values.dateutil_parseable" in verdict.reasons[0]
-
-
 def test_the_query_of_the_failing_rows_is_held_against_their_count(
     session: Session, arguments: Arguments, tmp_path: Path
 ) -> None:

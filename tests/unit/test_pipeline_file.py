@@ -24,8 +24,10 @@ from offset_ledger.pipeline.json_path import format_path, parse_path
 from offset_ledger.pipeline.model import (
     Column,
     ColumnType,
+    History,
     Limits,
     Merge,
+    NullBand,
     OnExpired,
     Pipeline,
     Quality,
@@ -34,6 +36,8 @@ from offset_ledger.pipeline.model import (
     StartAt,
     Target,
     Tombstone,
+    Unusual,
+    VolumeBand,
 )
 from offset_ledger.pipeline.parse import find_pipeline, parse_all, parse_pipeline
 from offset_ledger.pipeline.schema import PIPELINE, schema_text
@@ -166,6 +170,20 @@ def test_what_is_left_out_takes_the_defaults_of_the_model(tmp_path: Path) -> Non
 
 
 GOOD: dict[str, tuple[str, str, str, Any]] = {
+    "keep rejected": ("  suite: orders", "  keep_rejected_days: 30", "quality.keep_rejected_days", 30),
+    "history by volume": (
+        "  suite: orders",
+        "  history: {volume: {}}",
+        "quality.history",
+        History(volume=VolumeBand()),
+    ),
+    "history in full": (
+        "  suite: orders",
+        "  history: {batches: 9, least: 9, volume: {low: 0, high: 1, action: reject},"
+        " null_share: {tolerance: 0, columns: [b], action: reject}}",
+        "quality.history",
+        History(9, 9, VolumeBand(0, 1, Unusual.REJECT), NullBand(0, ("b",), Unusual.REJECT)),
+    ),
     "schedule null": ('"@hourly"', "null", "schedule", None),
     "schedule empty": ('"@hourly"', "", "schedule", None),
     "schedule with names": ('"@hourly"', '"0 6 * jan-jun mon,FRI"', "schedule", "0 6 * jan-jun mon,FRI"),

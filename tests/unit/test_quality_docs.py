@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.pipeline.model import Unusual
 from offset_ledger.quality.docs import BatchResults, JudgedRange, build_data_docs
+from offset_ledger.quality.history import Comparison, Standing
 from offset_ledger.quality.suite import Action
 from offset_ledger.quality.verdict import Finding, Verdict
 
@@ -81,12 +83,10 @@ def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> N
 
 
 def test_a_page_asks_nothing_of_any_host(tmp_path: Path) -> None:
-    place = build_data_docs(RESULTS, tmp_path).parent
-    for name in ("42.html", "index.html"):
-        page = Page(place / name)
-        links = [attributes.get("src") or attributes.get("href") for _, attributes in page.tags]
-        assert {link for link in links if link} <= {"data:,", "index.html", "42.json", "42.html"}
-        assert not re.search(r"https?:|url\(|@import", (place / name).read_text())
+    made = build_data_docs(RESULTS, tmp_path)
+    links = [attributes.get("src") or attributes.get("href") for _, attributes in Page(made).tags]
+    assert {link for link in links if link} == {"data:,", "index.html", "42.json"}
+    assert not re.search(r"https?:|url\(|@import", made.read_text())
 
 
 def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
@@ -98,19 +98,32 @@ def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
         "judged_at": "2013-01-02T03:04:05+00:00",
         "ranges": [{"partition": 3, "from_offset": 1000, "until_offset": 2020}],
         "refusals": {"syntax": 2, MARKUP: 17},
+        "decisions": [],
         "verdict": {**json.loads(VERDICT.to_json()), "great_expectations": {"raw": MARKUP}},
     }
 
 
-def test_the_index_lists_the_newest_first_and_forgets_the_oldest(tmp_path: Path) -> None:
+def test_the_files_of_the_oldest_batches_are_forgotten(tmp_path: Path) -> None:
     for batch_id in (9, 100, 8, 10):
         build_data_docs(replace(RESULTS, batch_id=batch_id), tmp_path, history=3)
-    place = tmp_path / "flights"
-    index = Page(place / "index.html")
-    assert [attributes["href"] for tag, attributes in index.tags if tag == "a"] == ["100.html", "10.html", "9.html"]
-    assert sorted(path.name for path in place.iterdir()) == sorted(
-        ["index.html", "9.html", "9.json", "10.html", "10.json", "100.html", "100.json"]
-    )
+    assert {path.name for path in (tmp_path / "flights").iterdir()} == {
+        *("9.html", "9.json", "10.html", "10.json", "100.html", "100.json"),
+    }
+
+
+def test_the_page_shows_comparisons_and_decisions(tmp_path: Path) -> None:
+    history = [
+        Comparison("volume", Standing.UNUSUAL, Unusual.REJECT, MARKUP),
+        Comparison("volume", Standing.NOT_JUDGED, Unusual.WARN, "too few"),
+    ]
+    decided = {"decision": "approved", "who": MARKUP, "at": "2013-01-02T04:00:00+00:00", "why": "seen"}
+    results = replace(RESULTS, verdict=kept(replace(VERDICT, history=tuple(history))), decisions=[decided])
+    page = Page(build_data_docs(results, tmp_path))
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert f"Approved by {MARKUP}, 2013-01-02 04:00:00 UTC: seen" in page.text
+    assert [text for text in page.text if text in ("unusual", "not judged", "too few")] == [
+        *("unusual", "too few", "not judged"),
+    ]
 
 
 def test_a_verdict_without_suite_says_so(tmp_path: Path) -> None:

@@ -124,6 +124,15 @@ def test_quarantine_is_refused_where_no_rows_could_be_named(
 
 
 @pytest.mark.parametrize(
+    "kind", ["expect_column_values_to_be_increasing", "expect_column_values_to_be_dateutil_parseable"]
+)
+def test_what_postgres_cannot_run_is_refused_when_the_file_is_read(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path, {"type": kind, "kwargs": {"column": "carrier"}})
+    wrong = f"Great Expectations cannot run {kind} on Postgres, where the rows are; use another expectation"
+    assert mistakes(path) == [f"4: {wrong}"]
+
+
+@pytest.mark.parametrize(
     ("key", "value", "why"),
     [
         ("result_format", "COMPLETE", "the gate chooses it"),

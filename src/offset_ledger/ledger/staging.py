@@ -84,6 +84,38 @@ def drop_ended(session: Session) -> list[str]:
     return _drop(session, lambda of: of.batch_id in ended)
 
 
+def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
+    """Drop the staging of the pipeline's batches that were rejected more than ``days`` ago; return the names.
+
+    A batch that somebody decides about just now, or whose table is read, is left for the next call.
+    """
+    dropped = []
+    try:
+        with transaction(session) as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '2s'")
+            cursor.execute(named_sql("rejected_for_days"), {"pipeline": pipeline, "days": days})
+            for batch_id, epoch in cursor.fetchall():
+                tables = StagingTables(batch_id, epoch)
+                for name in (tables.rows, tables.refused):
+                    cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(tables.identifier(name)))
+                    dropped.append(name)
+    except pg.LockNotAvailable:
+        return []
+    return dropped
+
+
+def is_whole(cursor: Cursor, tables: StagingTables, rows: int, refused: int) -> bool:
+    """Whether both tables are there with so many rows."""
+    for name, expected in ((tables.rows, rows), (tables.refused, refused)):
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.{name}"])
+        if not cursor.one()[0]:
+            return False
+        cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(tables.identifier(name)))
+        if cursor.one()[0] != expected:
+            return False
+    return True
+
+
 def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str]:
     """A table that somebody still holds is left for the next call: waiting for it could wait for a paused process.
 

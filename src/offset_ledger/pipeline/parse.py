@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from offset_ledger.errors import ConfigurationError, PipelineFileError
-from offset_ledger.pipeline import schema, sections
+from offset_ledger.pipeline import gate, schema, sections
 from offset_ledger.pipeline.document import Mistakes, Refused, Section, Value, compose, line_of, quoted
 from offset_ledger.pipeline.model import Limits, Pipeline, Quality
 from offset_ledger.pipeline.names import PIPELINE_PATTERN
@@ -101,12 +101,13 @@ def _bytes(path: Path) -> bytes:
 
 def _pipeline(value: Value, path: Path, config_hash: str) -> Pipeline:
     section = Section(value, schema.PIPELINE)
+    record = section.take("record", sections.read_record, sections.NO_RECORD)
     return Pipeline(
         name=section.take("pipeline", _name, ""),
         source=section.take("source", sections.read_source, sections.NO_SOURCE),
-        record=section.take("record", sections.read_record, sections.NO_RECORD),
+        record=record,
         target=section.take("target", sections.read_target, sections.NO_TARGET),
-        quality=section.take("quality", sections.read_quality, Quality()),
+        quality=section.take("quality", lambda it: gate.read_quality(it, record), Quality()),
         limits=section.take("limits", sections.read_limits, Limits()),
         path=path,
         config_hash=config_hash,

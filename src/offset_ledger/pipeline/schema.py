@@ -19,7 +19,21 @@ from offset_ledger.pipeline.column_types import (
     VARCHAR_PATTERN,
 )
 from offset_ledger.pipeline.json_path import PATH_PATTERN
-from offset_ledger.pipeline.model import Limits, Merge, OnExpired, Pipeline, Quality, Source, StartAt, Target, Tombstone
+from offset_ledger.pipeline.model import (
+    History,
+    Limits,
+    Merge,
+    NullBand,
+    OnExpired,
+    Pipeline,
+    Quality,
+    Source,
+    StartAt,
+    Target,
+    Tombstone,
+    Unusual,
+    VolumeBand,
+)
 from offset_ledger.pipeline.names import (
     COLUMN_PATTERN,
     CONNECTION_PATTERN,
@@ -42,6 +56,8 @@ FORMATS = ("json",)
 MAX_TAG = 100
 MAX_COLUMNS = 1591  # of the 1600 of a Postgres table, nine are offset-ledger's own
 MAX_RECORDS = 2_147_483_647
+MAX_DAYS = 3650
+MAX_HISTORY = 1000
 MAX_VALUE_BYTES = 268_435_456  # as hex in a COPY line it stays below Postgres's 1 GB
 
 
@@ -64,8 +80,8 @@ def _words(description: str, words: tuple[str, ...], default: str) -> Object:
     return {"description": description, "enum": list(words), "default": default, "examples": [default]}
 
 
-def _count(description: str, name: str, highest: int) -> Object:
-    default = _default(Limits, name)
+def _count(description: str, name: str, highest: int, model: type[Any] = Limits) -> Object:
+    default = _default(model, name)
     about = {"type": "integer", "description": description, "minimum": 1, "maximum": highest}
     return {**about, "default": default, "examples": [default]}
 
@@ -220,6 +236,59 @@ TARGET: Final[Object] = _section(
     ("connection", "table"),
 )
 
+_ACTION: Final[Object] = _words("What a batch outside the band leads to.", tuple(Unusual), Unusual.WARN)
+
+
+def _factor(description: str, name: str, **bounds: float) -> Object:
+    default = _default(VolumeBand, name)
+    return {"type": "number", "description": description, **bounds, "default": default, "examples": [default]}
+
+
+VOLUME: Final[Object] = _section(
+    "How many times the usual records an hour a head batch may carry.",
+    {
+        "low": _factor("Below this many times the usual it is out of the band.", "low", minimum=0, maximum=1),
+        "high": _factor("Above this many times the usual it is out of the band.", "high", minimum=1),
+        "action": _ACTION,
+    },
+)
+
+NULL_SHARE: Final[Object] = _section(
+    "How far the share of NULL in a column may lie from the usual one.",
+    {
+        "tolerance": {
+            "description": "Highest distance from the usual share, in either direction; 0.1 is ten percentage points.",
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "default": _default(NullBand, "tolerance"),
+            "examples": [0.1],
+        },
+        "columns": {
+            "description": "The columns to look at; every nullable one where absent.",
+            "type": "array",
+            "items": {"type": "string", "pattern": COLUMN_PATTERN},
+            "minItems": 1,
+            "uniqueItems": True,
+            "examples": [["tail_number"]],
+        },
+        "action": _ACTION,
+    },
+)
+
+HISTORY: Final[Object] = {
+    **_section(
+        "Comparison of a head batch with the committed head batches before it.",
+        {
+            "volume": VOLUME,
+            "null_share": NULL_SHARE,
+            "batches": _count("With how many batches at most.", "batches", MAX_HISTORY, History),
+            "least": _count("With fewer than so many nothing is judged.", "least", MAX_HISTORY, History),
+        },
+    ),
+    "anyOf": [{"required": ["volume"]}, {"required": ["null_share"]}],
+}
+
 QUALITY: Final[Object] = _section(
     "The gate that a batch passes before it is merged.",
     {
@@ -238,6 +307,10 @@ QUALITY: Final[Object] = _section(
             "default": _default(Quality, "max_quarantined_share"),
             "examples": [0.01],
         },
+        "keep_rejected_days": _count(
+            "Days for which a rejected batch keeps its staging.", "keep_rejected_days", MAX_DAYS, Quality
+        ),
+        "history": HISTORY,
     },
 )
 

@@ -16,21 +16,19 @@ from offset_ledger.pipeline.model import (
     Limits,
     Merge,
     OnExpired,
-    Quality,
     RecordShape,
     Source,
     StartAt,
     Target,
     Tombstone,
 )
-from offset_ledger.pipeline.names import CONNECTION_PATTERN, SUITE_PATTERN, TOPIC_PATTERN, split_table
+from offset_ledger.pipeline.names import CONNECTION_PATTERN, TOPIC_PATTERN, split_table
 from offset_ledger.pipeline.values import (
     boolean,
     choice,
     is_null,
     matching,
     one_of,
-    share,
     text,
     timestamp,
     whole_number,
@@ -45,7 +43,6 @@ NO_RECORD = RecordShape(event_id=None, publish_at=None, columns=())
 NO_TARGET = Target(connection="", schema="", table="")
 _connection = matching(CONNECTION_PATTERN, "an Airflow connection id", "write A-Z, a-z, 0-9, _, . and -")
 _topic = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
-_suite = matching(SUITE_PATTERN, "a suite name", "write the name of a file in expectations/ without .json")
 
 
 def read_source(value: Value) -> Source:
@@ -119,16 +116,6 @@ def read_target(value: Value) -> Target:
         schema=schema_name,
         table=table,
         merge=section.take("merge", choice(Merge), Merge.NEWEST_WINS),
-    )
-
-
-def read_quality(value: Value) -> Quality:
-    """The section ``quality``."""
-    section = Section(value, schema.QUALITY)
-    default = Quality()
-    return Quality(
-        suite=section.take("suite", lambda it: None if is_null(it) else _suite(it), default.suite),
-        max_quarantined_share=section.take("max_quarantined_share", share, default.max_quarantined_share),
     )
 
 

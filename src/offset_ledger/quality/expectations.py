@@ -58,3 +58,23 @@ def names_rows(expectation: Expectation) -> bool:
 
     row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
     return isinstance(expectation, row_level) and expectation.expectation_type not in _TYPE_CHECKS
+
+
+def runs_on_postgres(expectation: Expectation) -> bool:
+    """Whether Great Expectations can look at the rows where they are; some types exist for pandas and Spark only."""
+    return expectation.expectation_type in _TYPE_CHECKS or has_sql(type(expectation))
+
+
+def has_sql(kind: type[Expectation]) -> bool:
+    """Whether a row-level expectation is there for SQL too; every other one is."""
+    from great_expectations.exceptions.exceptions import MetricProviderError
+    from great_expectations.expectations.registry import get_sqlalchemy_metric_provider
+
+    metric = getattr(kind, "map_metric", None)
+    if metric is None:
+        return True
+    try:
+        get_sqlalchemy_metric_provider(f"{metric}.condition")
+    except MetricProviderError:
+        return False
+    return True

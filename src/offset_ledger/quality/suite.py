@@ -164,6 +164,9 @@ class _Reader:
             return
         for parameter in expectation.suite_parameter_options:
             self._note(place, f"parameter {parameter!r} is not supplied here; write the value itself")
+        if not gx.runs_on_postgres(expectation):
+            wrong = f"Great Expectations cannot run {configuration['type']} on Postgres, where the rows are"
+            self._note((*place, "type"), f"{wrong}; use another expectation")
         if action is Action.QUARANTINE:
             self._can_quarantine((*place, "meta", "action"), gx.names_rows(expectation), kwargs)
         query = kwargs.get("unexpected_rows_query")

@@ -15,6 +15,7 @@ from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.quality import expectations as gx
+from offset_ledger.quality.queries import as_sql, exact_queries, repeated
 from offset_ledger.quality.suite import Action, Suite
 
 if TYPE_CHECKING:
@@ -61,14 +62,14 @@ def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
         DatabaseUnavailable: the session was lost on the way; that says nothing about the rows.
     """
     package = gx.load()
-    with _quiet(), _batch(arguments, live) as (source, batch):
+    with _quiet(), exact_queries(), _batch(arguments, live) as (source, batch):
         expectations = [
             gx.build({**found.configuration, "meta": {**found.configuration["meta"], _POSITION: position}})
             for position, found in enumerate(suite.expectations)
         ]
         run = package.ExpectationSuite(name=suite.name, expectations=[each.configuration for each in expectations])
         # NaN and Infinity are not JSON: they become text.
-        raw = json.dumps(batch.validate(run, result_format=_RESULT_FORMAT).to_json_dict(), default=str)
+        raw = json.dumps(batch.validate(run, result_format=_RESULT_FORMAT).to_json_dict(), default=_plain)
         result = json.loads(raw, parse_constant=str)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
         _raise_if_lost(by_position)
@@ -78,6 +79,11 @@ def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
             if suite.expectations[position].action is Action.QUARANTINE and _has_failing_rows(each)
         }
     return Validation(package.__version__, result, by_position, failing)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value that it does not know: some results are numpy's, and False as text would be true."""
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 @contextmanager
@@ -181,7 +187,11 @@ def _failing_rows(source: PostgresDatasource, expectation: Expectation, result: 
     Great Expectations leaves row_condition and ignore_row_if out of its own query. Here each step reads FROM the name
     of the view, so a CTE of that name puts the live rows, and then the domain of the expectation, under its query.
     """
-    query = result["result"]["unexpected_index_query"].rstrip("; \n")
+    if expectation.expectation_type == "expect_compound_columns_to_be_unique":
+        columns = result["expectation_config"]["kwargs"]["column_list"]
+        query = as_sql(source.get_execution_engine(), repeated(VIEW, INDEX, columns))
+    else:
+        query = result["result"]["unexpected_index_query"].rstrip("; \n")
     # By position: a judged column that is an index column too is selected twice.
     failing = f"SELECT DISTINCT p AS _partition, o AS _offset FROM ({query}) AS failing (p, o)"  # noqa: S608
     return _over(_over(live, _domain(source, expectation, result)), failing)
@@ -192,7 +202,6 @@ def _over(rows: str, query: str) -> str:
 
 
 def _domain(source: PostgresDatasource, expectation: Expectation, result: Mapping[str, Any]) -> str:
-    from great_expectations.expectations.metrics.util import sqlalchemy_select_to_sql_string
     from sqlalchemy import Select, select, text
 
     domain = dict(result["expectation_config"]["kwargs"])
@@ -203,7 +212,7 @@ def _domain(source: PostgresDatasource, expectation: Expectation, result: Mappin
     engine = source.get_execution_engine()
     records = engine.get_domain_records(domain)
     statement = records if isinstance(records, Select) else select(text("*")).select_from(records)
-    return sqlalchemy_select_to_sql_string(engine, statement).rstrip("; \n")
+    return as_sql(engine, statement)
 
 
 def _one_line(error: object) -> str:

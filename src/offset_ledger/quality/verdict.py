@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from offset_ledger.pipeline.model import Unusual
+from offset_ledger.quality.history import Comparison, Standing
 from offset_ledger.quality.suite import Action
 
 _OBSERVED_LENGTH = 200
@@ -76,6 +78,7 @@ class Verdict:
     suite_sha256: str | None = None
     gx_version: str | None = None
     gx_result: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    history: tuple[Comparison, ...] = ()
 
     @property
     def quarantined_share(self) -> float:
@@ -86,6 +89,13 @@ class Verdict:
     def quarantines(self) -> tuple[Finding, ...]:
         """The findings whose rows are to be moved, in the order of the suite."""
         return tuple(finding for finding in self.findings if finding.quarantine_sql is not None)
+
+    def compared(self, history: Sequence[Comparison]) -> Verdict:
+        """This verdict with the comparison with recent batches: what is unusual rejects or warns as its rule says."""
+        unusual = [each for each in history if each.standing is Standing.UNUSUAL]
+        reasons = (*self.reasons, *(each.text for each in unusual if each.action is Unusual.REJECT))
+        notes = (*self.notes, *(f"warning: {each.text}" for each in unusual if each.action is Unusual.WARN))
+        return replace(self, success=not reasons, reasons=reasons, notes=notes, history=tuple(history))
 
     def to_json(self) -> str:
         """The verdict as JSON that Postgres accepts as jsonb."""

@@ -22,7 +22,7 @@ from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, ConfigurationError, LogEndBelowCursor
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -65,6 +65,7 @@ def _may_be_stale(error: BaseException) -> bool:
 def _plan(pipeline: Pipeline, origin: Origin) -> Planned:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
+        staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = batches.read_cursors(cursor, pipeline.name)
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.

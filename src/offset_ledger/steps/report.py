@@ -10,12 +10,13 @@ from psycopg2 import sql
 
 from offset_ledger.connections import get_connection
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, staging, timelines
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.quality.docs import BatchResults, JudgedRange, build_data_docs
+from offset_ledger.quality.pages import CHARTED, build_timeline
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +28,33 @@ def reports_folder() -> Path:
 
 
 def report(pipeline: Pipeline, batch_id: int) -> Path | None:
-    """Render the batch's Data Docs page and return where it is; drop staging once the batch has ended."""
+    """Render the page of the batch and that of its pipeline; drop the staging of batches that have ended.
+
+    Returns the page of the batch; None if it has no verdict, or if rendering failed: that is logged, and never fails
+    the run of a batch that is committed.
+
+    Raises:
+        DatabaseUnavailable: worth another try.
+    """
     reach(Failpoint.BEFORE_REPORT)
     with connect(get_connection(pipeline.target.connection)) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch(cursor, batch_id)
-        page = None
-        if batch.verdict is not None:
-            page = build_data_docs(_results(session, batch), reports_folder())
-            log.info("quality report of batch %d: %s", batch_id, page)
+        results = _results(session, batch) if batch.verdict is not None else None
+        timeline = timelines.read_timeline(session, pipeline.name, CHARTED)
         staging.drop_ended(session)
+        staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
+    try:
+        page = build_data_docs(results, reports_folder()) if results is not None else None
+        build_timeline(timeline, reports_folder())
+    except Exception as error:
+        log.warning(
+            "batch %d is %s; only its page could not be written (%s: %s)",
+            *(batch_id, batch.state, type(error).__name__, error),
+            exc_info=error,
+        )
+        return None
+    log.info("quality report of batch %d: %s", batch_id, page)
     return page
 
 
@@ -50,6 +68,7 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         verdict=verdict,
         ranges=[JudgedRange(r.partition, r.from_offset, r.until_offset) for r in batch.ranges],
         refusals=_refusals(session, StagingTables(batch.batch_id, batch.epoch)),
+        decisions=timelines.decisions(session, batch.batch_id),
     )
 
 

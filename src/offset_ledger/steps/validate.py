@@ -11,14 +11,15 @@ from pathlib import Path
 from psycopg2 import sql
 
 from offset_ledger.connections import get_connection, postgres_arguments
-from offset_ledger.core.states import State
+from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, profiles
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.quality.history import compare
 from offset_ledger.quality.judge import judge
 from offset_ledger.quality.suite import Suite, load_suite
 from offset_ledger.quality.verdict import Finding, Verdict
@@ -58,6 +59,7 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
     )
     with connect(database, name) as session, transaction(session) as cursor:
         batches.lock(cursor, batch_id, batch.epoch, State.STAGED)
+        verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
         kept = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
         after = State.VALIDATED if verdict.success else State.REJECTED
@@ -67,8 +69,24 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
             why=why, verdict=kept, validated_at=datetime.now(UTC),
         )  # fmt: skip
         judged = batches.read_batch(cursor, batch_id)
+    for note in verdict.notes:
+        log.warning("batch %d: %s", batch_id, note)
     reach(Failpoint.AFTER_VALIDATE)
     return judged, verdict
+
+
+def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict) -> Verdict:
+    """The verdict compared with recent batches as the pipeline file asks; the profile is kept in any case."""
+    nullable = [column.name for column in pipeline.record.columns if column.nullable]
+    profile = profiles.measure(cursor, tables, nullable)
+    profiles.keep(cursor, tables, profile)
+    rule = pipeline.quality.history
+    if rule is None or batch.kind is not Kind.HEAD:
+        return verdict
+    history = compare(rule, profile, profiles.recent(cursor, batch, rule.batches + 1))
+    for each in history:
+        log.info("batch %d: %s", batch.batch_id, each.text)
+    return verdict.compared(history)
 
 
 def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
