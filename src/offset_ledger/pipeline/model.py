@@ -105,10 +105,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The gate: a Great Expectations suite under expectations/, and the highest share of quarantined records."""
+    """The gate: a Great Expectations suite under expectations/, and the highest share of quarantined records.
+
+    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
+    """
 
     suite: str | None = None
     max_quarantined_share: float = 0.01
+    dead_letter_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

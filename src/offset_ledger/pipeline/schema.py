@@ -238,6 +238,13 @@ QUALITY: Final[Object] = _section(
             "default": _default(Quality, "max_quarantined_share"),
             "examples": [0.01],
         },
+        "dead_letter_topic": {
+            "description": "A topic that gets each quarantined record too, with coordinates and reasons in headers.",
+            "type": ["string", "null"],
+            "pattern": TOPIC_PATTERN,
+            "default": _default(Quality, "dead_letter_topic"),
+            "examples": ["flights.dead"],
+        },
     },
 )
 

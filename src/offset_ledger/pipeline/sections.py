@@ -122,14 +122,22 @@ def read_target(value: Value) -> Target:
     )
 
 
-def read_quality(value: Value) -> Quality:
-    """The section ``quality``."""
+def read_quality(value: Value, source_topic: str = "") -> Quality:
+    """The section ``quality`` of a pipeline that reads ``source_topic``."""
     section = Section(value, schema.QUALITY)
     default = Quality()
     return Quality(
         suite=section.take("suite", lambda it: None if is_null(it) else _suite(it), default.suite),
         max_quarantined_share=section.take("max_quarantined_share", share, default.max_quarantined_share),
+        dead_letter_topic=section.take("dead_letter_topic", lambda it: _dead_letter_topic(it, source_topic), None),
     )
+
+
+def _dead_letter_topic(value: Value, source_topic: str) -> str | None:
+    found = None if is_null(value) else _topic(value)
+    if found and found == source_topic:
+        raise Refused("the pipeline would read its own dead letters", "name another topic than source.topic")
+    return found
 
 
 def read_limits(value: Value) -> Limits:
