@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +15,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.arrow import decode_batch, moment_of
 from offset_ledger.decoding.copy import copy_csv
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced
@@ -45,7 +44,7 @@ class _Tally:
     skipped: int = 0
     partition: int | None = None
     offsets: tuple[int, int] | None = None
-    timestamps: tuple[datetime, datetime] | None = None
+    timestamps: tuple[int, int] | None = None  # microseconds since 1970: Kafka's may lie outside of a datetime
 
     @property
     def records(self) -> int:
@@ -56,7 +55,7 @@ class _Tally:
         offsets = batch.column("offset")
         self.partition = batch.column("partition")[0].as_py()
         self.offsets = (self.offsets[0] if self.offsets else offsets[0].as_py(), offsets[-1].as_py())
-        span = pc.min_max(batch.column("timestamp"))
+        span = pc.min_max(batch.column("timestamp").cast(pa.int64()))
         seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
         self.timestamps = (min(seen), max(seen))
 
@@ -127,7 +126,7 @@ def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) ->
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:
     first, last = tally.offsets or (None, None)
-    earliest, latest = tally.timestamps or (None, None)
+    earliest, latest = map(moment_of, tally.timestamps) if tally.timestamps else (None, None)
     cursor.execute(
         "UPDATE offset_ledger.slice SET rows = %s, refused = %s, skipped = %s, partition = %s, min_offset = %s,"
         " max_offset = %s, min_timestamp = %s, max_timestamp = %s, staged_at = clock_timestamp()"
