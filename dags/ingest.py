@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.operators import StageOperator
+from offset_ledger.airflow.tasks import dead_letters_task
 from offset_ledger.pipeline.parse import parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
@@ -71,6 +72,8 @@ def build(path: Path) -> DAG:
             name=f"stage_{pipeline.name}",
         )
         batch_id >> stage >> _validate(path, batch_id) >> _commit(path, batch_id, asset) >> _report(path, batch_id)
+        if pipeline.quality.dead_letter_topic:
+            dag.get_task("report") >> dead_letters_task(path)
     return dag
 
 

@@ -173,6 +173,15 @@ def connect(connection: Connection) -> Iterator[Broker]:
 def record_offsets(connection: Connection, topic: str, wanted: OffsetRange, isolation: str) -> Iterator[int]:
     """The offsets in the range that hold a record for a reader of this isolation level, in order.
 
+    Raises:
+        BrokerUnavailable: as :func:`records`.
+    """
+    return (record.offset for record in records(connection, topic, wanted, isolation))
+
+
+def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: str) -> Iterator[Any]:
+    """The records in the range for a reader of this isolation level, in order.
+
     ``read_committed`` leaves out aborted records; no reader sees control records.
 
     Raises:
@@ -194,7 +203,7 @@ def record_offsets(connection: Connection, topic: str, wanted: OffsetRange, isol
             for record in consumer.poll(timeout_ms=500).get(place, ()):
                 deadline = time.monotonic() + patience()
                 if record.offset < wanted.until_offset:
-                    yield record.offset
+                    yield record
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(
                     f"topic {topic}: range {wanted} was read up to {consumer.position(place)} and no further within "

@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from offset_ledger import __version__, commands, commands_quality
+from offset_ledger import __version__, commands, commands_quality, commands_quarantine
 from offset_ledger.commands import Outcome
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError
 
@@ -53,6 +53,26 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
     replay.add_argument("--until", help="end of the record timestamps, not read itself")
     replay.add_argument("--why", help="kept with the batch")
+
+    redrive = with_pipeline(
+        verb("redrive", "try quarantined records again, with today's decoder and suite", commands_quarantine.redrive)
+    )
+    redrive.add_argument("--reason", help="only records refused for this reason code; see: quarantine PIPELINE")
+    redrive.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
+    redrive.add_argument("--limit", type=int, help="at most so many records (limits.records_per_batch)")
+    redrive.add_argument("--why", help="kept with the batch")
+
+    quarantine = with_pipeline(
+        verb("quarantine", "the quarantined records by reason, with some coordinates", commands_quarantine.quarantine)
+    )
+    quarantine.add_argument("--reason", help="only this reason code")
+    quarantine.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
+    quarantine.add_argument("--limit", type=int, default=5, help="coordinates shown of each reason (5)")
+    quarantine.add_argument("--resolved", action="store_true", help="those that a redrive has resolved instead")
+
+    with_pipeline(
+        verb("dead-letters", "deliver the dead letters that wait in the outbox", commands_quarantine.deliver_letters)
+    )
 
     with_pipeline(verb("check", "check a pipeline file", commands.check))
     with_pipeline(verb("status", "cursors, lag and the open batch", commands.status))

@@ -198,7 +198,8 @@ def status(arguments: Namespace) -> Outcome:
     found = look(_pipeline(arguments))
     rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in found.partitions]
     table = tabulate(rows, headers=["partition", "log start", "cursor", "last stable", "lag"])
-    return Outcome(asdict(found), f"{table}\nopen head batch: {found.open_batch or 'none'}")
+    letters = f"\ndead letters waiting: {found.dead_letters_waiting:,}" if found.dead_letters_waiting else ""
+    return Outcome(asdict(found), f"{table}\nopen head batch: {found.open_batch or 'none'}{letters}")
 
 
 def batches(arguments: Namespace) -> Outcome:

@@ -115,6 +115,10 @@ class NoStartOffset(TerminalError):
     """``start: none`` and a partition has no cursor."""
 
 
+class OpenTransaction(TransientError):
+    """A transaction that somebody has open hides what was committed after it began."""
+
+
 # -- batches ---------------------------------------------------------------------------------------------------
 
 

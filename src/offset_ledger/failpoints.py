@@ -34,6 +34,12 @@ class Failpoint(StrEnum):
     AFTER_MERGE = "after_merge"
     AFTER_COMMIT = "after_commit"
     BEFORE_REPORT = "before_report"
+    DEAD_LETTERS_SENT = "dead_letters_sent"
+    DEAD_LETTERS_COMMITTED = "dead_letters_committed"
+
+
+OF_DELIVERY = (Failpoint.DEAD_LETTERS_SENT, Failpoint.DEAD_LETTERS_COMMITTED)
+"""Those that a batch meets only if it has dead letters."""
 
 
 def reach(place: Failpoint) -> None:

@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.failpoints import Failpoint
+from offset_ledger.failpoints import OF_DELIVERY, Failpoint
 from offset_ledger.publishing.producer import Publisher
 from tests.chaos.bench import Answer, Bench, Worker
 from tests.chaos.oracle import Kind
@@ -25,7 +25,7 @@ from tests.chaos.oracle import Kind
 
 def _light(place: Failpoint) -> bool:
     """Whether a process that is quickly there again reaches the place, not the one with the Spark session."""
-    return place not in (Failpoint.AFTER_CLAIM, Failpoint.AFTER_STAGE)
+    return place not in (Failpoint.AFTER_CLAIM, Failpoint.AFTER_STAGE, *OF_DELIVERY)
 
 
 FAILPOINTS = tuple(f"{place}={how}" for place in Failpoint for how in ("kill", "fail", "stop") if _light(place))

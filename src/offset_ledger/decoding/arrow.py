@@ -129,7 +129,7 @@ def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
     values, keys = _take(kafka.values, places).to_pylist(), _take(kafka.keys, places).to_pylist()
     moments = _take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
-        outcome = decoder.decode(value, key, _datetime(moment))
+        outcome = decoder.decode(value, key, moment_of(moment))
         if isinstance(outcome, Row):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
@@ -141,7 +141,8 @@ def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
     return decoded
 
 
-def _datetime(microseconds: int) -> datetime | None:
+def moment_of(microseconds: int) -> datetime | None:
+    """The moment so many microseconds after 1970; None where no datetime can hold it."""
     try:
         return EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:

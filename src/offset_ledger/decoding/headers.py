@@ -1,14 +1,16 @@
-"""Kafka headers -> the JSON that the target keeps: [[name, value], ...], exact for any bytes."""
+"""Kafka headers <-> the JSON that the target keeps: [[name, value], ...], exact for any bytes."""
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SPECIAL = r'["\\\x00-\x1f]'
 _encode = msgspec.json.Encoder().encode
 Header = dict[str, Any]
@@ -62,3 +64,14 @@ def _text(value: bytes) -> str | dict[str, str]:
     except UnicodeDecodeError:
         text = "\0"
     return {"base64": b64encode(value).decode()} if "\0" in text else text
+
+
+def kafka_headers(kept: Sequence[Sequence[Any]] | None) -> list[tuple[str, bytes | None]]:
+    """The headers as Kafka had them, from the JSON that was kept of them; the inverse of :func:`headers_json`."""
+    return [((_bytes(name) or b"").decode(), _bytes(value)) for name, value in kept or ()]
+
+
+def _bytes(kept: str | dict[str, str] | None) -> bytes | None:
+    if kept is None:
+        return None
+    return kept.encode() if isinstance(kept, str) else b64decode(kept["base64"])

@@ -8,13 +8,14 @@ from offset_ledger.pipeline import schema
 from offset_ledger.pipeline.document import Refused, Section, Value, describe, line_of, quoted
 from offset_ledger.pipeline.model import History, NullBand, Quality, RecordShape, Unusual, VolumeBand
 from offset_ledger.pipeline.names import SUITE_PATTERN
+from offset_ledger.pipeline.sections import topic
 from offset_ledger.pipeline.values import choice, is_null, matching, number, share, text, whole_number
 
 _suite = matching(SUITE_PATTERN, "a suite name", "write the name of a file in expectations/ without .json")
 
 
-def read_quality(value: Value, record: RecordShape) -> Quality:
-    """The section ``quality`` of a pipeline whose records have that shape."""
+def read_quality(value: Value, record: RecordShape, source_topic: str) -> Quality:
+    """The section ``quality`` of a pipeline that reads ``source_topic`` and whose records have that shape."""
     section = Section(value, schema.QUALITY)
     default = Quality()
     return Quality(
@@ -24,7 +25,15 @@ def read_quality(value: Value, record: RecordShape) -> Quality:
             "keep_rejected_days", whole_number(schema.MAX_DAYS), default.keep_rejected_days
         ),
         history=section.take("history", lambda it: _history(it, record), None),
+        dead_letter_topic=section.take("dead_letter_topic", lambda it: _dead_letter_topic(it, source_topic), None),
     )
+
+
+def _dead_letter_topic(value: Value, source_topic: str) -> str | None:
+    found = None if is_null(value) else topic(value)
+    if found and found == source_topic:
+        raise Refused("the pipeline would read its own dead letters", "name another topic than source.topic")
+    return found
 
 
 def _history(value: Value, record: RecordShape) -> History:

@@ -144,12 +144,15 @@ class History:
 class Quality:
     """The gate: a Great Expectations suite under expectations/, the highest share of quarantined records, and the
     comparison with recent batches. A rejected batch keeps its staging for ``keep_rejected_days``.
+
+    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
     """
 
     suite: str | None = None
     max_quarantined_share: float = 0.01
     keep_rejected_days: int = 7
     history: History | None = None
+    dead_letter_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,14 @@ def _bytes(path: Path) -> bytes:
 
 def _pipeline(value: Value, path: Path, config_hash: str) -> Pipeline:
     section = Section(value, schema.PIPELINE)
+    source = section.take("source", sections.read_source, sections.NO_SOURCE)
     record = section.take("record", sections.read_record, sections.NO_RECORD)
     return Pipeline(
         name=section.take("pipeline", _name, ""),
-        source=section.take("source", sections.read_source, sections.NO_SOURCE),
+        source=source,
         record=record,
         target=section.take("target", sections.read_target, sections.NO_TARGET),
-        quality=section.take("quality", lambda it: gate.read_quality(it, record), Quality()),
+        quality=section.take("quality", lambda it: gate.read_quality(it, record, source.topic), Quality()),
         limits=section.take("limits", sections.read_limits, Limits()),
         path=path,
         config_hash=config_hash,

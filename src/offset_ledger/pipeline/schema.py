@@ -311,6 +311,13 @@ QUALITY: Final[Object] = _section(
             "Days for which a rejected batch keeps its staging.", "keep_rejected_days", MAX_DAYS, Quality
         ),
         "history": HISTORY,
+        "dead_letter_topic": {
+            "description": "A topic that gets each quarantined record too, with coordinates and reasons in headers.",
+            "type": ["string", "null"],
+            "pattern": TOPIC_PATTERN,
+            "default": _default(Quality, "dead_letter_topic"),
+            "examples": ["flights.dead"],
+        },
     },
 )
 

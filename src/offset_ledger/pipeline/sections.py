@@ -42,7 +42,7 @@ NO_SOURCE = Source(connection="", topic="")
 NO_RECORD = RecordShape(event_id=None, publish_at=None, columns=())
 NO_TARGET = Target(connection="", schema="", table="")
 _connection = matching(CONNECTION_PATTERN, "an Airflow connection id", "write A-Z, a-z, 0-9, _, . and -")
-_topic = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+topic = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
 
 
 def read_source(value: Value) -> Source:
@@ -51,7 +51,7 @@ def read_source(value: Value) -> Source:
     start, moment = section.take("start", _start, FROM_EARLIEST)
     return Source(
         connection=section.take("connection", _connection, ""),
-        topic=section.take("topic", _topic, ""),
+        topic=section.take("topic", topic, ""),
         start=start,
         start_timestamp=moment,
         on_expired=section.take("on_expired", choice(OnExpired), OnExpired.FAIL),

@@ -150,6 +150,14 @@ class Publisher:
         if self._sent % _SETTLE_EVERY == 0 or self._waiting_bytes > _MAX_WAITING_BYTES:
             self._settle(_MAX_WAITING, _MAX_WAITING_BYTES)
 
+    def flush(self) -> None:
+        """Return when every record so far is acknowledged.
+
+        Raises:
+            PublishFailed: one was not.
+        """
+        self._settle(0, 0)
+
     def finish(self, commit: bool = True) -> None:
         """Return when every record is acknowledged and the transaction, if any, is committed (or aborted).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import threading
@@ -9,17 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from offset_ledger.connections import Connection, spark_kafka_options
 from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.spark.failures import classify
 from offset_ledger.spark.slices import RESULT_SCHEMA, SliceTask, write_slice
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -46,7 +48,7 @@ def kafka_options(connection: Connection, pipeline: Pipeline, ranges: Sequence[O
 def read_ranges(
     spark: SparkSession, connection: Connection, pipeline: Pipeline, ranges: Sequence[OffsetRange]
 ) -> DataFrame:
-    """The records of the ranges, bytes as they are, headers as :func:`slices.parse_headers` reads them."""
+    """The records of the ranges, bytes as they are, headers as :func:`parse_headers` reads them."""
     options = kafka_options(connection, pipeline, ranges)
     # An array of structs costs two thirds of the way into Arrow even where every one is null; text costs nothing there.
     columns = ["key", "value", "partition", "offset", "timestamp", "to_json(headers) AS headers"]
@@ -65,13 +67,29 @@ def run_slices(spark: SparkSession, records: DataFrame, task: SliceTask) -> int:
 
         context = TaskContext.get()
         assert context is not None
-        return write_slice(task, context.partitionId(), batches)
+        return write_slice(task, context.partitionId(), map(parse_headers, batches))
 
     try:
         with _progress(spark):
             return len(records.mapInArrow(on_executor, RESULT_SCHEMA).collect())
     except (Py4JJavaError, PySparkException) as error:
         raise classify(error) from error
+
+
+def parse_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with its headers as Kafka has them, from Spark's JSON: bytes are base64, nulls are absent."""
+    place = batch.schema.get_field_index("headers")
+    texts = batch.column(place)
+    if texts.null_count == len(texts):
+        headers = pa.nulls(len(texts), HEADERS)
+    else:
+        headers = pa.array([None if text is None else _headers(text) for text in texts.to_pylist()], HEADERS)
+    return batch.set_column(place, "headers", headers)
+
+
+def _headers(text: str) -> list[dict[str, str | bytes | None]]:
+    values = [(header["key"], header.get("value")) for header in json.loads(text)]
+    return [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in values]
 
 
 @contextmanager

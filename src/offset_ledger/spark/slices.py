@@ -1,13 +1,13 @@
-"""What one Spark task does: decode its slice and COPY it, with its manifest row, in one transaction."""
+"""Writing one slice: decode its records and COPY them, with its manifest row, in one transaction.
+
+Spark's tasks do this on the executors, and a redrive in its own process.
+"""
 
 from __future__ import annotations
 
-import base64
 import io
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.arrow import decode_batch, moment_of
 from offset_ledger.decoding.copy import copy_csv
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced
@@ -24,7 +24,6 @@ from offset_ledger.ledger.database import Cursor, application_name, connect, tra
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import Limits, RecordShape
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 RESULT_SCHEMA = "slice_no int, records bigint"
 
 
@@ -45,24 +44,26 @@ class _Tally:
     skipped: int = 0
     partition: int | None = None
     offsets: tuple[int, int] | None = None
-    timestamps: tuple[datetime, datetime] | None = None
+    timestamps: tuple[int, int] | None = None  # microseconds since 1970: Kafka's may lie outside of a datetime
 
     @property
     def records(self) -> int:
         return self.rows + self.refused + self.skipped
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Note where the batch lies; Spark gives the offsets of a slice in order."""
+        """Note where the batch lies; the offsets of a slice come in order."""
         offsets = batch.column("offset")
         self.partition = batch.column("partition")[0].as_py()
         self.offsets = (self.offsets[0] if self.offsets else offsets[0].as_py(), offsets[-1].as_py())
-        span = pc.min_max(batch.column("timestamp"))
+        span = pc.min_max(batch.column("timestamp").cast(pa.int64()))
         seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
         self.timestamps = (min(seen), max(seen))
 
 
 def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Stage one slice and yield one row: its number and how many records it held.
+
+    The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type HEADERS.
 
     A task that runs twice (retry, speculation) fails on the manifest's key, which means that its twin has
     committed the very same records: done.
@@ -107,29 +108,13 @@ def _copy_all(cursor: Cursor, task: SliceTask, batches: Iterable[pa.RecordBatch]
         if batch.num_rows == 0:
             continue
         tally.see(batch)
-        staged = decode_batch(decoder, parse_headers(batch))
+        staged = decode_batch(decoder, batch)
         tally.rows += staged.rows.num_rows
         tally.refused += staged.refusals.num_rows
         tally.skipped += staged.skipped
         _copy(cursor, task.tables, task.tables.rows, staged.rows)
         _copy(cursor, task.tables, task.tables.refused, staged.refusals)
     return tally
-
-
-def parse_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with its headers as Kafka has them, from Spark's JSON: bytes are base64, nulls are absent."""
-    place = batch.schema.get_field_index("headers")
-    texts = batch.column(place)
-    if texts.null_count == len(texts):
-        headers = pa.nulls(len(texts), HEADERS)
-    else:
-        headers = pa.array([None if text is None else _headers(text) for text in texts.to_pylist()], HEADERS)
-    return batch.set_column(place, "headers", headers)
-
-
-def _headers(text: str) -> list[dict[str, str | bytes | None]]:
-    values = [(header["key"], header.get("value")) for header in json.loads(text)]
-    return [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in values]
 
 
 def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
@@ -141,7 +126,7 @@ def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) ->
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:
     first, last = tally.offsets or (None, None)
-    earliest, latest = tally.timestamps or (None, None)
+    earliest, latest = map(moment_of, tally.timestamps) if tally.timestamps else (None, None)
     cursor.execute(
         "UPDATE offset_ledger.slice SET rows = %s, refused = %s, skipped = %s, partition = %s, min_offset = %s,"
         " max_offset = %s, min_timestamp = %s, max_timestamp = %s, staged_at = clock_timestamp()"

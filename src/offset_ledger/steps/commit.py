@@ -22,7 +22,7 @@ from offset_ledger.errors import (
     UnknownOutcome,
 )
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, dead_letters, redrive, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.merge import merge
@@ -123,6 +123,10 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
         sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
         {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
     )
+    if batch.kind is Kind.REDRIVE:
+        redrive.settle(cursor, tables)
+    if pipeline.quality.dead_letter_topic:
+        dead_letters.enqueue(cursor, batch.batch_id, pipeline.quality.dead_letter_topic)
     sheet = {}
     for r in batch.ranges:
         counts = staged.get(r.partition, StagedCounts())

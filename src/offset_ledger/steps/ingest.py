@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from offset_ledger.core.states import Kind
+from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.steps.commit import Committed, commit
+from offset_ledger.steps.dead_letters import deliver
 from offset_ledger.steps.plan import Planned, plan
+from offset_ledger.steps.redrive import stage_redrive
 from offset_ledger.steps.report import report
-from offset_ledger.steps.stage import stage
+from offset_ledger.steps.stage import Staged, stage
 from offset_ledger.steps.validate import pass_gate
 
 T = TypeVar("T")
@@ -42,23 +46,40 @@ def ingest(pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callabl
 def run_batch(
     pipeline: Pipeline, planned: Planned, origin: Origin, say: Callable[[str], None], plan_seconds: float = 0.0
 ) -> Ingested:
-    """Take a planned batch through every step.
+    """Take a planned batch through every step; a redrive needs no Spark session.
 
     Raises:
         BatchRejected: the quality gate rejected it; nothing was merged.
     """
-    from offset_ledger.spark.session import local_session
-
     assert planned.batch is not None
     batch_id = planned.batch.batch_id
     clock = Clock({"plan": plan_seconds})
-    spark = clock.time("session", local_session)
-    staged = clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
+    if planned.batch.kind is Kind.REDRIVE:
+        staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
+    else:
+        staged = _stage(pipeline, batch_id, origin, clock)
     say(f"staged {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
     clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
     committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
     clock.time("report", lambda: report(pipeline, batch_id))
+    if pipeline.quality.dead_letter_topic:
+        clock.time("dead letters", lambda: _deliver(pipeline, say))
     return Ingested(committed, clock.seconds)
+
+
+def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> Staged:
+    from offset_ledger.spark.session import local_session
+
+    spark = clock.time("session", local_session)
+    return clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
+
+
+def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
+    """Deliver dead letters; what fails here waits in the outbox and harms no batch."""
+    try:
+        say(str(deliver(pipeline)))
+    except OffsetLedgerError as error:
+        say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, dead_letters
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.pipeline.model import Pipeline
@@ -36,6 +36,7 @@ class PipelineStatus:
     pipeline: str
     partitions: tuple[PartitionStatus, ...]
     open_batch: str | None
+    dead_letters_waiting: int = 0
 
 
 def look(pipeline: Pipeline) -> PipelineStatus:
@@ -47,12 +48,13 @@ def look(pipeline: Pipeline) -> PipelineStatus:
         with transaction(session) as cursor:
             cursors = batches.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
+            letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
     known = cursors.next_offsets if cursors else {}
     partitions = tuple(
         PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
         for p in snapshot.partitions
     )
-    return PipelineStatus(pipeline.name, partitions, str(head) if head else None)
+    return PipelineStatus(pipeline.name, partitions, str(head) if head else None, letters)
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
 from offset_ledger.pipeline.model import Pipeline, StartAt
+from offset_ledger.steps.dead_letters import hold_dead_letter_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def _look(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, d
     with broker.connect(get_connection(source.connection)) as kafka:
         snapshot = kafka.snapshot(source.topic)
         check_identity(cursors, snapshot)
+        hold_dead_letter_topic(kafka, pipeline)
         check_truncation(
             cursors, source.topic, kafka.epoch_ends(source.topic, cursors.leader_epochs if cursors else {})
         )
@@ -95,12 +97,19 @@ def _look(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, d
 
 def _resume(cursor: Cursor, pipeline: Pipeline) -> Planned | None:
     found = batches.open_head(cursor, pipeline.name)
-    if found is None:
-        return None
+    return resume(found) if found else None
+
+
+def resume(found: Batch) -> Planned:
+    """Go on with an open batch.
+
+    Raises:
+        BatchRejected: it waits for a person.
+    """
     if found.state is State.REJECTED:
         reasons = found.reasons or "see its report"
         raise BatchRejected(
-            f"batch {found.batch_id} of {pipeline.name} is rejected ({reasons}) and waits for a person: "
+            f"batch {found.batch_id} of {found.pipeline} is rejected ({reasons}) and waits for a person: "
             f"offset-ledger approve {found.batch_id} --why ..., or offset-ledger abandon {found.batch_id} --why ..."
         )
     return Planned(found, True, 0, f"resuming {found}: {_describe(found.ranges)}")
@@ -148,6 +157,7 @@ def plan_replay(
     """
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
+        hold_dead_letter_topic(kafka, pipeline)
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:

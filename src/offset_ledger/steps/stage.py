@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -61,7 +62,34 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
 
     database = get_connection(pipeline.target.connection)
     kafka = get_connection(pipeline.source.connection)
-    with connect(database) as session:
+
+    def read(batch: Batch, tables: StagingTables) -> Written:
+        before = _hold(kafka, batch, pipeline)
+        records = read_ranges(spark, kafka, pipeline, batch.ranges)
+        slices = run_slices(spark, records, SliceTask(database, pipeline.record, pipeline.limits, tables))
+        _hold(kafka, batch, pipeline)
+        return Written(slices, gap_reason(before.compacted, pipeline.source.transactional))
+
+    return stage_with(read, pipeline, batch_id, origin)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many slices were written, and why offsets of the ranges may lack a record; None where they may not."""
+
+    slices: int
+    gaps_are: str | None = None
+
+
+def stage_with(
+    write: Callable[[Batch, StagingTables], Written], pipeline: Pipeline, batch_id: int, origin: Origin
+) -> Staged:
+    """Claim the batch, let ``write`` write its slices into the tables of the new epoch, and seal it.
+
+    Raises:
+        StateConflict, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
+    """
+    with connect(get_connection(pipeline.target.connection)) as session:
         batch = _batch(session, batch_id)
         if batch.state is State.COMMITTED or batch.approved:
             return _done(batch)
@@ -73,13 +101,8 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
             raise
         reach(Failpoint.AFTER_CLAIM)
         log.info("claimed batch %d as epoch %d", batch_id, tables.epoch)
-        before = _hold(kafka, batch, pipeline)
-        records = read_ranges(spark, kafka, pipeline, batch.ranges)
-        slices = run_slices(spark, records, SliceTask(database, pipeline.record, pipeline.limits, tables))
-        _hold(kafka, batch, pipeline)
-        counts = seal(
-            session, batch, tables, slices, gap_reason(before.compacted, pipeline.source.transactional), origin
-        )
+        written = write(batch, tables)
+        counts = seal(session, batch, tables, written.slices, written.gaps_are, origin)
     reach(Failpoint.AFTER_STAGE)
     return Staged(batch_id, tables.epoch, counts)
 
@@ -164,7 +187,7 @@ def seal(
         found, by_partition = staging.manifest(cursor, tables)
         if found != slices:
             raise IncompleteStaging(
-                f"batch {batch.batch_id} epoch {tables.epoch}: Spark finished {slices} slices, the manifest has "
+                f"batch {batch.batch_id} epoch {tables.epoch}: {slices} slices were written, the manifest has "
                 f"{found}; nothing was committed; stage the batch again"
             )
         for r in batch.ranges:

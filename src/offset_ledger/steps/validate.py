@@ -55,7 +55,8 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         tables.rows,
         row_count=batch.rows or 0,
         refused=batch.refused or 0,
-        max_quarantined_share=pipeline.quality.max_quarantined_share,
+        # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
+        max_quarantined_share=1.0 if batch.kind is Kind.REDRIVE else pipeline.quality.max_quarantined_share,
     )
     with connect(database, name) as session, transaction(session) as cursor:
         batches.lock(cursor, batch_id, batch.epoch, State.STAGED)

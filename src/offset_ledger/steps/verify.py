@@ -19,8 +19,8 @@ from offset_ledger.pipeline.model import Pipeline
 def invariants() -> dict[str, str]:
     """Name -> query, in order; each query selects one line of text a violation."""
     found = files("offset_ledger").joinpath("sql", "verify").iterdir()
-    named = sorted((f.name.removesuffix(".sql"), f.read_text()) for f in found if f.name.endswith(".sql"))
-    return {name.replace("_", " "): query for name, query in named}
+    named = {f.name.removesuffix(".sql").replace("_", " "): f.read_text() for f in found if f.name.endswith(".sql")}
+    return dict(sorted(named.items(), key=lambda item: int(item[0].split()[0])))
 
 
 def verify(pipeline: Pipeline) -> tuple[list[str], int]:

@@ -1,0 +1,46 @@
+"""What the verbs about quarantined records do: looking at them, trying them again, delivering dead letters."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+
+from tabulate import tabulate
+
+from offset_ledger.commands import Outcome, _line, _pipeline, _summary, say
+
+
+def redrive(arguments: Namespace) -> Outcome:
+    """Try quarantined records again."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.ingest import run_batch
+    from offset_ledger.steps.redrive import plan_redrive, read_choice
+
+    pipeline = _pipeline(arguments)
+    choice = read_choice(arguments.reason, arguments.since, arguments.limit)
+    planned = plan_redrive(pipeline, choice, here(), arguments.why)
+    say(planned.message)
+    if planned.batch is None:
+        return Outcome(None, "nothing is to redrive, nothing changed")
+    done = run_batch(pipeline, planned, here(), say)
+    return Outcome(_summary(done), _line(done))
+
+
+def quarantine(arguments: Namespace) -> Outcome:
+    """What is in quarantine, by reason."""
+    from offset_ledger.steps.redrive import quarantined, read_choice
+
+    choice = read_choice(arguments.reason, arguments.since, arguments.limit)
+    whole, *reasons = quarantined(_pipeline(arguments), choice, arguments.resolved)
+    state = "resolved" if arguments.resolved else "unresolved"
+    shown = [{**line, "examples": " ".join(line["examples"] or ())} for line in reasons]
+    text = "\n".join([*([tabulate(shown, headers="keys")] if shown else []), f"{whole['records']:,} {state} records"])
+    return Outcome({"records": whole["records"], "in_redrive": whole["in_redrive"], "reasons": reasons}, text)
+
+
+def deliver_letters(arguments: Namespace) -> Outcome:
+    """Deliver what waits in the outbox."""
+    from offset_ledger.steps.dead_letters import deliver
+
+    done = deliver(_pipeline(arguments))
+    return Outcome(asdict(done), str(done))

@@ -1,0 +1,66 @@
+"""The outbox of dead letters: what waits, what was delivered where, and up to where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2.extras import execute_values
+
+from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+
+_FETCHED_AT_ONCE = 100  # a record may have a megabyte
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record stood in the pipeline's topic."""
+
+    topic_id: str
+    partition: int
+    offset: int
+
+
+Delivered = Sequence[tuple[Place, int, int]]
+"""Each record that was delivered, with partition and offset of its letter."""
+
+
+def enqueue(cursor: Cursor, batch_id: int, topic: str) -> None:
+    """Put every record that this batch quarantined into the outbox; the commit's transaction."""
+    cursor.execute(named_sql("dead_letters_enqueue"), {"batch_id": batch_id, "topic": topic})
+
+
+def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
+    """How many letters wait for each dead letter topic."""
+    cursor.execute(named_sql("dead_letters_waiting"), {"pipeline": pipeline})
+    return {row["topic"]: row["letters"] for row in cursor.fetchall()}
+
+
+def take(session: Session, pipeline: str, topic: str, most: int) -> Generator[Any]:
+    """The letters that wait for a topic, oldest first, a few of them in memory."""
+    with session, session.cursor(name="letters", cursor_factory=Cursor) as cursor:
+        cursor.itersize = _FETCHED_AT_ONCE
+        cursor.execute(named_sql("dead_letters_take"), {"pipeline": pipeline, "topic": topic, "limit": most})
+        yield from cursor
+
+
+def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]:
+    """Per partition of the dead letter topic the offset below which every letter is marked as delivered."""
+    with transaction(session) as cursor:
+        cursor.execute(
+            "SELECT partition, next_offset FROM offset_ledger.dead_letter_mark WHERE pipeline = %s AND topic_id = %s",
+            [pipeline, topic_id],
+        )
+        return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+
+
+def mark(session: Session, pipeline: str, topic_id: str, delivered: Delivered, ends: Mapping[int, int]) -> None:
+    """Mark letters as delivered and move the marks to ``ends``, in one transaction; doing it again changes nothing."""
+    with transaction(session) as cursor:
+        if delivered:
+            values = [(pipeline, p.topic_id, p.partition, p.offset, at, offset) for p, at, offset in delivered]
+            execute_values(cursor, named_sql("dead_letters_delivered"), values, page_size=1000)
+        if ends:
+            marks = [(pipeline, topic_id, partition, end) for partition, end in sorted(ends.items())]
+            execute_values(cursor, named_sql("dead_letters_mark"), marks)

@@ -1,0 +1,108 @@
+"""Redrive batches in the ledger: which quarantined records one holds, and what becomes of each."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg2 import sql
+
+from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
+from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.core.states import Kind
+from offset_ledger.ledger import batches
+from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.pipeline.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which unresolved records to try again: those with this reason code, quarantined since, and at most how many."""
+
+    reason: str | None = None
+    since: datetime | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a choice came to, in records: in the batch, left for later, and held by other open batches."""
+
+    batch: Batch | None
+    records: int
+    left: int
+    held: dict[int, int]
+
+
+def open_redrive(cursor: Cursor, pipeline: str, choice: Choice) -> Batch | None:
+    """The open redrive batch that the same choice planned before."""
+    cursor.execute(named_sql("redrive_open"), {"pipeline": pipeline, **asdict(choice)})
+    row = cursor.fetchone()
+    return batches.read_batch(cursor, row["batch_id"]) if row else None
+
+
+def insert_redrive(cursor: Cursor, pipeline: Pipeline, choice: Choice, origin: Origin, why: str | None) -> Chosen:
+    """Freeze the chosen records as a planned redrive batch; no batch where none is free.
+
+    The pipeline must be registered and locked. A record that an open redrive batch holds stays with it.
+    """
+    cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
+    registered = cursor.one()
+    wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
+    most = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
+    cursor.execute(named_sql("redrive_choose"), wanted)
+    cursor.execute(named_sql("redrive_ranges"), {**wanted, "most": most})
+    found = cursor.fetchall()
+    free, held = _count(cursor)
+    if not found:
+        return Chosen(None, 0, 0, held)
+    seen = TopicSnapshot(registered["cluster_id"], registered["topic"], registered["topic_id"], False, _places(found))
+    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in found]
+    batch_id = batches.insert_batch(cursor, pipeline, Kind.REDRIVE, seen, ranges, origin, why)
+    records = _freeze(cursor, batch_id, choice, most)
+    return Chosen(batches.read_batch(cursor, batch_id), records, free - records, held)
+
+
+def _places(found: list[Any]) -> tuple[PartitionSnapshot, ...]:
+    return tuple(
+        PartitionSnapshot(r["partition"], r["log_start"], r["last_stable"], r["high_watermark"], r["leader_epoch"])
+        for r in found
+    )
+
+
+def _count(cursor: Cursor) -> tuple[int, dict[int, int]]:
+    cursor.execute("SELECT held_by, count(*) AS records FROM redrive_choice GROUP BY held_by ORDER BY held_by")
+    counts = {row["held_by"]: row["records"] for row in cursor.fetchall()}
+    return counts.pop(None, 0), counts
+
+
+def _freeze(cursor: Cursor, batch_id: int, choice: Choice, most: int) -> int:
+    cursor.execute(
+        "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
+        [batch_id, choice.reason, choice.since, choice.limit],
+    )
+    cursor.execute(
+        "INSERT INTO offset_ledger.redrive_record (batch_id, quarantine_id) SELECT %s, quarantine_id"
+        " FROM redrive_choice WHERE held_by IS NULL AND place <= %s",
+        [batch_id, most],
+    )
+    return int(cursor.rowcount)
+
+
+def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
+    """Enter the offsets that the ranges span but the batch does not hold as skipped slices, numbered from ``slices``.
+
+    Returns how many slices that were.
+    """
+    place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "slices": slices}
+    cursor.execute(named_sql("redrive_leave_out"), place)
+    return int(cursor.rowcount)
+
+
+def settle(cursor: Cursor, tables: StagingTables) -> None:
+    """Mark what passes as resolved by this batch, and keep the new reasons of what does not."""
+    statement = sql.SQL(named_sql("redrive_settle")).format(refused=tables.identifier(tables.refused))
+    cursor.execute(statement, {"batch_id": tables.batch_id})

@@ -1,0 +1,87 @@
+"""The redrive DAGs as Airflow's parser meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_LOOK = """
+import json, runpy, sys
+found = runpy.run_path(sys.argv[1])
+from airflow.sdk import DAG
+heavy = ["great_expectations", "pyspark", "kafka", "psycopg2", "pyarrow", "pandas"]
+print(json.dumps({
+    "heavy": [name for name in heavy if name in sys.modules],
+    "dags": {k: {
+        "tasks": {t.task_id: sorted(t.downstream_task_ids) for t in d.tasks},
+        "params": {name: d.params.get_param(name).dump() for name in d.params},
+        "outlets": {t.task_id: [a.uri for a in t.outlets] for t in d.tasks if t.outlets},
+        "doc": d.doc_md, "tags": sorted(d.tags), "owner": d.owner, "timetable": type(d.timetable).__name__,
+        "max_active_runs": d.max_active_runs, "retries": sorted({t.retries for t in d.tasks}),
+    } for k, d in found.items() if isinstance(d, DAG)},
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The repository's DAG file beside two pipeline files, of which one has dead letters."""
+    dags = tmp_path_factory.mktemp("dags")
+    (dags / "redrive.py").write_text((ROOT / "dags" / "redrive.py").read_text())
+    (dags / "pipelines").mkdir()
+    flights = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
+    (dags / "pipelines" / "flights.yaml").write_text(flights)
+    other = flights.replace("pipeline: flights", "pipeline: other").replace("public.flights", "public.other")
+    (dags / "pipelines" / "other.yaml").write_text(other.replace("quality:", "quality:\n  dead_letter_topic: dead"))
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK, str(dags / "redrive.py")],
+        env={"AIRFLOW_HOME": str(dags / "home"), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_each_pipeline_file_has_its_redrive_and_nothing_heavy_is_imported(parsed: Any) -> None:
+    assert (set(parsed["dags"]), parsed["heavy"]) == ({"redrive_flights", "redrive_other"}, [])
+
+
+def test_the_steps_follow_each_other_and_dead_letters_come_last(parsed: Any) -> None:
+    without = parsed["dags"]["redrive_flights"]["tasks"]
+    assert {"stage"} <= set(without.pop("plan"))
+    assert without == {"stage": ["validate"], "validate": ["commit"], "commit": ["report"], "report": []}
+    assert parsed["dags"]["redrive_other"]["tasks"]["report"] == ["dead_letters"]
+
+
+def test_the_form_asks_what_a_redrive_takes(parsed: Any) -> None:
+    params = parsed["dags"]["redrive_flights"]["params"]
+    assert list(params) == ["reason", "since", "limit", "why"]
+    assert all(each["value"] is None and each["description"] for each in params.values())
+    assert {name: each["schema"]["type"] for name, each in params.items()} == {
+        "reason": ["null", "string"],
+        "since": ["null", "string"],
+        "limit": ["null", "integer"],
+        "why": ["null", "string"],
+    }
+    assert {each["schema"]["section"] for each in params.values()} == {"Which records", "For the record"}
+
+
+def test_the_dag_says_what_it_is(parsed: Any) -> None:
+    dag = parsed["dags"]["redrive_flights"]
+    assert (dag["owner"], dag["tags"], dag["max_active_runs"]) == (
+        "data-platform",
+        ["demo", "flights", "offset-ledger"],
+        1,
+    )
+    assert (dag["timetable"], dag["retries"]) == ("NullTimetable", [3])
+    assert dag["outlets"] == {"commit": ["offset-ledger://flights/public.flights"]}
+    assert "Redrive flights" in dag["doc"]
