@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from offset_ledger.core.request import BUSY, OUTCOME
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.local.airflow import Airflow
 
-_STEPS = ("plan", "stage", "validate", "commit", "report")
+_STEPS = ("plan", "approve_loss", "stage", "validate", "approve_batch", "commit", "report")
 
 
 class DagRunFailed(OffsetLedgerError):
@@ -24,11 +25,12 @@ class DagRun:
     run_id: str
     tasks: dict[str, str]
     seconds: dict[str, float]
+    outcome: str | None = None  # why plan skipped
 
     @property
     def skipped(self) -> bool:
         """Whether the plan found nothing new."""
-        return self.tasks.get("plan") == "skipped"
+        return self.tasks.get("plan") == "skipped" and self.outcome != BUSY
 
 
 class DagRuns:
@@ -106,5 +108,12 @@ class DagRuns:
         return DagRun(
             run_id,
             {task["task_id"]: str(task["state"]) for task in tasks},
-            {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks},
+            {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks if task["state"] == "success"},
+            self._xcom(run_id, "plan", OUTCOME),
         )
+
+    def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
+        """What a task has left under a key; None if nothing."""
+        path = f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        status, found = self._airflow.request("GET", f"/api/v2{path}", None, self._token)
+        return found["value"] if status == 200 else None

@@ -10,6 +10,7 @@ from typing import TypeVar
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.steps.commit import Committed, commit
+from offset_ledger.steps.mirror import mirror
 from offset_ledger.steps.plan import Planned, plan
 from offset_ledger.steps.report import report
 from offset_ledger.steps.stage import stage
@@ -58,6 +59,7 @@ def run_batch(
     clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
     committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
     clock.time("report", lambda: report(pipeline, batch_id))
+    clock.time("mirror", lambda: mirror(pipeline))
     return Ingested(committed, clock.seconds)
 
 
