@@ -36,7 +36,7 @@ print(json.dumps({
                               "seconds": t.response_timeout.total_seconds()}
                   for t in d.tasks if hasattr(t, "options")},
         "deadlines": [[a.interval.total_seconds(), a.callback.path] for a in d.deadline or []],
-        "watchers": [w.trigger.classpath if hasattr(w.trigger, "classpath") else w.trigger["classpath"]
+        "watchers": [w.trigger.serialize()[0]
                      for a in getattr(getattr(d.timetable, "asset_condition", None), "objects", [])
                      for w in a.watchers],
         "doc": d.doc_md, "tags": sorted(d.tags), "owner": d.owner, "catchup": d.catchup,

@@ -39,7 +39,9 @@ class Gate(HITLOperator):
     def __init__(
         self, *, pipeline_file: str, answers: tuple[Answer, ...], answer_within: timedelta, **kwargs: Any
     ) -> None:
-        why = Param(None, type=["null", "string"], title="Why", description="Kept in the ledger with the answer.")
+        about = "Kept in the ledger with the answer."
+        why = Param(None, about, source="task", type=["null", "string"], title="Why")
+        kwargs.pop("params", None)  # Airflow hands in the trigger form of the DAG: no part of the question
         super().__init__(
             subject="A person has to decide",
             options=[answer.value.capitalize() for answer in answers],
