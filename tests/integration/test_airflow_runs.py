@@ -250,7 +250,8 @@ def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(world: World, 
     assert "1 of 2 rows fail" in asked["subject"]
     assert "| ranges | 0:[0, 2) |" in asked["body"]
     assert asked["options"] == ["Approve", "Abandon", "Reject"]
-    assert world.tasks("strict", started["strict"])["approve_batch"] == "awaiting_input"
+    waits = lambda: world.tasks("strict", started["strict"])["approve_batch"] == "awaiting_input"  # noqa: E731
+    until(waits, "the task to park without a worker")
     beside = world.trigger("strict")
     assert world.ended("strict", beside) == "success"
     assert world.xcom("strict", beside, "plan", "outcome") == "busy"
@@ -272,7 +273,8 @@ def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(world: World, 
 def test_a_backfill_reads_its_intervals_beside_a_live_run(world: World, started: dict[str, str]) -> None:  # noqa: ARG001
     runs = backfills(world)
     assert len(runs) == 2
-    scheduled = world.call("GET", "/dags/ingest_orders/dagRuns?run_type=scheduled")["dag_runs"]
+    path = "/dags/ingest_orders/dagRuns?run_type=scheduled"
+    scheduled = until(lambda: world.call("GET", path)["dag_runs"], "the scheduled run")
     for run_id in [*runs, *(run["dag_run_id"] for run in scheduled)]:
         assert world.ended("orders", run_id) == "success"
     read = (
@@ -297,7 +299,9 @@ def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decid
     before = world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'")
     day = FIRST.isoformat()
     body = {"dag_id": "ingest_orders", "from_date": day, "to_date": day, "reprocess_behavior": "completed"}
-    world.call("POST", "/backfills", {**body, "dag_run_conf": {"dry_run": True}})
+    again = {**body, "dag_run_conf": {"dry_run": True}}
+    path = "/api/v2/backfills"  # refused until the scheduler has closed the first one
+    until(lambda: world.airflow.request("POST", path, again, world.token)[0] == 200, "the first backfill to be closed")
     (run_id, _) = backfills(world)
     tasks = until(lambda: (t := world.tasks("orders", run_id))["commit"] == "skipped" and t, "the dry run")
     assert set(tasks.values()) == {"success", "skipped"}

@@ -27,6 +27,7 @@ from offset_ledger.local.jars import Artifact, Bundle, artifact_name, fetch, kaf
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.steps.answers import answer_loss
+from offset_ledger.steps.figures import figures
 from offset_ledger.steps.ingest import run_batch
 from offset_ledger.steps.lost import accept_topic, loss_question, skip_lost
 from offset_ledger.steps.mirror import group_name, mirror
@@ -273,6 +274,16 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "0.1")
     assert mirror(bench.pipeline) == {}
     assert "the consumer group offset-ledger.orders was not set: Kafka at 127.0.0.1:9 did not answer" in caplog.text
+
+
+def test_figures_of_a_batch_and_of_the_lag_that_is_left(bench: Bench) -> None:
+    bench.publish(at(0, 0, "a"), Record(b"k", b"{", (), None, 1))
+    bench.ingest()
+    bench.publish(at(1, 0, "b"), at(2, 1, "c"))
+    found = figures(bench.pipeline, 1)
+    assert (found.lag, found.records, found.quarantined) == (2, 2, 1)
+    assert set(found.seconds) == {"stage", "validate", "commit"}
+    assert all(seconds > 0 for seconds in found.seconds.values())
 
 
 def test_moments_between_two_milliseconds_leave_no_record_to_both_sides(bench: Bench) -> None:

@@ -33,6 +33,7 @@ def _lives(ti: Any, dag_id: str | None, run_id: str | None) -> bool:
     if run_id is None or dag_id != ti.dag_id or run_id == ti.run_id:
         return False
     try:
-        return str(ti.get_dagrun_state(dag_id, run_id)) in ("running", "queued")
+        state = ti.get_dagrun_state(dag_id, run_id)
+        return getattr(state, "value", state) in ("running", "queued")
     except AirflowRuntimeError:  # somebody deleted it
         return False
