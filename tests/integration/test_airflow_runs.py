@@ -303,7 +303,7 @@ def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decid
     path = "/api/v2/backfills"  # refused until the scheduler has closed the first one
     until(lambda: world.airflow.request("POST", path, again, world.token)[0] == 200, "the first backfill to be closed")
     (run_id, _) = backfills(world)
-    tasks = until(lambda: (t := world.tasks("orders", run_id))["commit"] == "skipped" and t, "the dry run")
+    tasks = until(lambda: (t := world.tasks("orders", run_id))["report"] == "skipped" and t, "the dry run")
     assert set(tasks.values()) == {"success", "skipped"}
     preview = world.xcom("orders", run_id, "plan", "preview")
     assert (preview["kind"], preview["offsets"], preview["committed"]) == ("backfill", 3, 3)

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger import broker
 from offset_ledger.core.balance import Dispositions
-from offset_ledger.core.questions import Answer, QuestionKind
+from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import Kind
@@ -178,8 +178,27 @@ def test_a_person_approves_exactly_the_loss_that_was_shown(bench: Bench) -> None
         bench.ingest()
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id, run_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("lost_range", "approve", "ann", "gone for good", 2, "backfill__1")]
-    with pytest.raises(StateConflict, match="answered already"):
-        answer_loss(bench.pipeline, decision_id, Answer.REJECT, ME, "too late")
+    assert answer_loss(bench.pipeline, decision_id, Answer.REJECT, ME, "too late") is Answer.APPROVE
+    assert [tuple(row)[2] for row in kept] == ["ann"]
+
+
+def test_who_decides_by_another_way_answers_the_run_that_waits(bench: Bench) -> None:
+    bench.settings["expired"] = "earliest_after_approval"
+    bench.publish(*(at(minute, 0, f"{minute}") for minute in range(4)))
+    plan(bench.pipeline, ME)
+    rejected = Question(bench.pipeline.name, QuestionKind.REJECTED_BATCH, "id", "commit it?", {}, 1)
+    with transaction(bench.session) as cursor:
+        decisions.ask(cursor, rejected, RUN)
+    plan_request(bench.pipeline, Request(Action.ABANDON, batch_id=1, why="seen"), replace(RUN, who="ann"))
+    delete_records(bench, 0, 2)
+    question = loss_question(bench.pipeline)
+    assert question is not None
+    with transaction(bench.session) as cursor:
+        waits = decisions.ask(cursor, question, RUN)
+    plan_request(bench.pipeline, Request(Action.SKIP, why="known"), replace(RUN, who="bob"))
+    kept = rows(bench.session, "SELECT answer, who, why FROM offset_ledger.decision ORDER BY decision_id")
+    assert [tuple(row) for row in kept] == [("abandon", "ann", "seen"), ("approve", "bob", "known")]
+    assert answer_loss(bench.pipeline, waits, Answer.REJECT, ME, "no answer in time") is Answer.APPROVE
 
 
 def test_a_no_changes_nothing_and_a_loss_that_changed_its_shape_is_not_skipped(bench: Bench) -> None:

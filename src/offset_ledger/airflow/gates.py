@@ -77,8 +77,7 @@ class Gate(HITLOperator):
         decision_id = context["ti"].xcom_pull(task_ids=self.task_id, key="decision_id")
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
-            self.act(pipeline, int(decision_id), answer, origin, why)
-            if answer is Answer.REJECT:
+            if self.act(pipeline, int(decision_id), answer, origin, why) is Answer.REJECT:
                 raise AirflowFailException(f"{origin.who} said no: {why}; nothing was changed")
             return self.go_on(pipeline, context)
 
@@ -87,8 +86,8 @@ class Gate(HITLOperator):
         """What has to be asked now, if anything."""
 
     @abstractmethod
-    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> None:
-        """Keep the answer, with what it brings about."""
+    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+        """Keep the answer, with what it brings about, and return the one that holds."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
         """The result of the task once nothing stands in the way."""
@@ -107,13 +106,14 @@ class LossGate(Gate):
             raise AirflowSkipException(f"nothing to do: {busy}")
         return loss_question(pipeline)
 
-    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> None:
+    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
         """Skip or accept exactly what was asked about."""
         from offset_ledger.steps.answers import answer_loss
         from offset_ledger.steps.mirror import mirror
 
-        answer_loss(pipeline, decision_id, answer, origin, why)
+        held = answer_loss(pipeline, decision_id, answer, origin, why)
         mirror(pipeline, backwards=True)
+        return held
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
         """Plan the batch that the loss stood in the way of."""
@@ -136,11 +136,11 @@ class BatchGate(Gate):
         assert batch_id is not None
         return batch_question(pipeline, batch_id)
 
-    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> None:
+    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
         """Approve or abandon the batch, or leave it rejected."""
         from offset_ledger.steps.answers import answer_batch
 
-        answer_batch(pipeline, decision_id, answer, origin, why)
+        return answer_batch(pipeline, decision_id, answer, origin, why)
 
 
 def _body(question: Question) -> str:

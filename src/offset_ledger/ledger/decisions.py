@@ -37,7 +37,7 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
-    """The same inside the caller's transaction."""
+    """The same inside the caller's transaction; a run that waits with a question about the batch has its answer."""
     found = batches.read_batch(cursor, batch_id, lock=True)
     wrong = found.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[found.state]
     if wrong:
@@ -45,6 +45,10 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         raise StateConflict(f"{found} cannot be {verb}")
     ended = {"ended_at": datetime.now(UTC)} if after is State.ABANDONED else {}
     batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **ended)
+    given = Answer.APPROVE if after is State.VALIDATED else Answer.ABANDON
+    for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
+        if asked.question.batch_id == batch_id:
+            answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
 
 

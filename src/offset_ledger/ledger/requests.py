@@ -23,10 +23,11 @@ def open_request(cursor: Cursor, pipeline: str, kind: Kind, origin: Origin, requ
 
 
 def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
-    """Let the run that resumes an open batch stand as its run."""
+    """Let the run that resumes an open batch stand as its run, unless somebody, perhaps a paused process, holds it."""
     if origin.run_id:
         cursor.execute(
-            "UPDATE offset_ledger.batch SET dag_id = %s, run_id = %s WHERE batch_id = %s",
+            "UPDATE offset_ledger.batch SET dag_id = %s, run_id = %s WHERE batch_id ="
+            " (SELECT batch_id FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE SKIP LOCKED)",
             [origin.dag_id, origin.run_id, batch_id],
         )
 

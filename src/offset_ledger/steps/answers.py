@@ -21,23 +21,29 @@ def keep(pipeline: Pipeline, question: Question) -> int:
         return decisions.ask(cursor, question, here())
 
 
-def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Origin, why: str) -> None:
+def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Origin, why: str) -> Answer:
     """Answer a question about a loss; a yes skips or accepts exactly what was asked about.
 
+    The answer that holds is returned: an earlier one, if somebody has decided by another way.
+
     Raises:
-        StateConflict: it is answered already, or what was asked about has changed meanwhile.
+        StateConflict: what was asked about has changed meanwhile.
     """
     solved = given is Answer.APPROVE and loss_question(pipeline) is None  # by another way, while the run waited
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        asked = decisions.read_question(cursor, decision_id).question
+        found = decisions.read_question(cursor, decision_id)
+        if found.answer:
+            return found.answer
         if solved or given is not Answer.APPROVE:
             decisions.answer(cursor, decision_id, given, origin, why)
-            return
+            return given
+    asked = found.question
     if asked.kind is QuestionKind.LOST_RANGE:
         approved = [OffsetRange(*r) for r in asked.details["ranges"]]
         skip_lost(pipeline, origin, why, approved, decision_id)
     else:
         accept_topic(pipeline, origin, why, asked.topic_id, decision_id)
+    return given
 
 
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
@@ -57,16 +63,17 @@ def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
     return Question(pipeline.name, QuestionKind.REJECTED_BATCH, batch.topic_id, text, details, batch_id)
 
 
-def answer_batch(pipeline: Pipeline, decision_id: int, given: Answer, origin: Origin, why: str) -> None:
-    """Answer a question about a rejected batch; one that was decided meanwhile stays as it is.
+def answer_batch(pipeline: Pipeline, decision_id: int, given: Answer, origin: Origin, why: str) -> Answer:
+    """Answer a question about a rejected batch.
 
-    Raises:
-        StateConflict: the question is answered already.
+    The answer that holds is returned: an earlier one, if somebody has decided by another way.
     """
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        batch_id = decisions.read_question(cursor, decision_id).question.batch_id
-        assert batch_id is not None
+        found = decisions.read_question(cursor, decision_id)
+        if found.answer:
+            return found.answer
+        assert found.question.batch_id is not None
         decisions.answer(cursor, decision_id, given, origin, why)
-        after = _AFTER.get(given)
-        if after and batches.read_batch(cursor, batch_id).state is State.REJECTED:
-            decisions.decide_batch(cursor, batch_id, after, origin, why)
+        if given in _AFTER:
+            decisions.decide_batch(cursor, found.question.batch_id, _AFTER[given], origin, why)
+        return given

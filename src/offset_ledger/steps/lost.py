@@ -98,8 +98,8 @@ def skip_lost(
             batches.lock_pipeline(cursor, pipeline.name)
             ranges = _approved(cursor, pipeline, snapshot, approved)
             done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
-            if decision_id is not None:
-                decisions.answer(cursor, decision_id, Answer.APPROVE, origin, why, done.batch.batch_id)
+            for asked in _answered_by_this(cursor, pipeline, QuestionKind.LOST_RANGE, decision_id):
+                decisions.answer(cursor, asked, Answer.APPROVE, origin, why, done.batch.batch_id)
             return done
 
 
@@ -183,9 +183,9 @@ def _accept(
     )
     for (batch_id,) in cursor.fetchall():
         decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its topic was recreated: {why}")
-    if decision_id is None:
-        decision_id = decisions.ask(cursor, _recreated(pipeline, cursors, snapshot), origin)
-    decisions.answer(cursor, decision_id, Answer.APPROVE, origin, why)
+    asked = _answered_by_this(cursor, pipeline, QuestionKind.RECREATED_TOPIC, decision_id)
+    for each in asked or [decisions.ask(cursor, _recreated(pipeline, cursors, snapshot), origin)]:
+        decisions.answer(cursor, each, Answer.APPROVE, origin, why)
     cursor.execute(
         "UPDATE offset_ledger.pipeline SET topic_id = %s, cluster_id = %s, updated_at = now() WHERE pipeline = %s",
         [snapshot.topic_id, snapshot.cluster_id, pipeline.name],
@@ -194,3 +194,10 @@ def _accept(
     begun = set(known.next_offsets) if known else set()
     starts = {p.partition: p.log_start for p in snapshot.partitions if p.partition not in begun}
     batches.record_beginnings(cursor, pipeline.name, snapshot.topic_id, starts)
+
+
+def _answered_by_this(cursor: Cursor, pipeline: Pipeline, kind: QuestionKind, decision_id: int | None) -> list[int]:
+    """The question that was answered; without one, those that runs wait with while somebody decides by another way."""
+    if decision_id is not None:
+        return [decision_id]
+    return [asked.decision_id for asked in decisions.open_questions(cursor, pipeline.name, kind)]
