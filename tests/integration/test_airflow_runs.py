@@ -51,6 +51,7 @@ target: {{connection: postgres_default, table: public.{name}}}
 quality: {{suite: {suite}, max_quarantined_share: 1}}
 schedule: {schedule}
 answer_within: {answer_within}
+freshness: {freshness}
 """
 SUITE = {
     "name": "strict",
@@ -98,8 +99,9 @@ class World:
     def pipeline(self, name: str) -> Pipeline:
         return parse_pipeline(self.project / "dags" / "pipelines" / f"{name}.yaml")
 
-    def write(self, name: str, suite: str = "null", schedule: str = "null", answer_within: str = "1h") -> None:
-        text = PIPELINE.format(name=name, suite=suite, schedule=schedule, answer_within=answer_within)
+    def write(self, name: str, **more: str) -> None:
+        settings = {"suite": "null", "schedule": "null", "answer_within": "1h", "freshness": "1h", **more}
+        text = PIPELINE.format(name=name, **settings)
         (self.project / "dags" / "pipelines" / f"{name}.yaml").write_text(text)
         create_topic(dict(self.kafka.extra), name, 1, 1, {"retention.ms": "-1"})
 
@@ -197,7 +199,7 @@ def begin(world: World) -> None:
     world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
     world.write("strict", suite="strict")
     world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
-    world.write("lossy", answer_within="5s")
+    world.write("lossy", answer_within="5s", freshness="1s")
     world.publish("lossy", *(record(FIRST, f"{n}") for n in range(4)))
     plan(world.pipeline("lossy"), Origin("test"))  # so that the pipeline has begun at offset 0
     plan_request(world.pipeline("lossy"), Request(Action.ABANDON, batch_id=1, why="lost"), Origin("test"))
@@ -236,6 +238,15 @@ def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: 
         assert kafka.group_offsets("offset-ledger.lossy", "lossy") == {0: 3}
 
 
+def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started: dict[str, str]) -> None:
+    line = f"pipeline lossy is not fresh: run {started['lossy']} has not ended 1 s after it was queued"
+
+    def said() -> bool:
+        return any(line in log.read_text(errors="replace") for log in world.airflow.directory.rglob("*.log"))
+
+    until(said, "the deadline alert")
+
+
 def test_a_contradiction_fails_the_first_task_with_one_plain_line(world: World) -> None:
     run_id = world.trigger("lossy", action="window", since="2026-03-01T00:00:00Z")
     assert world.ended("lossy", run_id) == "failed"
@@ -250,8 +261,8 @@ def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(world: World, 
     assert "1 of 2 rows fail" in asked["subject"]
     assert "| ranges | 0:[0, 2) |" in asked["body"]
     assert asked["options"] == ["Approve", "Abandon", "Reject"]
-    waits = lambda: world.tasks("strict", started["strict"])["approve_batch"] == "awaiting_input"  # noqa: E731
-    until(waits, "the task to park without a worker")
+    parked = ("approve_batch", "awaiting_input")
+    until(lambda: parked in world.tasks("strict", started["strict"]).items(), "the task to park without a worker")
     beside = world.trigger("strict")
     assert world.ended("strict", beside) == "success"
     assert world.xcom("strict", beside, "plan", "outcome") == "busy"

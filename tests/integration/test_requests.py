@@ -176,10 +176,9 @@ def test_a_person_approves_exactly_the_loss_that_was_shown(bench: Bench) -> None
     assert cursors(bench)[0] == 5
     with pytest.raises(OffsetExpired, match=r"offsets \[5, 6\) are gone"):
         bench.ingest()
+    assert answer_loss(bench.pipeline, decision_id, Answer.REJECT, ME, "too late") is Answer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id, run_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("lost_range", "approve", "ann", "gone for good", 2, "backfill__1")]
-    assert answer_loss(bench.pipeline, decision_id, Answer.REJECT, ME, "too late") is Answer.APPROVE
-    assert [tuple(row)[2] for row in kept] == ["ann"]
 
 
 def test_who_decides_by_another_way_answers_the_run_that_waits(bench: Bench) -> None:
