@@ -84,7 +84,7 @@ def request_of(context: Context) -> Request:
 
 
 def by_person(context: Context) -> Origin:
-    """The origin of what a person asked for with the form: the user who triggered the run."""
+    """The origin of what was asked for: the user who triggered the run, else the task itself."""
     from offset_ledger.ledger.batches import here
 
     origin = here()

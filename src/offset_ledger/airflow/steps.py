@@ -54,14 +54,12 @@ class PlanOperator(BaseOperator, SkipMixin):
             self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])
 
     def _plan(self, pipeline: Pipeline, request: Request, context: Context) -> int | None:
-        from offset_ledger.ledger.batches import here
         from offset_ledger.steps.lost import loss_question
         from offset_ledger.steps.mirror import mirror
         from offset_ledger.steps.requests import plan_request
 
-        decides = request.action in _DECISIONS
         try:
-            planned = plan_request(pipeline, request, by_person(context) if decides else here())
+            planned = plan_request(pipeline, request, by_person(context))
         except LostRange as error:
             question = loss_question(pipeline) if request.action is Action.NEXT else None
             if question is None:
@@ -73,7 +71,7 @@ class PlanOperator(BaseOperator, SkipMixin):
             return planned.batch.batch_id
         if request.action is Action.SKIP:
             mirror(pipeline, backwards=True)
-        if decides:
+        if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)
         return None

@@ -30,7 +30,7 @@ class DagRun:
     @property
     def skipped(self) -> bool:
         """Whether the plan found nothing new."""
-        return self.tasks.get("plan") == "skipped" and self.outcome != BUSY
+        return self.tasks.get("plan") == "skipped"
 
 
 class DagRuns:
@@ -61,11 +61,16 @@ class DagRuns:
         self._call("PATCH", path, {"is_paused": False})
 
     def trigger(self) -> DagRun:
-        """Let the runs under way finish, run the DAG once, and wait for it.
+        """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
 
         Raises:
             DagRunFailed: it failed; the message names the task.
         """
+        while (finished := self._once()).outcome == BUSY:
+            self._say(f"  {finished.run_id}: another run was at work")
+        return finished
+
+    def _once(self) -> DagRun:
         self._settle()
         run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
         began = said = time.monotonic()
