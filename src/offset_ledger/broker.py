@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from math import ceil
+from math import ceil, inf
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -34,9 +34,10 @@ def _passes(error: BaseException) -> bool:
 class Broker:
     """Questions to one Kafka cluster; each waits out what passes, within the patience."""
 
-    def __init__(self, client: KafkaAdminClient, servers: str) -> None:
+    def __init__(self, client: KafkaAdminClient, servers: str, most: float = inf) -> None:
         self._client = client
         self._servers = servers
+        self._most = most
 
     def snapshot(self, topic: str) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
@@ -161,7 +162,7 @@ class Broker:
 
     def _waiting(self, ask: Callable[[], T]) -> T:
         try:
-            return retrying(_passes, f"Kafka at {self._servers}")(ask)
+            return retrying(_passes, f"Kafka at {self._servers}", most=self._most)(ask)
         except kafka_errors.KafkaError as error:
             raise _unavailable(self._servers, error) from error
 
@@ -181,8 +182,8 @@ def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
 
 
 @contextmanager
-def connect(connection: Connection) -> Iterator[Broker]:
-    """A broker to ask, closed afterwards.
+def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
+    """A broker to ask, closed afterwards; ``most`` bounds the patience, in seconds, of who can do without an answer.
 
     Raises:
         BrokerUnavailable: none of bootstrap.servers answered within the patience.
@@ -194,11 +195,11 @@ def connect(connection: Connection) -> Iterator[Broker]:
         return KafkaAdminClient(**{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments})
 
     try:
-        client = retrying(_passes, f"Kafka at {servers}")(bootstrap)
+        client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
     except (kafka_errors.KafkaError, OSError, ValueError) as error:
         raise _unavailable(servers, error) from error
     try:
-        yield Broker(client, servers)
+        yield Broker(client, servers, most)
     finally:
         client.close()
 
