@@ -184,7 +184,7 @@ def world(stack: Stack, template_database: str) -> Iterator[World]:
             begin(made)
             airflow.up(settings, Launch(print))
             made.token = airflow.token()
-            for name in ("strict", "orders", "lossy"):
+            for name in ("strict", "orders", "lossy", "gone"):
                 made.unpause(name)
             yield made
         finally:
@@ -200,11 +200,20 @@ def begin(world: World) -> None:
     world.write("strict", suite="strict")
     world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
     world.write("lossy", answer_within="5s", freshness="1s")
-    world.publish("lossy", *(record(FIRST, f"{n}") for n in range(4)))
-    plan(world.pipeline("lossy"), Origin("test"))  # so that the pipeline has begun at offset 0
-    plan_request(world.pipeline("lossy"), Request(Action.ABANDON, batch_id=1, why="lost"), Origin("test"))
+    lose(world, "lossy", 3)
+    world.write("gone")
+    lose(world, "gone", 4)
+
+
+def lose(world: World, name: str, before: int) -> None:
+    """A pipeline that has begun at offset 0, and whose first offsets retention then deletes."""
+    world.publish(name, *(record(FIRST, f"{n}") for n in range(4)))
+    planned = plan(world.pipeline(name), Origin("test"))
+    assert planned.batch is not None
+    given_up = Request(Action.ABANDON, batch_id=planned.batch.batch_id, why="lost")
+    plan_request(world.pipeline(name), given_up, Origin("test"))
     admin = KafkaAdminClient(bootstrap_servers=world.kafka.extra["bootstrap.servers"])
-    admin.delete_records({TopicPartition("lossy", 0): 3})
+    admin.delete_records({TopicPartition(name, 0): before})
     admin.close()
 
 
@@ -236,6 +245,24 @@ def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: 
     assert world.rows(skipped) == [("admin",)]
     with broker.connect(world.kafka) as kafka:
         assert kafka.group_offsets("offset-ledger.lossy", "lossy") == {0: 3}
+
+
+def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: World) -> None:
+    run_id = world.trigger("gone")
+    asked = world.question("gone", run_id)
+    assert asked["subject"] == "skip 4 offsets of topic gone that retention deleted unread: 0:[0, 4)?"
+    parked = ("approve_loss", "awaiting_input")
+    until(lambda: parked in world.tasks("gone", run_id).items(), "the task to park without a worker")
+    path = f"{world.run('gone', run_id)}/taskInstances/approve_loss/-1/hitlDetails"
+    world.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {"why": "known"}})
+    assert world.ended("gone", run_id) == "success"
+    tasks = world.tasks("gone", run_id)
+    assert (tasks["approve_loss"], tasks["stage"], tasks["commit"]) == ("success", "skipped", "skipped")
+    sheet = "SELECT from_offset, until_offset, r.skipped, changed_by FROM offset_ledger.batch_range r"
+    kept = (
+        f"{sheet} JOIN offset_ledger.batch USING (batch_id, pipeline) WHERE pipeline = 'gone' AND state = 'committed'"
+    )
+    assert world.rows(kept) == [(0, 4, 4, "admin")]
 
 
 def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started: dict[str, str]) -> None:
