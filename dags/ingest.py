@@ -1,4 +1,4 @@
-"""One ingest DAG for each pipeline file in dags/pipelines/: plan, stage, validate, commit, report."""
+"""One ingest DAG for each pipeline file in dags/pipelines/: the steps, and two questions to people."""
 
 from __future__ import annotations
 
@@ -7,15 +7,33 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, get_current_context, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronDataIntervalTimetable,
+    TriggerRule,
+    get_current_context,
+    task,
+)
 from airflow.sdk.exceptions import AirflowSkipException
 
+from offset_ledger.airflow import runs
+from offset_ledger.airflow.assets import table_asset, topic_asset
+from offset_ledger.airflow.deadlines import freshness_alert
 from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.form import form
+from offset_ledger.airflow.gates import BatchGate, LossGate
 from offset_ledger.airflow.operators import StageOperator
+from offset_ledger.airflow.steps import PlanOperator, ValidateOperator
 from offset_ledger.airflow.tasks import dead_letters_task
+from offset_ledger.core.questions import Answer
+from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
+AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
 DOC = """
 ### {name}
@@ -25,11 +43,14 @@ DOC = """
 Topic `{topic}` into table `{table}`, exactly once. Each run commits one batch:
 
 1. **plan** snapshots the topic up to its last stable offset and writes the batch's offset ranges into the ledger; an
-   open batch is resumed. It skips the run, with the reason, when nothing is new.
-2. **stage** reads exactly these ranges with Spark, decodes every record strictly and copies it into staging.
-3. **validate** judges the staged rows with the suite `{suite}`; a failed gate rejects the batch.
-4. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.
-5. **report** renders the quality page.
+   open batch is resumed. It skips the run, with the reason, when nothing is new. The trigger form asks for something
+   else: a time window or offset ranges again, a dry run, or a decision. A backfill run reads its data interval.
+2. **approve_loss** asks a person, in Required Actions, where offsets were lost or the topic was recreated.
+3. **stage** reads exactly these ranges with Spark, decodes every record strictly and copies it into staging.
+4. **validate** judges the staged rows with the suite `{suite}`; a failed gate rejects the batch.
+5. **approve_batch** asks a person about a rejected batch.
+6. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.
+7. **report** renders the quality page, sets the consumer group `offset-ledger.{name}` to the cursors and sends metrics.
 
 Clearing and rerunning any task is safe: the ledger decides what is left to do.
 """
@@ -38,23 +59,25 @@ Clearing and rerunning any task is safe: the ledger decides what is left to do.
 def build(path: Path) -> DAG:
     """The DAG of one pipeline file."""
     pipeline = parse_pipeline(path)
-    table = f"{pipeline.target.schema}.{pipeline.target.table}"
-    asset = Asset(name=f"{pipeline.name}:{table}", uri=f"offset-ledger://{pipeline.name}/{table}")
     with DAG(
         dag_id=f"ingest_{pipeline.name}",
-        schedule=CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None,
+        schedule=_schedule(pipeline),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
-        max_active_runs=1,
+        # Beside a run that waits for a person others must be able to decide, and to read windows again. Only one run
+        # works on the head: plan skips while another does.
+        max_active_runs=4,
+        params=form(),
         description=pipeline.description,
         doc_md=DOC.format(
             name=pipeline.name,
             description=pipeline.description,
             topic=pipeline.source.topic,
-            table=table,
+            table=f"{pipeline.target.schema}.{pipeline.target.table}",
             suite=pipeline.quality.suite,
         ),
         tags=["offset-ledger", *pipeline.tags],
+        deadline=freshness_alert(pipeline),
         default_args={
             "owner": pipeline.owner,
             "retries": 3,
@@ -63,80 +86,90 @@ def build(path: Path) -> DAG:
             "max_retry_delay": timedelta(minutes=10),
         },
     ) as dag:
-        batch_id = _plan(path)
-        stage = StageOperator(
-            task_id="stage",
-            pipeline_file=str(path),
-            connections=[pipeline.source.connection, pipeline.target.connection],
-            conn_id="spark_default",
-            name=f"stage_{pipeline.name}",
-        )
-        batch_id >> stage >> _validate(path, batch_id) >> _commit(path, batch_id, asset) >> _report(path, batch_id)
-        if pipeline.quality.dead_letter_topic:
-            dag.get_task("report") >> dead_letters_task(path)
+        _tasks(path, pipeline)
     return dag
 
 
-def _plan(path: Path) -> Any:
-    @task(task_id="plan")
-    def plan_batch() -> int:
+def _schedule(pipeline: Pipeline) -> Any:
+    cron = CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None
+    if not pipeline.wake_on_data:
+        return cron
+    from offset_ledger.airflow.triggers import NewRecords
+
+    watcher = AssetWatcher(name=f"new_records_{pipeline.name}", trigger=NewRecords(str(pipeline.path)))
+    news = Asset(name=f"new_records_{pipeline.name}", uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])
+    return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
+
+
+def _tasks(path: Path, pipeline: Pipeline) -> None:
+    file: dict[str, Any] = {"pipeline_file": str(path)}
+    gate = {**file, "answer_within": pipeline.answer_within}
+    plan = PlanOperator(task_id=runs.PLAN, question=runs.APPROVE_LOSS, **file)
+    loss = LossGate(task_id=runs.APPROVE_LOSS, answers=(Answer.APPROVE, Answer.REJECT), **gate)
+    stage = StageOperator(
+        task_id=runs.STAGE,
+        connections=[pipeline.source.connection, pipeline.target.connection],
+        conn_id="spark_default",
+        name=f"stage_{pipeline.name}",
+        trigger_rule=AFTER_A_QUESTION,
+        **file,
+    )
+    validate = ValidateOperator(task_id=runs.VALIDATE, question=runs.APPROVE_BATCH, **file)
+    verdict = BatchGate(task_id=runs.APPROVE_BATCH, answers=(Answer.APPROVE, Answer.ABANDON, Answer.REJECT), **gate)
+    commit = _commit(path, topic_asset(pipeline), table_asset(pipeline))
+    plan >> [loss, stage]
+    loss >> stage >> validate >> [verdict, commit]
+    report = _report(path)
+    verdict >> commit >> report
+    if pipeline.quality.dead_letter_topic:
+        report >> dead_letters_task(path)
+
+
+def _commit(path: Path, topic: Asset, table: Asset) -> Any:
+    @task(task_id=runs.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
+    def commit_batch() -> None:
         from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.plan import plan
+        from offset_ledger.steps.commit import commit, given_up
 
+        context = get_current_context()
+        batch_id = runs.batch_id_of(context["ti"])
+        assert batch_id is not None
         with airflow_failures():
-            planned = plan(parse_pipeline(path), here())
-        if planned.batch is None:
-            raise AirflowSkipException(planned.message)
-        print(planned.message)
-        return planned.batch.batch_id
-
-    return plan_batch()
-
-
-def _validate(path: Path, batch_id: Any) -> Any:
-    @task(task_id="validate")
-    def validate_batch(batch_id: int) -> None:
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.validate import pass_gate
-
-        with airflow_failures():
-            batch = pass_gate(parse_pipeline(path), batch_id, here())
-        print(f"{batch} passed")
-
-    return validate_batch(batch_id)
-
-
-def _commit(path: Path, batch_id: Any, asset: Asset) -> Any:
-    @task(task_id="commit", outlets=[asset])
-    def commit_batch(batch_id: int) -> None:
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.commit import commit
-
-        with airflow_failures():
-            committed = commit(parse_pipeline(path), batch_id, here())
-        get_current_context()["outlet_events"][asset].extra = {
+            pipeline = parse_pipeline(path)
+            if given_up(pipeline, batch_id):
+                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
+            committed = commit(pipeline, batch_id, here())
+        context["outlet_events"][table].extra = {
             "batch_id": batch_id,
             "kind": committed.batch.kind.value,
+            "topic": pipeline.source.topic,
             "ranges": {str(r.partition): [r.from_offset, r.until_offset] for r in committed.batch.ranges},
             "counts": asdict(committed.total),
         }
         print(f"committed batch {batch_id}: {committed.total}")
 
-    return commit_batch(batch_id)
+    return commit_batch()
 
 
-def _report(path: Path, batch_id: Any) -> Any:
-    @task(task_id="report")
-    def report_batch(batch_id: int) -> str:
+def _report(path: Path) -> Any:
+    @task(task_id=runs.REPORT)
+    def report_batch() -> str:
+        from offset_ledger.airflow.metrics import measure
+        from offset_ledger.steps.mirror import mirror
         from offset_ledger.steps.report import report
 
+        batch_id = runs.batch_id_of(get_current_context()["ti"])
+        assert batch_id is not None
         with airflow_failures():
-            page = report(parse_pipeline(path), batch_id)
+            pipeline = parse_pipeline(path)
+            mirror(pipeline)
+            measure(pipeline, batch_id)
+            page = report(pipeline, batch_id)
         if page is None:  # the batch is committed: a page that could not be written does not fail its run
             raise AirflowSkipException(f"no page of batch {batch_id} was written; the log above says why")
         return str(page)
 
-    return report_batch(batch_id)
+    return report_batch()
 
 
 globals().update({dag.dag_id: dag for dag in map(build, sorted(PIPELINES.glob("*.yaml")))})

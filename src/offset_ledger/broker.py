@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
+from math import ceil, inf
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.protocol.consumer import IsolationLevel, OffsetForLeaderEpochRequest
+from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.connections import Connection, bootstrap_servers, kafka_python_arguments
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.core.windows import FirstAt
 from offset_ledger.errors import BrokerUnavailable, UnknownTopic
 from offset_ledger.patience import patience, retrying
 
@@ -31,9 +34,10 @@ def _passes(error: BaseException) -> bool:
 class Broker:
     """Questions to one Kafka cluster; each waits out what passes, within the patience."""
 
-    def __init__(self, client: KafkaAdminClient, servers: str) -> None:
+    def __init__(self, client: KafkaAdminClient, servers: str, most: float = inf) -> None:
         self._client = client
         self._servers = servers
+        self._most = most
 
     def snapshot(self, topic: str) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
@@ -65,15 +69,39 @@ class Broker:
 
     def offsets_at(self, topic: str, moment: datetime) -> dict[int, int | None]:
         """Per partition the first offset whose record timestamp is at or after ``moment``; None where none is."""
+        return {p: found.offset if found else None for p, found in self.first_at(topic, moment).items()}
 
-        def ask() -> dict[int, int | None]:
+    def first_at(self, topic: str, moment: datetime) -> dict[int, FirstAt | None]:
+        """Per partition the first record at or after ``moment``, with its timestamp; None where none is."""
+
+        def ask() -> dict[int, FirstAt | None]:
             described = self._describe(topic)
-            millis = int(moment.timestamp() * 1000)
+            millis = ceil(moment.timestamp() * 1000)
             places = {TopicPartition(topic, p["partition_index"]): millis for p in described["partitions"]}
-            found = self._offsets(places)
-            return {tp.partition: offset if offset >= 0 else None for tp, offset in found.items()}
+            found = self._client.list_partition_offsets(places)
+            return {tp.partition: _first(answer) for tp, answer in found.items()}
 
         return self._waiting(ask)
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        """The offsets that a consumer group has committed for the topic, by partition."""
+        found = self._waiting(lambda: self._client.list_group_offsets({group: None}))[group]
+        return {tp.partition: int(at.offset) for tp, at in found.items() if tp.topic == topic and at.offset >= 0}
+
+    def set_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets in the name of a consumer group without members.
+
+        Raises:
+            BrokerUnavailable: the group has members, or the coordinator refused.
+        """
+        wanted = {TopicPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+
+        def commit() -> None:
+            for tp, error in self._client.alter_group_offsets(group, wanted).items():
+                if error is not kafka_errors.NoError:
+                    raise error(f"{group} {tp.topic} {tp.partition}")
+
+        self._waiting(commit)
 
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
         """Per partition where the log of this leader epoch and of earlier ones ends; absent where not known.
@@ -134,9 +162,15 @@ class Broker:
 
     def _waiting(self, ask: Callable[[], T]) -> T:
         try:
-            return retrying(_passes, f"Kafka at {self._servers}")(ask)
+            return retrying(_passes, f"Kafka at {self._servers}", most=self._most)(ask)
         except kafka_errors.KafkaError as error:
             raise _unavailable(self._servers, error) from error
+
+
+def _first(answer: Any) -> FirstAt | None:
+    if answer.offset < 0:
+        return None
+    return FirstAt(int(answer.offset), datetime.fromtimestamp(answer.timestamp / 1000, UTC))
 
 
 def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
@@ -148,8 +182,8 @@ def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
 
 
 @contextmanager
-def connect(connection: Connection) -> Iterator[Broker]:
-    """A broker to ask, closed afterwards.
+def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
+    """A broker to ask, closed afterwards; ``most`` bounds the patience, in seconds, of who can do without an answer.
 
     Raises:
         BrokerUnavailable: none of bootstrap.servers answered within the patience.
@@ -161,11 +195,11 @@ def connect(connection: Connection) -> Iterator[Broker]:
         return KafkaAdminClient(**{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments})
 
     try:
-        client = retrying(_passes, f"Kafka at {servers}")(bootstrap)
+        client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
     except (kafka_errors.KafkaError, OSError, ValueError) as error:
         raise _unavailable(servers, error) from error
     try:
-        yield Broker(client, servers)
+        yield Broker(client, servers, most)
     finally:
         client.close()
 

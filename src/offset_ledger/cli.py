@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from offset_ledger import __version__, commands, commands_quality, commands_quarantine
+from offset_ledger import __version__, commands, commands_quality, commands_quarantine, commands_requests
 from offset_ledger.commands import Outcome
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError
 
@@ -45,13 +45,16 @@ def build_parser() -> argparse.ArgumentParser:
 
     ingest = with_pipeline(verb("ingest", "plan, stage, validate, commit and report, without Airflow", commands.ingest))
     ingest.add_argument("--until-drained", action="store_true", help="go on until nothing is new")
+    ingest.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
 
-    replay = with_pipeline(verb("replay", "read offset ranges again; cursors do not move", commands.replay))
+    replay = with_pipeline(verb("replay", "read offset ranges again; cursors do not move", commands_requests.replay))
     replay.add_argument("--partition", type=int, help="the partition of --from-offset and --until-offset")
     replay.add_argument("--from-offset", type=int, help="first offset")
     replay.add_argument("--until-offset", type=int, help="end, not read itself")
     replay.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
     replay.add_argument("--until", help="end of the record timestamps, not read itself")
+    replay.add_argument("--limit", type=int, help="at most so many offsets")
+    replay.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
     replay.add_argument("--why", help="kept with the batch")
 
     redrive = with_pipeline(
@@ -99,6 +102,11 @@ def build_parser() -> argparse.ArgumentParser:
         verb("skip", "approve the loss of offsets that retention deleted under the cursors", commands.skip)
     )
     skip.add_argument("--why", required=True, help="kept with the batch that records the loss")
+
+    accept = with_pipeline(
+        verb("accept-topic", "go on with a recreated topic from the start of its log", commands_requests.accept_topic)
+    )
+    accept.add_argument("--why", required=True, help="kept with the decision")
 
     demo = verb("demo", "the main job on real data, through Airflow, with its proof", commands.demo)
     demo.add_argument("--flights", type=int, help="only so many flights (default: all 336,776)")

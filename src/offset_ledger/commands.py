@@ -6,12 +6,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
 from tabulate import tabulate
 
-from offset_ledger.errors import ConfigurationError
 from offset_ledger.pipeline.model import Pipeline
 
 
@@ -32,7 +30,8 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _pipeline(arguments: Namespace) -> Pipeline:
+def pipeline_of(arguments: Namespace) -> Pipeline:
+    """The pipeline that the arguments name."""
     from offset_ledger.pipeline.parse import find_pipeline, parse_pipeline
 
     return parse_pipeline(find_pipeline(arguments.pipeline))
@@ -73,19 +72,26 @@ def migrate(arguments: Namespace) -> Outcome:
 
 
 def ingest(arguments: Namespace) -> Outcome:
-    """Commit what is new."""
+    """Commit what is new, or show what would be read."""
     from offset_ledger.ledger.batches import here
     from offset_ledger.steps.ingest import ingest as run
 
-    pipeline = _pipeline(arguments)
+    pipeline = pipeline_of(arguments)
+    if arguments.dry_run:
+        from offset_ledger.core.request import Request
+        from offset_ledger.steps.preview import preview
+
+        shown = preview(pipeline, Request(dry_run=True))
+        return Outcome(shown.data, str(shown))
     done = []
     for each in run(pipeline, here(), arguments.until_drained, say):
-        done.append(_summary(each))
-        say(_line(each))
+        done.append(summary(each))
+        say(line(each))
     return Outcome(done, f"{len(done)} batches committed" if done else "nothing is new, nothing changed")
 
 
-def _summary(ingested: Any) -> dict[str, Any]:
+def summary(ingested: Any) -> dict[str, Any]:
+    """One committed batch for --json."""
     committed = ingested.committed
     return {
         "batch_id": committed.batch.batch_id,
@@ -95,60 +101,23 @@ def _summary(ingested: Any) -> dict[str, Any]:
     }
 
 
-def _line(ingested: Any) -> str:
+def line(ingested: Any) -> str:
+    """One committed batch for people."""
     total = ingested.committed.total
     counts = ", ".join(f"{n:,} {name}" for name, n in asdict(total).items() if n)
     seconds = ", ".join(f"{step} {s:.1f} s" for step, s in ingested.seconds.items())
     return f"committed batch {ingested.committed.batch.batch_id}: {total.total:,} offsets: {counts} ({seconds})"
 
 
-def replay(arguments: Namespace) -> Outcome:
-    """Read offset ranges again."""
-    from offset_ledger.ledger.batches import here
-    from offset_ledger.steps.ingest import run_batch
-    from offset_ledger.steps.plan import plan_replay, window
-
-    pipeline = _pipeline(arguments)
-    wanted = window(pipeline, *_window(arguments)) if arguments.since else (_range(arguments),)
-    planned = plan_replay(pipeline, wanted, here(), why=arguments.why)
-    say(planned.message)
-    done = run_batch(pipeline, planned, here(), say)
-    return Outcome(_summary(done), _line(done))
-
-
-def _range(arguments: Namespace) -> Any:
-    from offset_ledger.core.ranges import OffsetRange
-
-    given = (arguments.partition, arguments.from_offset, arguments.until_offset)
-    if None in given:
-        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
-    try:
-        return OffsetRange(*given)
-    except ValueError:
-        raise ConfigurationError(
-            f"replay: --until-offset {given[2]} must be above --from-offset {given[1]}, and neither below 0"
-        ) from None
-
-
-def _window(arguments: Namespace) -> tuple[datetime, datetime]:
-    moments = []
-    for option in ("since", "until"):
-        try:
-            moment = datetime.fromisoformat(getattr(arguments, option) or "")
-        except ValueError:
-            moment = datetime.min
-        if moment.tzinfo is None:
-            raise ConfigurationError(f"replay: --{option} takes ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-        moments.append(moment)
-    return moments[0], moments[1]
-
-
 def skip(arguments: Namespace) -> Outcome:
     """Approve a loss."""
     from offset_ledger.ledger.batches import here
     from offset_ledger.steps.lost import skip_lost
+    from offset_ledger.steps.mirror import mirror
 
-    committed = skip_lost(_pipeline(arguments), here(), arguments.why)
+    pipeline = pipeline_of(arguments)
+    committed = skip_lost(pipeline, here(), arguments.why)
+    mirror(pipeline)
     lost = ", ".join(str(r) for r in committed.batch.ranges)
     text = f"batch {committed.batch.batch_id} records {committed.total.skipped:,} lost offsets as skipped: {lost}"
     return Outcome({"batch_id": committed.batch.batch_id, "skipped": committed.total.skipped}, text)
@@ -186,7 +155,7 @@ def check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, and its suite."""
     from offset_ledger.steps.validate import read_suite
 
-    pipeline = _pipeline(arguments)
+    pipeline = pipeline_of(arguments)
     read_suite(pipeline)
     return Outcome({"pipeline": pipeline.name, "config_hash": pipeline.config_hash}, f"{pipeline.path}: no mistakes")
 
@@ -195,7 +164,7 @@ def status(arguments: Namespace) -> Outcome:
     """Cursors, lag and the open batch."""
     from offset_ledger.steps.look import look
 
-    found = look(_pipeline(arguments))
+    found = look(pipeline_of(arguments))
     rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in found.partitions]
     table = tabulate(rows, headers=["partition", "log start", "cursor", "last stable", "lag"])
     letters = f"\ndead letters waiting: {found.dead_letters_waiting:,}" if found.dead_letters_waiting else ""
@@ -206,7 +175,7 @@ def batches(arguments: Namespace) -> Outcome:
     """The batches with their balance sheets."""
     from offset_ledger.steps.look import recent_batches
 
-    found = recent_batches(_pipeline(arguments), arguments.limit)
+    found = recent_batches(pipeline_of(arguments), arguments.limit)
     return Outcome(found, tabulate(found, headers="keys"))
 
 
@@ -215,7 +184,7 @@ def verify(arguments: Namespace) -> Outcome:
     from offset_ledger.steps.verify import explain_gaps
     from offset_ledger.steps.verify import verify as run
 
-    pipeline = _pipeline(arguments)
+    pipeline = pipeline_of(arguments)
     violations, checked = run(pipeline)
     lines = violations or [f"all {checked} invariants hold"]
     data: dict[str, Any] = {"violations": violations, "checked": checked}

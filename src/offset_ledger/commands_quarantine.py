@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offset_ledger.commands import Outcome, _line, _pipeline, _summary, say
+from offset_ledger.commands import Outcome, line, pipeline_of, say, summary
 
 
 def redrive(arguments: Namespace) -> Outcome:
@@ -16,14 +16,14 @@ def redrive(arguments: Namespace) -> Outcome:
     from offset_ledger.steps.ingest import run_batch
     from offset_ledger.steps.redrive import plan_redrive, read_choice
 
-    pipeline = _pipeline(arguments)
+    pipeline = pipeline_of(arguments)
     choice = read_choice(arguments.reason, arguments.since, arguments.limit)
     planned = plan_redrive(pipeline, choice, here(), arguments.why)
     say(planned.message)
     if planned.batch is None:
         return Outcome(None, "nothing is to redrive, nothing changed")
     done = run_batch(pipeline, planned, here(), say)
-    return Outcome(_summary(done), _line(done))
+    return Outcome(summary(done), line(done))
 
 
 def quarantine(arguments: Namespace) -> Outcome:
@@ -31,7 +31,7 @@ def quarantine(arguments: Namespace) -> Outcome:
     from offset_ledger.steps.redrive import quarantined, read_choice
 
     choice = read_choice(arguments.reason, arguments.since, arguments.limit)
-    whole, *reasons = quarantined(_pipeline(arguments), choice, arguments.resolved)
+    whole, *reasons = quarantined(pipeline_of(arguments), choice, arguments.resolved)
     state = "resolved" if arguments.resolved else "unresolved"
     shown = [{**line, "examples": " ".join(line["examples"] or ())} for line in reasons]
     text = "\n".join([*([tabulate(shown, headers="keys")] if shown else []), f"{whole['records']:,} {state} records"])
@@ -42,5 +42,5 @@ def deliver_letters(arguments: Namespace) -> Outcome:
     """Deliver what waits in the outbox."""
     from offset_ledger.steps.dead_letters import deliver
 
-    done = deliver(_pipeline(arguments))
+    done = deliver(pipeline_of(arguments))
     return Outcome(asdict(done), str(done))

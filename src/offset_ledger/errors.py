@@ -49,6 +49,10 @@ class ConfigurationError(TerminalError):
     """A connection, a suite file or an environment variable is missing or malformed."""
 
 
+class ContradictoryRequest(TerminalError):
+    """What a run was asked to do contradicts itself, or lacks something."""
+
+
 class TargetMismatch(TerminalError):
     """The target table exists with other columns than the pipeline file declares."""
 

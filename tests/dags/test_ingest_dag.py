@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.core.request import FIELDS, Request, parse_request
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _LOOK = """
 import json, runpy, sys
-found = runpy.run_path("dags/ingest.py")
+found = runpy.run_path(sys.argv[1])
 from airflow.sdk import DAG
 heavy = ["great_expectations", "pyspark", "kafka", "psycopg2", "pyarrow", "pandas"]
 dags = {k: v for k, v in found.items() if isinstance(v, DAG)}
@@ -25,6 +28,17 @@ print(json.dumps({
         "types": {t.task_id: type(t).__name__ for t in d.tasks},
         "retries": {t.task_id: t.retries for t in d.tasks},
         "outlets": {t.task_id: [a.uri for a in t.outlets] for t in d.tasks if t.outlets},
+        "inlets": {t.task_id: [a.uri for a in t.inlets] for t in d.tasks if t.inlets},
+        "names": {a.uri: a.name for t in d.tasks for a in [*t.inlets, *t.outlets]},
+        "rules": {t.task_id: str(getattr(t.trigger_rule, "value", t.trigger_rule)) for t in d.tasks},
+        "params": {name: d.params.get_param(name).serialize() for name in d.params},
+        "gates": {t.task_id: {"options": t.options, "defaults": t.defaults, "params": list(t.params),
+                              "seconds": t.response_timeout.total_seconds()}
+                  for t in d.tasks if hasattr(t, "options")},
+        "deadlines": [[a.interval.total_seconds(), a.callback.path] for a in d.deadline or []],
+        "watchers": [w.trigger.serialize()[0]
+                     for a in getattr(getattr(d.timetable, "asset_condition", None), "objects", [])
+                     for w in a.watchers],
         "doc": d.doc_md, "tags": sorted(d.tags), "owner": d.owner, "catchup": d.catchup,
         "timetable": type(d.timetable).__name__, "max_active_runs": d.max_active_runs,
         "rendered": list(d.get_task("stage").template_fields),
@@ -36,11 +50,14 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    home = tmp_path_factory.mktemp("airflow")
+    return look(ROOT / "dags" / "ingest.py", tmp_path_factory.mktemp("airflow"))
+
+
+def look(file: Path, home: Path, **more: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "-c", _LOOK],
+        [sys.executable, "-c", _LOOK, str(file)],
         cwd=ROOT,
-        env={"AIRFLOW_HOME": str(home), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        env={"AIRFLOW_HOME": str(home), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False", **more},
         capture_output=True,
         text=True,
         check=False,
@@ -59,12 +76,43 @@ def test_parsing_imports_nothing_heavy(parsed: Any) -> None:
 
 
 def test_the_steps_follow_each_other(parsed: Any) -> None:
-    tasks = parsed["dags"]["ingest_flights"]["tasks"]
-    assert "stage" in tasks["plan"]
-    assert tasks["stage"] == ["validate"]
-    assert tasks["validate"] == ["commit"]
-    assert tasks["commit"] == ["report"]
-    assert tasks["report"] == []
+    assert parsed["dags"]["ingest_flights"]["tasks"] == {
+        "plan": ["approve_loss", "stage"],
+        "approve_loss": ["stage"],
+        "stage": ["validate"],
+        "validate": ["approve_batch", "commit"],
+        "approve_batch": ["commit"],
+        "commit": ["report"],
+        "report": [],
+    }
+
+
+def test_what_follows_a_question_runs_with_and_without_it(parsed: Any) -> None:
+    rules = parsed["dags"]["ingest_flights"]["rules"]
+    after = {task for task, rule in rules.items() if rule == "none_failed_min_one_success"}
+    assert after == {"stage", "commit"}
+    assert {rule for task, rule in rules.items() if task not in after} == {"all_success"}
+
+
+def test_no_answer_in_time_is_a_no(parsed: Any) -> None:
+    gates = parsed["dags"]["ingest_flights"]["gates"]
+    assert {task: gate["options"] for task, gate in gates.items()} == {
+        "approve_loss": ["Approve", "Reject"],
+        "approve_batch": ["Approve", "Abandon", "Reject"],
+    }
+    assert all(gate["defaults"] == ["Reject"] and gate["seconds"] == 86400 for gate in gates.values())
+    assert all(gate["params"] == ["why"] for gate in gates.values())
+
+
+def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_the_next_batch(parsed: Any) -> None:
+    params = parsed["dags"]["ingest_flights"]["params"]
+    assert list(params) == ["action", "limit", "dry_run", "since", "until", "ranges", "batch_id", "why"]
+    assert set(params) == set(FIELDS)
+    assert all(param["description"] for param in params.values())
+    assert parse_request({name: param["value"] for name, param in params.items()}) == Request()
+    sections = {name: param["schema"].get("section") for name, param in params.items()}
+    assert sections["since"] == sections["until"] is not None
+    assert len(set(sections.values())) == 4
 
 
 def test_stage_is_a_spark_submit_whose_rendered_fields_hold_no_connection(parsed: Any) -> None:
@@ -79,9 +127,29 @@ def test_the_dag_says_what_it_is(parsed: Any) -> None:
     dag = parsed["dags"]["ingest_flights"]
     assert dag["timetable"] == "CronDataIntervalTimetable"
     assert dag["catchup"] is False
-    assert dag["max_active_runs"] == 1
     assert dag["owner"] == "data-platform"
     assert "offset-ledger" in dag["tags"]
     assert "public.flights" in dag["doc"]
-    assert list(dag["outlets"]) == ["commit"]
+    assert dag["outlets"] == {"commit": ["offset-ledger://postgres_default/public.flights"]}
+    assert dag["inlets"] == {"commit": ["offset-ledger://kafka_default/flights.events"]}
+    assert dag["deadlines"] == []
     assert all(retries == 3 for retries in dag["retries"].values())
+
+
+def test_known_connections_give_uris_of_openlineage_and_the_file_its_own_deadline_and_alarm(tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "ingest.py").write_text((ROOT / "dags" / "ingest.py").read_text())
+    text = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
+    more = "freshness: 20m\nanswer_within: 90s\nwake_on_data: true\n"
+    (tmp_path / "pipelines" / "flights.yaml").write_text(text + more)
+    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "one:9092,two:9092"})
+    postgres = Connection("postgres_default", "postgres", "db", 5433, "shop", "me", "secret")
+    known = {environment_name(each.conn_id): each.to_json() for each in (kafka, postgres)}
+    dag = look(tmp_path / "ingest.py", tmp_path, **known)["dags"]["ingest_flights"]
+    assert dag["inlets"] == {"commit": ["kafka://one:9092/flights.events"]}
+    assert dag["outlets"] == {"commit": ["postgres://db:5433/shop/public/flights"]}
+    assert set(dag["names"].values()) == {"kafka_default/flights.events", "postgres_default/public.flights"}
+    assert dag["deadlines"] == [[1200.0, "offset_ledger.airflow.deadlines.late"]]
+    assert {gate["seconds"] for gate in dag["gates"].values()} == {90.0}
+    assert dag["timetable"] == "AssetOrTimeSchedule"
+    assert dag["watchers"] == ["offset_ledger.airflow.triggers.NewRecords"]

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.connections import environment_name
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
 
@@ -154,3 +156,23 @@ def test_the_report_of_a_day_without_batches(
     assert (found["pipelines"]["orders"]["batches"], found["pipelines"]["orders"]["records"]) == ({}, 0)
     assert Path(found["page"]).is_file()
     one_line(run("report", "--date", "yesterday"), 1, "--date takes a day such as 2026-01-31, not 'yesterday'")
+
+
+def test_a_dry_run_shows_a_plan_and_makes_none(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    servers: Servers,
+    topic_name: Callable[[], str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    publish([Record(b"k", b"{}", (), None, 0)] * 3, dict(servers.kafka.extra), topic)
+    pipeline = write(tmp_path, topic)
+    found = json.loads(run("ingest", pipeline, "--dry-run", "--json").stdout)
+    assert (found["kind"], found["ranges"][0]["until"], found["committed"]) == ("head", 3, 0)
+    offsets = ("--partition", "0", "--from-offset", "1", "--until-offset", "3", "--limit", "1", "--dry-run")
+    shown = run("replay", pipeline, *offsets)
+    assert "dry run of a replay batch: nothing was planned" in shown.stdout
+    assert json.loads(run("batches", pipeline, "--json").stdout) == []
+    one_line(run("replay", pipeline, *offsets, "--since", "2026-01-01T00:00:00Z"), 1, "and not both")
+    one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
-from offset_ledger.airflow.failures import as_airflow
+from offset_ledger.airflow.failures import airflow_failures, as_airflow
+from offset_ledger.airflow.runs import BATCH_ID, batch_id_of
 from offset_ledger.connections import environment_name, get_connection
+from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.spark.package import package_zip
 from offset_ledger.spark.session import SETTINGS, spark_jars
 
@@ -24,7 +26,7 @@ JOB = Path(os.environ.get("OFFSET_LEDGER_JOBS", Path(__file__).resolve().parents
 
 
 class StageOperator(SparkSubmitOperator):
-    """Stage the batch that the task ``plan`` planned.
+    """Stage the batch that the run has planned; a batch that needs no staging any more starts no Spark.
 
     A Spark job is a process of its own and cannot ask Airflow for connections: they reach its driver through the
     environment, set when the task runs and never as a rendered field, so no secret is shown in the UI.
@@ -33,14 +35,24 @@ class StageOperator(SparkSubmitOperator):
     def __init__(self, *, pipeline_file: str, connections: list[str], **kwargs: Any) -> None:
         super().__init__(
             application=str(JOB),
-            application_args=[pipeline_file, "{{ ti.xcom_pull(task_ids='plan') }}"],
+            application_args=[pipeline_file, BATCH_ID],
             conf=dict(SETTINGS),
             **kwargs,
         )
         self._connection_ids = connections
+        self._pipeline_file = pipeline_file
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
+        from offset_ledger.steps.stage import settled
+
+        batch_id = batch_id_of(context["ti"])
+        if batch_id is None:
+            raise AirflowSkipException("nothing was planned: nothing to stage")
+        with airflow_failures():
+            if done := settled(parse_pipeline(Path(self._pipeline_file)), batch_id):
+                self.log.info("%s needs no staging", done)
+                return
         secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}
         self.env_vars = {**(self.env_vars or {}), **secrets}
         self.jars = spark_jars()

@@ -83,7 +83,8 @@ def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
     if cursors.topic_id != snapshot.topic_id:
         raise TopicRecreated(
             f"topic {snapshot.topic} was recreated: the cursors belong to topic id {cursors.topic_id}, the broker has "
-            f"{snapshot.topic_id}; its offsets are not the ones that were counted; start a pipeline with another name"
+            f"{snapshot.topic_id}; its offsets are not the ones that were counted; start a pipeline with another name, "
+            "or approve the new topic with: offset-ledger accept-topic PIPELINE --why ..."
         )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from offset_ledger.core.request import BUSY, OUTCOME
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.local.airflow import Airflow
 
-_STEPS = ("plan", "stage", "validate", "commit", "report")
+_STEPS = ("plan", "approve_loss", "stage", "validate", "approve_batch", "commit", "report")
 
 
 class DagRunFailed(OffsetLedgerError):
@@ -24,6 +25,7 @@ class DagRun:
     run_id: str
     tasks: dict[str, str]
     seconds: dict[str, float]
+    outcome: str | None = None  # why plan skipped
 
     @property
     def skipped(self) -> bool:
@@ -59,11 +61,16 @@ class DagRuns:
         self._call("PATCH", path, {"is_paused": False})
 
     def trigger(self) -> DagRun:
-        """Let the runs under way finish, run the DAG once, and wait for it.
+        """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
 
         Raises:
             DagRunFailed: it failed; the message names the task.
         """
+        while (finished := self._once()).outcome == BUSY:
+            self._say(f"  {finished.run_id}: another run was at work")
+        return finished
+
+    def _once(self) -> DagRun:
         self._settle()
         run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
         began = said = time.monotonic()
@@ -106,5 +113,12 @@ class DagRuns:
         return DagRun(
             run_id,
             {task["task_id"]: str(task["state"]) for task in tasks},
-            {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks},
+            {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks if task["state"] == "success"},
+            self._xcom(run_id, "plan", OUTCOME),
         )
+
+    def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
+        """What a task has left under a key; None if nothing."""
+        path = f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        status, found = self._airflow.request("GET", f"/api/v2{path}", None, self._token)
+        return found["value"] if status == 200 else None

@@ -40,6 +40,8 @@ class Batch:
     verdict: Mapping[str, Any] | None
     planned_at: datetime
     validated_at: datetime | None
+    dag_id: str | None = None
+    run_id: str | None = None
 
     @property
     def reasons(self) -> str:
@@ -178,14 +180,16 @@ def insert_batch(
     ranges: Sequence[OffsetRange],
     origin: Origin,
     why: str | None = None,
+    request: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write a planned batch with its ranges and return its id."""
+    """Write a planned batch with its ranges, and what was asked for, and return its id."""
     cursor.execute(
         "INSERT INTO offset_ledger.batch (pipeline, kind, topic_id, config_hash, dag_id, run_id, try_number,"
-        " code_version, changed_by, changed_why) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING batch_id",
+        " code_version, changed_by, changed_why, request) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+        " RETURNING batch_id",
         [
             *(pipeline.name, kind, snapshot.topic_id, pipeline.config_hash, origin.dag_id, origin.run_id),
-            *(origin.try_number, __version__, origin.who, why),
+            *(origin.try_number, __version__, origin.who, why, json.dumps(request) if request else None),
         ],
     )
     batch_id = int(cursor.one()["batch_id"])

@@ -1,15 +1,30 @@
-"""What people decide about a batch: kept with who, when and why."""
+"""What people decide: about a batch, about a loss, about a recreated topic; kept with who, when and why."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.states import TRANSITIONS, State
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.ledger.staging import StagingTables
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question in the ledger, and the run that waits for its answer."""
+
+    decision_id: int
+    question: Question
+    dag_id: str | None
+    run_id: str | None
+    answer: Answer | None
 
 
 def decide(session: Session, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
@@ -19,16 +34,25 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
         StateConflict: the batch is in a state that this decision does not lead out of, or what was judged is gone.
     """
     with transaction(session) as cursor:
-        found = batches.read_batch(cursor, batch_id, lock=True)
-        wrong = found.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[found.state]
-        if wrong:
-            verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
-            raise StateConflict(f"{found} cannot be {verb}")
-        if after is State.VALIDATED:
-            _hold_staging(cursor, found)
-        ended = {"ended_at": datetime.now(UTC)} if after is State.ABANDONED else {}
-        batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **ended)
-        return batches.read_batch(cursor, batch_id)
+        return decide_batch(cursor, batch_id, after, origin, why)
+
+
+def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
+    """The same inside the caller's transaction; a run that waits with a question about the batch has its answer."""
+    found = batches.read_batch(cursor, batch_id, lock=True)
+    wrong = found.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[found.state]
+    if wrong:
+        verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
+        raise StateConflict(f"{found} cannot be {verb}")
+    if after is State.VALIDATED:
+        _hold_staging(cursor, found)
+    ended = {"ended_at": datetime.now(UTC)} if after is State.ABANDONED else {}
+    batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **ended)
+    given = Answer.APPROVE if after is State.VALIDATED else Answer.ABANDON
+    for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
+        if asked.question.batch_id == batch_id:
+            answer(cursor, asked.decision_id, given, origin, why)
+    return batches.read_batch(cursor, batch_id)
 
 
 def _hold_staging(cursor: Cursor, batch: Batch) -> None:
@@ -41,3 +65,63 @@ def _hold_staging(cursor: Cursor, batch: Batch) -> None:
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
             "stages and judges its offsets again"
         )
+
+
+# -- questions -------------------------------------------------------------------------------------------------
+
+
+def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
+    """Keep a question and return its id; the same question, asked by a run that did not wait for the answer, ends."""
+    for asked in open_questions(cursor, question.pipeline, question.kind):
+        if asked.question.batch_id == question.batch_id:
+            answer(cursor, asked.decision_id, Answer.REJECT, Origin("offset-ledger"), "it was asked again")
+    cursor.execute(
+        "INSERT INTO offset_ledger.decision (pipeline, kind, topic_id, batch_id, question, details, dag_id, run_id)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING decision_id",
+        [
+            *(question.pipeline, question.kind, question.topic_id, question.batch_id, question.text),
+            *(json.dumps(question.details), origin.dag_id, origin.run_id),
+        ],
+    )
+    return int(cursor.one()["decision_id"])
+
+
+def answer(
+    cursor: Cursor, decision_id: int, given: Answer, origin: Origin, why: str | None, batch_id: int | None = None
+) -> None:
+    """Keep the answer, once.
+
+    Raises:
+        StateConflict: it is answered already.
+    """
+    cursor.execute(
+        "UPDATE offset_ledger.decision SET answer = %s, who = %s, why = %s, answered_at = now(),"
+        " batch_id = coalesce(%s, batch_id) WHERE decision_id = %s AND answer IS NULL",
+        [given, origin.who, why, batch_id, decision_id],
+    )
+    if cursor.rowcount == 0:
+        raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
+
+
+def read_question(cursor: Cursor, decision_id: int) -> Asked:
+    """The question of that id."""
+    cursor.execute("SELECT * FROM offset_ledger.decision WHERE decision_id = %s", [decision_id])
+    return _asked(cursor.one())
+
+
+def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[Asked, ...]:
+    """The questions of the pipeline, or of one kind, that nobody has answered yet."""
+    cursor.execute(
+        "SELECT * FROM offset_ledger.decision WHERE pipeline = %s AND answer IS NULL"
+        " AND (%s::text IS NULL OR kind = %s) ORDER BY decision_id",
+        [pipeline, kind, kind],
+    )
+    return tuple(map(_asked, cursor.fetchall()))
+
+
+def _asked(row: Any) -> Asked:
+    question = Question(
+        row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]
+    )
+    given = Answer(row["answer"]) if row["answer"] else None
+    return Asked(row["decision_id"], question, row["dag_id"], row["run_id"], given)

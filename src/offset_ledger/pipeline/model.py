@@ -6,11 +6,12 @@ Frozen values, made once by :mod:`offset_ledger.pipeline.parse`; nothing reads a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 JsonPath = tuple[str, ...]
+ONE_DAY = timedelta(days=1)
 
 
 class StartAt(StrEnum):
@@ -180,3 +181,6 @@ class Pipeline:
     owner: str = "offset-ledger"
     tags: tuple[str, ...] = ()
     schedule: str | None = None
+    freshness: timedelta | None = None
+    answer_within: timedelta = ONE_DAY
+    wake_on_data: bool = False

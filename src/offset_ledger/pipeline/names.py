@@ -15,6 +15,7 @@ RESERVED_SCHEMA_PATTERN = r"^(?:pg_[a-z0-9_]*|information_schema|offset_ledger|o
 CONNECTION_PATTERN = r"^[A-Za-z0-9_.-]{1,200}$"
 TOPIC_PATTERN = r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$"
 SUITE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$"
+DURATION_PATTERN = r"^[1-9][0-9]{0,5}[smhd]$"
 OWN_COLUMNS = ("event_id", "publish_at")
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 RESERVED_COLUMNS = (*OWN_COLUMNS, *SYSTEM_COLUMNS)

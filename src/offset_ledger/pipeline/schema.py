@@ -37,6 +37,7 @@ from offset_ledger.pipeline.model import (
 from offset_ledger.pipeline.names import (
     COLUMN_PATTERN,
     CONNECTION_PATTERN,
+    DURATION_PATTERN,
     PIPELINE_PATTERN,
     RESERVED_COLUMNS,
     RESERVED_SCHEMA_PATTERN,
@@ -359,6 +360,18 @@ PIPELINE: Final[Object] = {
                 "default": None,
                 "examples": ["*/15 * * * *", "@hourly"],
             },
+            "freshness": _text(
+                "How soon after it was queued a run must have ended; later, Airflow's deadline alert says so.",
+                "1h",
+                pattern=DURATION_PATTERN,
+            ),
+            "answer_within": _text(
+                "How long a run waits for a person's answer before it takes no for one.",
+                "1d",
+                pattern=DURATION_PATTERN,
+                default="1d",
+            ),
+            "wake_on_data": _flag("New records start a run too, besides the schedule."),
             "source": SOURCE,
             "record": RECORD,
             "target": TARGET,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeVar
@@ -12,6 +12,7 @@ from typing import TypeVar
 import yaml
 
 from offset_ledger.pipeline.document import CORE, Refused, Value, describe, line_of, quoted
+from offset_ledger.pipeline.names import DURATION_PATTERN
 from offset_ledger.pipeline.schema import CRON_PATTERN, CRON_PRESETS, MAX_TAG, TIMESTAMP_PATTERN
 
 E = TypeVar("E", bound=StrEnum)
@@ -139,6 +140,14 @@ def timestamp(value: Value) -> datetime:
     if not re.fullmatch(TIMESTAMP_PATTERN[1:-1], found):
         raise Refused(f"{quoted(found)} is not written as RFC 3339", "write it as 2013-01-01T00:00:00Z")
     return moment.astimezone(UTC)
+
+
+def duration(value: Value) -> timedelta:
+    """A whole number of seconds, minutes, hours or days, such as 90s, 15m, 1h or 1d."""
+    if not re.fullmatch(DURATION_PATTERN[1:-1], found := text(value)):
+        raise Refused(f"{quoted(found)} is not a duration", "write a number with s, m, h or d, such as 15m")
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[found[-1]]
+    return timedelta(**{unit: int(found[:-1])})
 
 
 def schedule(value: Value) -> str | None:

@@ -77,6 +77,12 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
         return Committed(batches.read_batch(cursor, batch_id), sheet)
 
 
+def given_up(pipeline: Pipeline, batch_id: int) -> bool:
+    """Whether a person has abandoned the batch."""
+    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+        return batches.read_batch(cursor, batch_id).state is State.ABANDONED
+
+
 def _hold(pipeline: Pipeline, batch: Batch) -> None:
     if batch.state is State.REJECTED:
         raise BatchRejected(

@@ -13,6 +13,7 @@ from offset_ledger.ledger.batches import Origin
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.steps.commit import Committed, commit
 from offset_ledger.steps.dead_letters import deliver
+from offset_ledger.steps.mirror import mirror
 from offset_ledger.steps.plan import Planned, plan
 from offset_ledger.steps.redrive import stage_redrive
 from offset_ledger.steps.report import report
@@ -62,6 +63,7 @@ def run_batch(
     clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
     committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
     clock.time("report", lambda: report(pipeline, batch_id))
+    clock.time("mirror", lambda: mirror(pipeline))
     if pipeline.quality.dead_letter_topic:
         clock.time("dead letters", lambda: _deliver(pipeline, say))
     return Ingested(committed, clock.seconds)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
@@ -20,12 +20,13 @@ from offset_ledger.core.planning import (
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.core.states import Kind, State
-from offset_ledger.errors import BatchRejected, ConfigurationError, LogEndBelowCursor
+from offset_ledger.errors import BatchRejected, LogEndBelowCursor
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.requests import take_over
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
 from offset_ledger.pipeline.model import Pipeline, StartAt
@@ -42,8 +43,11 @@ class Planned:
     message: str
 
 
-def plan(pipeline: Pipeline, origin: Origin) -> Planned:
+def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_rejected: bool = False) -> Planned:
     """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
+
+    ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
+    too, by a caller that asks a person before the commit.
 
     A log end below the cursor is looked at again for a while: after a leader change it may go back for a moment.
 
@@ -54,7 +58,7 @@ def plan(pipeline: Pipeline, origin: Origin) -> Planned:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     waiting = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
-    planned = waiting(lambda: _plan(pipeline, origin))
+    planned = waiting(lambda: _plan(pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
 
@@ -63,25 +67,31 @@ def _may_be_stale(error: BaseException) -> bool:
     return isinstance(error, LogEndBelowCursor)
 
 
-def _plan(pipeline: Pipeline, origin: Origin) -> Planned:
+def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> Planned:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = batches.read_cursors(cursor, pipeline.name)
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
-            if resumed := _resume(cursor, pipeline):
+            if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
-        snapshot, at_timestamp = _look(pipeline, before)
+        snapshot, at_timestamp = look_at_topic(pipeline, before)
         with transaction(session) as cursor:
             batches.register(cursor, pipeline, snapshot)
             batches.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
-            return _resume(cursor, pipeline) or _plan_next(cursor, pipeline, snapshot, at_timestamp, origin)
+            return _resume(cursor, pipeline, origin, take_rejected) or _plan_next(
+                cursor, pipeline, snapshot, at_timestamp, origin, limit
+            )
 
 
-def _look(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
-    """The topic as it is now, held against the ledger's cursors, and where the start timestamp lies."""
+def look_at_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
+    """The topic as it is now, held against the ledger's cursors, and where the start timestamp lies.
+
+    Raises:
+        TopicRecreated, LogTruncated: the offsets of the cursors are other records now.
+    """
     source = pipeline.source
     with broker.connect(get_connection(source.connection)) as kafka:
         snapshot = kafka.snapshot(source.topic)
@@ -95,24 +105,25 @@ def _look(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, d
     return snapshot, {}
 
 
-def _resume(cursor: Cursor, pipeline: Pipeline) -> Planned | None:
+def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> Planned | None:
     found = batches.open_head(cursor, pipeline.name)
-    return resume(found) if found else None
+    return resume(cursor, found, origin, take_rejected) if found else None
 
 
-def resume(found: Batch) -> Planned:
-    """Go on with an open batch.
+def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = False) -> Planned:
+    """Go on with an open batch, as a batch of this run from now on.
 
     Raises:
-        BatchRejected: it waits for a person.
+        BatchRejected: it waits for a person, and this run does not ask one.
     """
-    if found.state is State.REJECTED:
+    if found.state is State.REJECTED and not take_rejected:
         reasons = found.reasons or "see its report"
         raise BatchRejected(
             f"batch {found.batch_id} of {found.pipeline} is rejected ({reasons}) and waits for a person: "
             f"offset-ledger approve {found.batch_id} --why ..., or offset-ledger abandon {found.batch_id} --why ..."
         )
-    return Planned(found, True, 0, f"resuming {found}: {_describe(found.ranges)}")
+    take_over(cursor, found.batch_id, origin)
+    return Planned(found, True, 0, f"resuming {found}: {describe(found.ranges)}")
 
 
 def _plan_next(
@@ -121,12 +132,13 @@ def _plan_next(
     snapshot: TopicSnapshot,
     at_timestamp: dict[int, int | None],
     origin: Origin,
+    limit: int | None,
 ) -> Planned:
     cursors = batches.read_cursors(cursor, pipeline.name)
     new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
     batches.record_beginnings(cursor, pipeline.name, snapshot.topic_id, new)
     waiting = backlogs({**(cursors.next_offsets if cursors else {}), **new}, snapshot)
-    ranges = plan_head(waiting, pipeline.limits.records_per_batch, _turn(cursor, pipeline))
+    ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
     if not ranges:
         return Planned(
             None, False, 0, f"nothing new in {pipeline.source.topic}: every cursor is at the last stable offset"
@@ -134,22 +146,36 @@ def _plan_next(
     batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin)
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)
-    return Planned(batch, False, left, f"planned {batch}: {_describe(ranges)}, {left:,} offsets left for later")
+    return Planned(batch, False, left, f"planned {batch}: {describe(ranges)}, {left:,} offsets left for later")
 
 
-def _turn(cursor: Cursor, pipeline: Pipeline) -> int:
+def turn(cursor: Cursor, pipeline: Pipeline) -> int:
+    """Whose turn it is where a limit cannot give every partition an offset."""
     cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline.name])
     return int(cursor.one()[0])
 
 
-def _describe(ranges: Sequence[OffsetRange]) -> str:
+def most(pipeline: Pipeline, limit: int | None) -> int:
+    """The offsets that one head batch may have."""
+    return min(pipeline.limits.records_per_batch, limit or pipeline.limits.records_per_batch)
+
+
+def describe(ranges: Sequence[OffsetRange]) -> str:
+    """Offsets and partitions in words."""
     return f"{total_width(ranges):,} offsets in {len(ranges)} partitions"
 
 
 def plan_replay(
-    pipeline: Pipeline, wanted: Sequence[OffsetRange], origin: Origin, kind: Kind = Kind.REPLAY, why: str | None = None
+    pipeline: Pipeline,
+    wanted: Sequence[OffsetRange],
+    origin: Origin,
+    kind: Kind = Kind.REPLAY,
+    why: str | None = None,
+    request: Mapping[str, Any] | None = None,
 ) -> Planned:
     """Plan a batch that reads offset ranges again; cursors do not move and the merge order keeps newer rows.
+
+    ``request`` is what the run was asked for, kept so that a rerun of it can resume the batch.
 
     Raises:
         OffsetExpired: a range begins below the log start.
@@ -165,23 +191,6 @@ def plan_replay(
             check_replay(wanted, snapshot)
             batches.register(cursor, pipeline, snapshot)
             ensure_target(cursor, pipeline)
-            batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why)
+            batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, request)
             batch = batches.read_batch(cursor, batch_id)
-            return Planned(batch, False, 0, f"planned {batch}: {_describe(wanted)}")
-
-
-def window(pipeline: Pipeline, since: datetime, until: datetime) -> tuple[OffsetRange, ...]:
-    """The offset ranges of the record timestamps ``[since, until)``, up to the last stable offset."""
-    topic = pipeline.source.topic
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
-        starts, ends = kafka.offsets_at(topic, since), kafka.offsets_at(topic, until)
-        snapshot = kafka.snapshot(topic)
-    found = []
-    for p in snapshot.partitions:
-        start, end = starts.get(p.partition), ends.get(p.partition)
-        until_offset = p.last_stable if end is None else min(end, p.last_stable)
-        if start is not None and start < until_offset:
-            found.append(OffsetRange(p.partition, start, until_offset))
-    if not found:
-        raise ConfigurationError(f"topic {topic} has no record between {since.isoformat()} and {until.isoformat()}")
-    return tuple(found)
+            return Planned(batch, False, 0, f"planned {batch}: {describe(wanted)}")

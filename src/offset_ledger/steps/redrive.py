@@ -59,7 +59,8 @@ def plan_redrive(pipeline: Pipeline, choice: Choice, origin: Origin, why: str | 
         with transaction(session) as cursor:
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             found = redrive.open_redrive(cursor, pipeline.name, choice)
-        planned = resume(found) if found else _plan(session, pipeline, choice, origin, why)
+            planned = resume(cursor, found, origin) if found else None
+        planned = planned or _plan(session, pipeline, choice, origin, why)
     reach(Failpoint.AFTER_PLAN)
     return planned
 
@@ -72,7 +73,7 @@ def _plan(session: Session, pipeline: Pipeline, choice: Choice, origin: Origin, 
                 f"pipeline {pipeline.name} is not in this ledger, so nothing of it is in quarantine; ingest it first"
             )
         if found := redrive.open_redrive(cursor, pipeline.name, choice):
-            return resume(found)
+            return resume(cursor, found, origin)
         ensure_target(cursor, pipeline)
         chosen = redrive.insert_redrive(cursor, pipeline, choice, origin, why)
     held = ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in chosen.held.items())

@@ -107,6 +107,13 @@ def stage_with(
     return Staged(batch_id, tables.epoch, counts)
 
 
+def settled(pipeline: Pipeline, batch_id: int) -> Batch | None:
+    """The batch, if it needs no staging any more: it is judged, by the gate or by a person, or it is committed."""
+    with connect(get_connection(pipeline.target.connection)) as session:
+        batch = _batch(session, batch_id)
+    return batch if batch.approved or batch.state in (State.REJECTED, State.COMMITTED) else None
+
+
 def _done(batch: Batch) -> Staged:
     counts = StagedCounts(batch.rows or 0, batch.refused or 0, batch.skipped or 0)
     return Staged(batch.batch_id, batch.epoch, counts, done=True)

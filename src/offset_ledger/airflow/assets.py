@@ -1,0 +1,47 @@
+"""Topic and table as Airflow assets, with URIs that OpenLineage understands where the connections are known."""
+
+from __future__ import annotations
+
+import os
+
+from airflow.sdk import Asset
+
+from offset_ledger.connections import Connection, bootstrap_servers, environment_name, parse_connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.pipeline.model import Pipeline
+
+
+def topic_asset(pipeline: Pipeline) -> Asset:
+    """``kafka://host:port/topic`` of the first bootstrap server."""
+    source = pipeline.source
+    found = _connection(source.connection)
+    try:
+        server = bootstrap_servers(found).split(",")[0].strip() if found else None
+    except ConfigurationError:
+        server = None
+    name = f"{source.connection}/{source.topic}"
+    return Asset(name=name, uri=f"kafka://{server}/{source.topic}" if server else _unknown(name))
+
+
+def table_asset(pipeline: Pipeline) -> Asset:
+    """``postgres://host:port/database/schema/table``."""
+    target = pipeline.target
+    found = _connection(target.connection)
+    name = f"{target.connection}/{target.schema}.{target.table}"
+    if not (found and found.schema):
+        return Asset(name=name, uri=_unknown(name))
+    host = "localhost" if not found.host or found.host.startswith("/") else found.host
+    return Asset(name=name, uri=f"postgres://{host}:{found.port or 5432}/{found.schema}/{target.schema}/{target.table}")
+
+
+def _connection(conn_id: str) -> Connection | None:
+    """The connection, where the environment has it: a DAG is parsed without asking Airflow's database."""
+    raw = os.environ.get(environment_name(conn_id))
+    try:
+        return parse_connection(conn_id, raw) if raw else None
+    except ConfigurationError:
+        return None
+
+
+def _unknown(name: str) -> str:
+    return f"offset-ledger://{name}"

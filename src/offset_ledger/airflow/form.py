@@ -1,0 +1,92 @@
+"""The trigger form of the ingest DAG, and what Airflow tells of a run, as one request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from offset_ledger.core.request import Action, Request, parse_request
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from offset_ledger.ledger.batches import Origin
+
+WINDOW = "A time window (action window)"
+RANGES = "Offset ranges (action ranges)"
+DECISION = "A decision (actions approve, abandon, skip)"
+
+
+def form() -> dict[str, Param]:
+    """The Params of the ingest DAG, in the order of the form."""
+    return {
+        "action": Param(
+            Action.NEXT.value,
+            type="string",
+            enum=[str(action) for action in Action],
+            title="Action",
+            description="next: what is new. window, ranges: read again; cursors do not move. approve, abandon: decide "
+            "about a batch. skip: go on after offsets were lost or the topic was recreated.",
+            values_display={
+                "next": "next batch",
+                "window": "time window, again",
+                "ranges": "offset ranges, again",
+                "approve": "approve a rejected batch",
+                "abandon": "abandon an open batch",
+                "skip": "skip what is lost",
+            },
+        ),
+        "limit": _optional(
+            "integer", "Limit", "At most so many offsets, with the actions next, window and ranges.", minimum=1
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Show the ranges, their counts and what of them was committed before, and stop.",
+        ),
+        "since": _optional("string", "Since", "First record timestamp.", format="date-time", section=WINDOW),
+        "until": _optional(
+            "string", "Until", "End of the record timestamps, not read itself.", format="date-time", section=WINDOW
+        ),
+        "ranges": _optional(
+            "string",
+            "Ranges",
+            "One `partition:from-until` a line, such as `0:1000-2000`; the end is not read itself.",
+            format="multiline",
+            section=RANGES,
+        ),
+        "batch_id": _optional("integer", "Batch", "Its number in the ledger.", minimum=1, section=DECISION),
+        "why": _optional("string", "Why", "Kept in the ledger; a decision needs it.", section=DECISION),
+    }
+
+
+def _optional(kind: str, title: str, description: str, **more: Any) -> Param:
+    return Param(None, type=["null", kind], title=title, description=description, **more)
+
+
+def request_of(context: Context) -> Request:
+    """What the run was asked for: its form, or the data interval of a backfill run.
+
+    Raises:
+        ContradictoryRequest: the form contradicts itself.
+    """
+    run, params = context["dag_run"], context["params"]
+    given = {**{name: params[name] for name in params}, **(run.conf or {})}
+    interval = None
+    if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
+        assert run.data_interval_start is not None
+        assert run.data_interval_end is not None
+        interval = (run.data_interval_start, run.data_interval_end)
+    return parse_request(given, interval)
+
+
+def by_person(context: Context) -> Origin:
+    """The origin of what was asked for: the user who triggered the run, else the task itself."""
+    from offset_ledger.ledger.batches import here
+
+    origin = here()
+    user = context["dag_run"].triggering_user_name
+    return replace(origin, who=user or origin.who)

@@ -1,0 +1,154 @@
+"""Questions to people in Airflow's Required Actions: a run waits, without a worker, until one of them answers.
+
+Each asks only if the ledger says that there is something to ask, so clearing it is safe. The question, the answer, the
+person and the time are kept in ``offset_ledger.decision``. No answer in time is a no.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import Param
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.form import request_of
+from offset_ledger.airflow.runs import batch_id_of
+from offset_ledger.core.questions import Answer, Question
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_pipeline
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from offset_ledger.ledger.batches import Origin
+
+_NOBODY = "nobody (no answer in time)"
+
+
+class Gate(HITLOperator):
+    """A question that is asked only where it has to be."""
+
+    template_fields = ()
+
+    def __init__(
+        self, *, pipeline_file: str, answers: tuple[Answer, ...], answer_within: timedelta, **kwargs: Any
+    ) -> None:
+        about = "Kept in the ledger with the answer."
+        why = Param(None, about, source="task", type=["null", "string"], title="Why")
+        kwargs.pop("params", None)  # Airflow hands in the trigger form of the DAG: no part of the question
+        super().__init__(
+            subject="A person has to decide",
+            options=[answer.value.capitalize() for answer in answers],
+            defaults=Answer.REJECT.value.capitalize(),
+            params={"why": why},
+            response_timeout=answer_within,
+            **kwargs,
+        )
+        self.pipeline_file = pipeline_file
+
+    def execute(self, context: Context) -> Any:
+        """Ask and wait, or go on at once."""
+        from offset_ledger.steps.answers import keep
+
+        with airflow_failures():
+            pipeline = parse_pipeline(Path(self.pipeline_file))
+            question = self.question(pipeline, context)
+            if question is None:
+                return self.go_on(pipeline, context)
+            decision_id = keep(pipeline, question)
+        context["ti"].xcom_push("decision_id", decision_id)
+        self.subject, self.body = question.text, _body(question)
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Keep the answer and act on it."""
+        from offset_ledger.ledger.batches import here
+
+        given = super().execute_complete(context, event)
+        answer, person = Answer(given["chosen_options"][0].lower()), given["responded_by_user"]
+        origin = replace(here(), who=person["name"] if person else _NOBODY)
+        why = (given["params_input"] or {}).get("why") or f"answered in Airflow's Required Actions: {answer}"
+        decision_id = context["ti"].xcom_pull(task_ids=self.task_id, key="decision_id")
+        with airflow_failures():
+            pipeline = parse_pipeline(Path(self.pipeline_file))
+            if self.act(pipeline, int(decision_id), answer, origin, why) is Answer.REJECT:
+                raise AirflowFailException(f"{origin.who} said no: {why}; nothing was changed")
+            return self.go_on(pipeline, context)
+
+    @abstractmethod
+    def question(self, pipeline: Pipeline, context: Context) -> Question | None:
+        """What has to be asked now, if anything."""
+
+    @abstractmethod
+    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+        """Keep the answer, with what it brings about, and return the one that holds."""
+
+    def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
+        """The result of the task once nothing stands in the way."""
+        return None
+
+
+class LossGate(Gate):
+    """Whether to skip lost offsets, or to go on with a recreated topic; afterwards it plans, as ``plan`` would have."""
+
+    def question(self, pipeline: Pipeline, context: Context) -> Question | None:
+        """The loss as it is now."""
+        from offset_ledger.airflow.beside import other_run
+        from offset_ledger.steps.lost import loss_question
+
+        if busy := other_run(pipeline, context["ti"]):
+            raise AirflowSkipException(f"nothing to do: {busy}")
+        return loss_question(pipeline)
+
+    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+        """Skip or accept exactly what was asked about."""
+        from offset_ledger.steps.answers import answer_loss
+        from offset_ledger.steps.mirror import mirror
+
+        held = answer_loss(pipeline, decision_id, answer, origin, why)
+        mirror(pipeline, backwards=True)
+        return held
+
+    def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
+        """Plan the batch that the loss stood in the way of."""
+        from offset_ledger.ledger.batches import here
+        from offset_ledger.steps.plan import plan
+
+        planned = plan(pipeline, here(), request_of(context).limit, take_rejected=True)
+        self.log.info(planned.message)
+        return planned.batch.batch_id if planned.batch else None
+
+
+class BatchGate(Gate):
+    """Whether a rejected batch commits what was judged, is abandoned, or stays rejected."""
+
+    def question(self, pipeline: Pipeline, context: Context) -> Question | None:
+        """None for a batch that is not, or no longer, rejected."""
+        from offset_ledger.steps.answers import batch_question
+
+        batch_id = batch_id_of(context["ti"])
+        assert batch_id is not None
+        return batch_question(pipeline, batch_id)
+
+    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+        """Approve or abandon the batch, or leave it rejected."""
+        from offset_ledger.steps.answers import answer_batch
+
+        return answer_batch(pipeline, decision_id, answer, origin, why)
+
+
+def _body(question: Question) -> str:
+    """The numbers as Markdown."""
+    lines = [f"| {name} | {_cell(value)} |" for name, value in question.details.items() if value is not None]
+    return "\n".join([question.text, "", "| | |", "|---|---|", *lines, "", "No answer in time is a no."])
+
+
+def _cell(value: object) -> str:
+    items = [f"{key}: {item}" for key, item in value.items()] if isinstance(value, dict) else value
+    return ", ".join(map(str, items)) if isinstance(items, list) else str(items)

@@ -1,0 +1,118 @@
+"""The tasks plan and validate: each calls its step, and skips the question after it where there is nothing to ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk.exceptions import AirflowSkipException
+
+from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.form import by_person, request_of
+from offset_ledger.airflow.runs import batch_id_of
+from offset_ledger.core.request import BUSY, NOTHING_NEW, OUTCOME, Action, Request
+from offset_ledger.errors import LostRange
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_pipeline
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_DECISIONS = (Action.APPROVE, Action.ABANDON, Action.SKIP)
+
+
+class PlanOperator(BaseOperator, SkipMixin):
+    """Check the request and plan its batch, whose id is the result.
+
+    A lost range leaves the task ``question`` to run; in every other case it is skipped, and so is all that follows
+    where there is no batch.
+    """
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, pipeline_file: str, question: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline_file = pipeline_file
+        self.question = question
+
+    def execute(self, context: Context) -> None:
+        """Plan, or show what would be planned, or decide; the log says which."""
+        from offset_ledger.airflow.beside import other_run
+
+        with airflow_failures():
+            request = request_of(context)
+            pipeline = parse_pipeline(Path(self.pipeline_file))
+            if request.dry_run:
+                self._preview(pipeline, request, context)
+            if request.action is Action.NEXT and (busy := other_run(pipeline, context["ti"])):
+                self._nothing(context, BUSY, f"nothing to do: {busy}")
+            batch_id = self._plan(pipeline, request, context)
+        if batch_id is not None:
+            context["ti"].xcom_push("return_value", batch_id)
+            self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])
+
+    def _plan(self, pipeline: Pipeline, request: Request, context: Context) -> int | None:
+        from offset_ledger.steps.lost import loss_question
+        from offset_ledger.steps.mirror import mirror
+        from offset_ledger.steps.requests import plan_request
+
+        try:
+            planned = plan_request(pipeline, request, by_person(context))
+        except LostRange as error:
+            question = loss_question(pipeline) if request.action is Action.NEXT else None
+            if question is None:
+                raise
+            self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
+            return None
+        self.log.info(planned.message)
+        if planned.batch is not None:
+            return planned.batch.batch_id
+        if request.action is Action.SKIP:
+            mirror(pipeline, backwards=True)
+        if request.action in _DECISIONS:
+            self.skip(context["ti"], self.downstream_list)
+        self._nothing(context, NOTHING_NEW, planned.message)
+        return None
+
+    def _preview(self, pipeline: Pipeline, request: Request, context: Context) -> None:
+        from offset_ledger.steps.preview import preview
+
+        found = preview(pipeline, request)
+        self.log.info("%s", found)
+        context["ti"].xcom_push("preview", found.data)
+        self.skip(context["ti"], self.downstream_list)
+
+    def _nothing(self, context: Context, outcome: str, message: str) -> None:
+        context["ti"].xcom_push(OUTCOME, outcome)
+        raise AirflowSkipException(message)
+
+
+class ValidateOperator(BaseOperator, SkipMixin):
+    """Judge the staged batch; a rejected one leaves the task ``question`` to run, in every other case it is skipped."""
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, pipeline_file: str, question: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline_file = pipeline_file
+        self.question = question
+
+    def execute(self, context: Context) -> None:
+        """Judge; a rejected batch gets its quality page before anybody is asked."""
+        from offset_ledger.core.states import State
+        from offset_ledger.ledger.batches import here
+        from offset_ledger.steps.report import report
+        from offset_ledger.steps.validate import validate
+
+        batch_id = batch_id_of(context["ti"])
+        assert batch_id is not None
+        with airflow_failures():
+            pipeline = parse_pipeline(Path(self.pipeline_file))
+            batch, _ = validate(pipeline, batch_id, here())
+            if batch.state is State.REJECTED:
+                self.log.warning("%s: %s; quality page %s", batch, batch.reasons, report(pipeline, batch_id))
+                return
+        self.log.info("%s passed", batch)
+        self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])

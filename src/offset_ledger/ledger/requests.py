@@ -1,0 +1,49 @@
+"""What runs were asked for and what was read before: the ledger, and no run id alone, decides what is left to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from offset_ledger.core.overlap import CommittedRange
+from offset_ledger.core.ranges import OffsetRange
+from offset_ledger.core.states import Kind
+from offset_ledger.core.windows import ReadBefore
+from offset_ledger.ledger.batches import Batch, Origin, read_batch
+from offset_ledger.ledger.database import Cursor, named_sql
+
+
+def open_request(cursor: Cursor, pipeline: str, kind: Kind, origin: Origin, request: Mapping[str, Any]) -> Batch | None:
+    """The open batch that this very run has planned for this very request."""
+    place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
+    cursor.execute(named_sql("open_request"), {**place, "request": json.dumps(request)})
+    row = cursor.fetchone()
+    return read_batch(cursor, row["batch_id"]) if row else None
+
+
+def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
+    """Let the run that resumes an open batch stand as its run, unless somebody, perhaps a paused process, holds it."""
+    if origin.run_id:
+        cursor.execute(
+            "UPDATE offset_ledger.batch SET dag_id = %s, run_id = %s WHERE batch_id ="
+            " (SELECT batch_id FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE SKIP LOCKED)",
+            [origin.dag_id, origin.run_id, batch_id],
+        )
+
+
+def committed_ranges(
+    cursor: Cursor, pipeline: str, topic_id: str, wanted: Sequence[OffsetRange]
+) -> tuple[CommittedRange, ...]:
+    """The committed ranges, of every kind, in the partitions of the wanted ones."""
+    partitions = [r.partition for r in wanted]
+    cursor.execute(
+        named_sql("committed_ranges"), {"pipeline": pipeline, "topic_id": topic_id, "partitions": partitions}
+    )
+    return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
+
+
+def read_before(cursor: Cursor, pipeline: str, topic_id: str) -> tuple[ReadBefore, ...]:
+    """What committed batches have read of the topic, with the record timestamps of each range."""
+    cursor.execute(named_sql("read_before"), {"pipeline": pipeline, "topic_id": topic_id})
+    return tuple(ReadBefore(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())

@@ -1,0 +1,51 @@
+"""A window of record timestamps, looked up in the log and in the ledger."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from offset_ledger import broker
+from offset_ledger.connections import get_connection
+from offset_ledger.core.planning import check_identity
+from offset_ledger.core.windows import Window, find_window
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.ledger import batches
+from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.requests import read_before
+from offset_ledger.pipeline.model import Pipeline
+
+
+def look_up(pipeline: Pipeline, since: datetime, until: datetime) -> Window:
+    """The offsets of the record timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+
+    Raises:
+        TopicRecreated: the topic is another one than the cursors belong to.
+    """
+    topic = pipeline.source.topic
+    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        starts, ends = kafka.first_at(topic, since), kafka.first_at(topic, until)
+        snapshot = kafka.snapshot(topic)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
+            before = read_before(cursor, pipeline.name, snapshot.topic_id)
+    return find_window(since, until, snapshot, starts, ends, before)
+
+
+def filled(pipeline: Pipeline, window: Window) -> Window:
+    """The window, if the log has a record of it.
+
+    Raises:
+        ConfigurationError: it has none; the message says what is gone.
+    """
+    if not window.ranges:
+        raise ConfigurationError(nothing_in(pipeline, window))
+    return window
+
+
+def nothing_in(pipeline: Pipeline, window: Window) -> str:
+    """Why the window has nothing to read, in one line."""
+    lost = f": {window.lost}" if window.lost else ""
+    return f"topic {pipeline.source.topic} has no record in {window}{lost}"
