@@ -1,0 +1,220 @@
+"""The one place that reads an audit's facts from the brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.protocol.consumer import IsolationLevel
+
+from offset_ledger import broker
+from offset_ledger.audit.facts import (
+    BrokerFacts,
+    GroupFacts,
+    OpenTransaction,
+    PartitionFacts,
+    ReaderFacts,
+    TopicFacts,
+)
+from offset_ledger.audit.samples import sample
+from offset_ledger.broker import Broker
+from offset_ledger.connections import Connection, bootstrap_servers
+
+_BROKER_SETTINGS = (
+    "auto.create.topics.enable",
+    "default.replication.factor",
+    "num.partitions",
+    "offsets.retention.minutes",
+    "replica.fetch.max.bytes",
+    "replica.selector.class",
+    "transaction.max.timeout.ms",
+)
+_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The pipeline that reads the topic, and where its cursors stand on the topic of that id."""
+
+    reader: ReaderFacts
+    topic_id: str = ""
+    cursors: Mapping[int, int] = field(default_factory=dict)
+
+
+def read_facts(connection: Connection, topic: str, reading: Reading | None = None) -> TopicFacts:
+    """Everything that the rules ask about the topic, at about one moment.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable: no answer within the patience.
+    """
+    with broker.connect(connection) as kafka:
+        described = kafka.ask(lambda _: kafka.describe(topic))
+        settings, own = kafka.ask(lambda client: _topic_settings(client, topic))
+        topic_id = str(described["topic_id"])
+        cursors = reading.cursors if reading and reading.topic_id == topic_id else {}
+        return TopicFacts(
+            topic=topic,
+            topic_id=topic_id,
+            taken_at=datetime.now(UTC),
+            servers=bootstrap_servers(connection),
+            brokers=kafka.ask(_brokers),
+            partitions=_partitions(kafka, connection, topic, described["partitions"], cursors),
+            settings=settings,
+            own=own,
+            groups=kafka.ask(lambda client: _groups(client, topic)),
+            client=connection.extra,
+            reader=reading.reader if reading else None,
+        )
+
+
+def _topic_settings(client: KafkaAdminClient, topic: str) -> tuple[dict[str, str], frozenset[str]]:
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+    (kinds,) = client.describe_configs([resource], config_filter="all").values()
+    found = kinds[topic]
+    own = frozenset(name for name, each in found.items() if each["config_source"] == "DYNAMIC_TOPIC_CONFIG")
+    return {name: str(each["value"]) for name, each in found.items()}, own
+
+
+def _brokers(client: KafkaAdminClient) -> tuple[BrokerFacts, ...]:
+    up = [each for each in client.describe_cluster()["brokers"] if not each.get("is_fenced")]
+    resources = [
+        ConfigResource(ConfigResourceType.BROKER, str(each["broker_id"]), dict.fromkeys(_BROKER_SETTINGS))
+        for each in up
+    ]
+    (found,) = client.describe_configs(resources, config_filter="all").values()
+    return tuple(
+        BrokerFacts(int(each["broker_id"]), each["rack"], _texts(found[str(each["broker_id"])]))
+        for each in sorted(up, key=lambda each: int(each["broker_id"]))
+    )
+
+
+def _texts(found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {name: str(each["value"]) for name, each in found.items() if each["value"] is not None}
+
+
+def _groups(client: KafkaAdminClient, topic: str) -> tuple[GroupFacts, ...]:
+    """The consumer groups that have committed offsets of the topic."""
+    states = {
+        each["group_id"]: str(each.get("group_state") or "")
+        for each in client.list_groups()
+        if str(each.get("group_type") or "").lower() != "share"
+    }
+    if not states:
+        return ()
+    offsets = client.list_group_offsets(list(states))
+    mine = [group for group, places in offsets.items() if any(place.topic == topic for place in places)]
+    return tuple(GroupFacts(group, states[group]) for group in sorted(mine))
+
+
+def _partitions(
+    kafka: Broker,
+    connection: Connection,
+    topic: str,
+    described: Iterable[Mapping[str, Any]],
+    cursors: Mapping[int, int],
+) -> tuple[PartitionFacts, ...]:
+    bare = {
+        TopicPartition(topic, p["partition_index"]): PartitionFacts(
+            p["partition_index"],
+            int(p["leader_id"]) if p["leader_id"] >= 0 else None,
+            tuple(p["replica_nodes"]),
+            tuple(p["isr_nodes"]),
+            cursor=cursors.get(p["partition_index"]),
+        )
+        for p in described
+    }
+    led = {tp: p for tp, p in bare.items() if p.leader is not None}
+    found = {**bare, **(_with_log(kafka, connection, led) if led else {})}
+    return tuple(found[tp] for tp in sorted(found))
+
+
+def _with_log(
+    kafka: Broker, connection: Connection, led: Mapping[TopicPartition, PartitionFacts]
+) -> dict[TopicPartition, PartitionFacts]:
+    """The same partitions with what their leaders' logs hold."""
+    places = list(led)
+    starts = kafka.ask(lambda client: _offsets(client, places, OffsetSpec.EARLIEST))
+    stable = kafka.ask(lambda client: _offsets(client, places, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED))
+    ends = kafka.ask(lambda client: _offsets(client, places, OffsetSpec.LATEST))
+    newest = kafka.ask(lambda client: client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.MAX_TIMESTAMP)))
+    sizes = kafka.ask(lambda client: _sizes(client, places[0].topic))
+    transactions = kafka.ask(lambda client: _transactions(client, places))
+    at = sample(connection, starts, {tp: max(starts[tp], p.cursor or 0) for tp, p in led.items()}, stable, ends)
+    return {
+        tp: replace(
+            p,
+            log_start=starts[tp],
+            last_stable=stable[tp],
+            high_watermark=ends[tp],
+            size_bytes=sizes.get((p.leader, tp.partition), 0),
+            first_at=at.first.get(tp),
+            last_at=at.last.get(tp),
+            newest_at=_moment(newest[tp].timestamp),
+            unread_at=at.unread.get(tp),
+            transactions=transactions.get(tp, ()),
+        )
+        for tp, p in led.items()
+    }
+
+
+def _offsets(
+    client: KafkaAdminClient,
+    places: list[TopicPartition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[TopicPartition, int]:
+    found = client.list_partition_offsets(dict.fromkeys(places, spec), isolation_level=isolation)
+    return {tp: int(answer.offset) for tp, answer in found.items()}
+
+
+def _sizes(client: KafkaAdminClient, topic: str) -> dict[tuple[int | None, int], int]:
+    """(broker, partition) -> bytes on disk."""
+    return {
+        (each["broker"], partition["partition_index"]): int(partition["partition_size"])
+        for each in client.describe_log_dirs([topic])
+        for folder in each["log_dirs"]
+        for found in folder["topics"]
+        for partition in found["partitions"]
+    }
+
+
+def _transactions(
+    client: KafkaAdminClient, places: list[TopicPartition]
+) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
+    """Open transactions by partition; one that its coordinator does not know, asked before and after, is hanging."""
+    before = _open(client, places)
+    if not before:
+        return {}
+    asked = sorted({producer for _, producer, _ in before})
+    try:
+        listed = client.list_transactions(producer_id_filters=asked)
+    except kafka_errors.UnsupportedVersionError:
+        known = set(asked)
+    else:
+        known = {each.producer_id for found in listed.values() for each in found if each.state.value in _OPEN_STATES}
+    # What ended in between is not listed any more, and not open either.
+    still = {key: at for key, at in _open(client, places).items() if key in before}
+    found: dict[TopicPartition, tuple[OpenTransaction, ...]] = {}
+    for (tp, producer, start), last_write in sorted(still.items()):
+        transaction = OpenTransaction(producer, start, last_write, producer in known)
+        found[tp] = (*found.get(tp, ()), transaction)
+    return found
+
+
+def _open(client: KafkaAdminClient, places: list[TopicPartition]) -> dict[tuple[TopicPartition, int, int], datetime]:
+    return {
+        (tp, each.producer_id, each.current_transaction_start_offset): _moment(each.last_timestamp) or datetime.now(UTC)
+        for tp, state in client.describe_producers(places).items()
+        for each in state.active_producers
+        if each.current_transaction_start_offset >= 0
+    }
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds >= 0 else None
