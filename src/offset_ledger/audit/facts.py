@@ -127,6 +127,10 @@ class TopicFacts:
         found = int(self.settings["retention.bytes"])
         return found if found >= 0 and self.deletes else None
 
-    def broker_setting(self, name: str, default: str) -> str:
-        """A setting as the first broker has it; all brokers of a cluster should agree on these."""
-        return self.brokers[0].settings.get(name, default) if self.brokers else default
+    def broker_settings(self, name: str, default: str) -> tuple[str, ...]:
+        """A setting as each broker has it."""
+        return tuple(broker.settings.get(name, default) for broker in self.brokers)
+
+    def broker_number(self, name: str, default: int) -> int:
+        """The smallest of a setting over the brokers."""
+        return min(map(int, self.broker_settings(name, str(default))), default=default)

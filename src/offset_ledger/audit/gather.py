@@ -54,23 +54,30 @@ def read_facts(connection: Connection, topic: str, reading: Reading | None = Non
         BrokerUnavailable: no answer within the patience.
     """
     with broker.connect(connection) as kafka:
-        described = kafka.ask(lambda _: kafka.describe(topic))
-        settings, own = kafka.ask(lambda client: _topic_settings(client, topic))
-        topic_id = str(described["topic_id"])
-        cursors = reading.cursors if reading and reading.topic_id == topic_id else {}
-        return TopicFacts(
-            topic=topic,
-            topic_id=topic_id,
-            taken_at=datetime.now(UTC),
-            servers=bootstrap_servers(connection),
-            brokers=kafka.ask(_brokers),
-            partitions=_partitions(kafka, connection, topic, described["partitions"], cursors),
-            settings=settings,
-            own=own,
-            groups=kafka.ask(lambda client: _groups(client, topic)),
-            client=connection.extra,
-            reader=reading.reader if reading else None,
-        )
+        # As one question: when a leader goes meanwhile, all of it is asked again.
+        return kafka.ask(lambda client: _read(kafka, client, connection, topic, reading))
+
+
+def _read(
+    kafka: Broker, client: KafkaAdminClient, connection: Connection, topic: str, reading: Reading | None
+) -> TopicFacts:
+    described = kafka.describe(topic)
+    settings, own = _topic_settings(client, topic)
+    topic_id = str(described["topic_id"])
+    cursors = reading.cursors if reading and reading.topic_id == topic_id else {}
+    return TopicFacts(
+        topic=topic,
+        topic_id=topic_id,
+        taken_at=datetime.now(UTC),
+        servers=bootstrap_servers(connection),
+        brokers=_brokers(client),
+        partitions=_partitions(client, connection, topic, described["partitions"], cursors),
+        settings=settings,
+        own=own,
+        groups=_groups(client, topic),
+        client=connection.extra,
+        reader=reading.reader if reading else None,
+    )
 
 
 def _topic_settings(client: KafkaAdminClient, topic: str) -> tuple[dict[str, str], frozenset[str]]:
@@ -113,7 +120,7 @@ def _groups(client: KafkaAdminClient, topic: str) -> tuple[GroupFacts, ...]:
 
 
 def _partitions(
-    kafka: Broker,
+    client: KafkaAdminClient,
     connection: Connection,
     topic: str,
     described: Iterable[Mapping[str, Any]],
@@ -130,21 +137,24 @@ def _partitions(
         for p in described
     }
     led = {tp: p for tp, p in bare.items() if p.leader is not None}
-    found = {**bare, **(_with_log(kafka, connection, led) if led else {})}
+    try:
+        found = {**bare, **(_with_log(client, connection, led) if led else {})}
+    except kafka_errors.UnknownBrokerIdError as error:
+        raise kafka_errors.LeaderNotAvailableError(f"{topic}: a leader went away meanwhile") from error
     return tuple(found[tp] for tp in sorted(found))
 
 
 def _with_log(
-    kafka: Broker, connection: Connection, led: Mapping[TopicPartition, PartitionFacts]
+    client: KafkaAdminClient, connection: Connection, led: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
     """The same partitions with what their leaders' logs hold."""
     places = list(led)
-    starts = kafka.ask(lambda client: _offsets(client, places, OffsetSpec.EARLIEST))
-    stable = kafka.ask(lambda client: _offsets(client, places, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED))
-    ends = kafka.ask(lambda client: _offsets(client, places, OffsetSpec.LATEST))
-    newest = kafka.ask(lambda client: client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.MAX_TIMESTAMP)))
-    sizes = kafka.ask(lambda client: _sizes(client, places[0].topic))
-    transactions = kafka.ask(lambda client: _transactions(client, places))
+    starts = _offsets(client, places, OffsetSpec.EARLIEST)
+    stable = _offsets(client, places, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
+    ends = _offsets(client, places, OffsetSpec.LATEST)
+    newest = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.MAX_TIMESTAMP))
+    sizes = _sizes(client, places[0].topic)
+    transactions = _transactions(client, places)
     at = sample(connection, starts, {tp: max(starts[tp], p.cursor or 0) for tp, p in led.items()}, stable, ends)
     return {
         tp: replace(

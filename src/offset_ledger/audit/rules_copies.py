@@ -96,13 +96,13 @@ def unclean_election(facts: TopicFacts) -> Verdict:
 
 def auto_created(facts: TopicFacts) -> Verdict:
     """Brokers that make topics for whoever names one; Kafka does not keep which topics were made so."""
-    if facts.broker_setting("auto.create.topics.enable", "false") != "true":
+    if "true" not in facts.broker_settings("auto.create.topics.enable", "false"):
         return ok("topics are made on purpose only")
     defaults = {
         "num.partitions": len(facts.partitions),
         "default.replication.factor": facts.replication_factor,
     }
-    as_made = not facts.own and all(facts.broker_setting(name, "1") == str(found) for name, found in defaults.items())
+    as_made = not facts.own and all(facts.broker_number(name, 1) == found for name, found in defaults.items())
     doubt = "; this one has the brokers' defaults in everything, as a topic made so would" if as_made else ""
     remedy = remedies.server_properties("auto.create.topics.enable=false")
     return Verdict(Severity.WARNING, f"the brokers make topics for whoever names one{doubt}", remedy)
@@ -112,7 +112,7 @@ def closest_replica(facts: TopicFacts) -> Verdict:
     """Reading from the closest copy needs racks and a selector on the brokers and client.rack at the reader."""
     client = facts.client.get("client.rack")
     racks = {broker.rack for broker in facts.brokers if broker.rack}
-    selects = "RackAware" in facts.broker_setting("replica.selector.class", "")
+    selects = "RackAware" in " ".join(facts.broker_settings("replica.selector.class", ""))
     if not client and not (racks and selects):
         return ok("readers use the leaders, and neither side asks for more")
     if client and racks and selects:

@@ -17,12 +17,12 @@ def message_size(facts: TopicFacts) -> Verdict:
     """Records that the topic takes and its followers or readers do not expect."""
     largest = int(facts.settings["max.message.bytes"])
     limits = {
-        "the brokers' replica.fetch.max.bytes": facts.broker_setting("replica.fetch.max.bytes", "1048576"),
-        "the readers' max.partition.fetch.bytes": facts.client.get("max.partition.fetch.bytes", "1048576"),
-        "the readers' fetch.max.bytes": facts.client.get("fetch.max.bytes", "52428800"),
+        "the brokers' replica.fetch.max.bytes": facts.broker_number("replica.fetch.max.bytes", 1_048_576),
+        "the readers' max.partition.fetch.bytes": int(facts.client.get("max.partition.fetch.bytes", "1048576")),
+        "the readers' fetch.max.bytes": int(facts.client.get("fetch.max.bytes", "52428800")),
     }
     # A batch has 61 bytes before its records: the brokers' own default is 1 MiB and 12 bytes.
-    small = {name: int(limit) for name, limit in limits.items() if int(limit) + 12 < largest}
+    small = {name: limit for name, limit in limits.items() if limit + 12 < largest}
     found = f"max.message.bytes {largest}"
     if small:
         told = ", ".join(f"{name} {limit}" for name, limit in small.items())
@@ -65,7 +65,7 @@ def hanging_transactions(facts: TopicFacts) -> Verdict:
     opened = [(p.partition, t) for p in facts.partitions for t in p.transactions]
     if not opened:
         return ok("no transaction is open")
-    limit = timedelta(milliseconds=int(facts.broker_setting("transaction.max.timeout.ms", "900000")))
+    limit = timedelta(milliseconds=facts.broker_number("transaction.max.timeout.ms", 900_000))
     partition, oldest = min(opened, key=lambda each: (each[1].known, each[1].last_write))
     age = facts.taken_at - oldest.last_write
     told = (
@@ -83,7 +83,7 @@ def hanging_transactions(facts: TopicFacts) -> Verdict:
 
 def group_offsets(facts: TopicFacts) -> Verdict:
     """Offsets of groups that no longer commit: brokers delete them after offsets.retention.minutes."""
-    kept = timedelta(minutes=int(facts.broker_setting("offsets.retention.minutes", "10080")))
+    kept = timedelta(minutes=facts.broker_number("offsets.retention.minutes", 10_080))
     idle = sorted(group.group for group in facts.groups if group.state == "Empty")
     # Mirrors of cursors never have members; each is judged with its own pipeline.
     others = [group for group in idle if not group.startswith(MIRROR_PREFIX)]

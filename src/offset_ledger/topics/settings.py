@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -27,6 +28,32 @@ class TopicSettings:
     max_message_bytes: int
     cleanup_policy: str = "delete"
     bytes_a_day: int | None = None
+
+    @classmethod
+    def read(
+        cls,
+        brokers: int,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        bytes_a_day: int | None = None,
+    ) -> TopicSettings:
+        """From the settings as Kafka names them."""
+        deletes = "delete" in configs["cleanup.policy"]
+        time, size = int(configs["retention.ms"]), int(configs["retention.bytes"])
+        return cls(
+            brokers=brokers,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            min_insync=int(configs["min.insync.replicas"]),
+            retention=timedelta(milliseconds=time) if deletes and time >= 0 else None,
+            retention_bytes=size if deletes and size >= 0 else None,
+            segment_bytes=int(configs["segment.bytes"]),
+            segment_time=timedelta(milliseconds=int(configs["segment.ms"])),
+            max_message_bytes=int(configs["max.message.bytes"]),
+            cleanup_policy=configs["cleanup.policy"],
+            bytes_a_day=bytes_a_day,
+        )
 
     @property
     def copies_to_lose(self) -> int:
