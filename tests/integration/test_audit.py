@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 
 from offset_ledger import broker
@@ -158,6 +158,13 @@ def test_a_record_older_than_its_retention_is_found(connection: Connection) -> N
     assert (found.severity, "400 days old" in found.found) == (Severity.WARNING, True)
 
 
+def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection: Connection) -> None:
+    create_topic(connection.extra, "events.quiet", 1, 3, {**RIGHT, "retention.ms": "1000"})
+    publish(records(), connection.extra, "events.quiet")
+    (left,) = until(lambda: read_facts(connection, "events.quiet").partitions, lambda found: found[0].log_start == 4)
+    assert (left.log_start, left.high_watermark, left.first_at) == (4, 4, None)
+
+
 def test_an_old_open_transaction_is_found_until_it_ends(connection: Connection, kafka: Kafka) -> None:
     topic, hour_ago = "events.open", millis(-1 / 24)
     create_topic(connection.extra, topic, 1, 3, RIGHT)
@@ -228,10 +235,10 @@ def test_results_are_kept_and_changes_are_told(
     first = audit_pipeline(parse_pipeline(pipeline))
     assert ([each.rule for each in first.failing(Severity.ERROR)], first.changes) == (["compaction"], ())
     with admin(kafka) as client:
-        client.alter_configs(_policy(first.topic, "delete"))
+        client.alter_configs(_setting(first.topic, "cleanup.policy", "delete"))
     second = audit_pipeline(parse_pipeline(pipeline))
     with admin(kafka) as client:
-        client.alter_configs(_policy(first.topic, "compact"))
+        client.alter_configs(_setting(first.topic, "cleanup.policy", "compact"))
     assert [str(change) for change in second.changes] == ["gone: compaction (error -> ok)"]
     alone = audit_topic(connection, first.topic, ledger=postgres)
     with connect(postgres) as session:
@@ -246,10 +253,8 @@ def test_results_are_kept_and_changes_are_told(
     }
 
 
-def _policy(topic: str, value: str) -> list[Any]:
-    from kafka.admin import ConfigResource, ConfigResourceType
-
-    return [ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": value})]
+def _setting(topic: str, name: str, value: str) -> list[ConfigResource]:
+    return [ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -271,6 +276,41 @@ def test_the_command_line_fails_by_severity(pipeline: Path, topics: Callable[[st
     assert (right.returncode, right.stderr) == (0, ""), right.stdout
     both = run("audit", str(pipeline), "--topic", "x")
     assert (both.returncode, "one of the two" in both.stderr) == (1, True)
+
+
+_TASK = """
+import runpy
+from airflow.sdk.exceptions import AirflowFailException
+(task,) = runpy.run_path("dags/audit_topics.py")["dag"].tasks
+try:
+    print(task.python_callable())
+except AirflowFailException as error:
+    print("failed:", error)
+"""
+
+
+@pytest.mark.usefixtures("pipeline")
+def test_the_task_of_the_dag_fails_on_an_error_alone(connection: Connection, kafka: Kafka, tmp_path: Path) -> None:
+    unclean = {"unclean.leader.election.enable": "true", "retention.bytes": "1000000000"}
+    create_topic(connection.extra, "flights.events", 2, 3, {**RIGHT, **unclean})
+
+    def said() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", _TASK],
+            cwd=Path(__file__).resolve().parents[2],
+            env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout.splitlines()[-1]
+
+    assert said().startswith("failed: topic flights.events: unclean-election: ")
+    with admin(kafka) as client:
+        client.alter_configs(_setting("flights.events", "unclean.leader.election.enable", "false"))
+    assert said() == f"{{'error': 0, 'warning': 1, 'info': 0, 'ok': {len(RULES) - 1}}}"
 
 
 @pytest.mark.usefixtures("pipeline")

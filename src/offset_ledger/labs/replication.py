@@ -12,6 +12,8 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka import errors as kafka_errors
 
+from offset_ledger import broker
+from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.labs.log import read_values
 from offset_ledger.local.java import find_java
@@ -81,8 +83,8 @@ def replication(folder: Path, say: Callable[[str], None], records: int = 20) -> 
             _create(admin, trials)
         _run(kafka, trials, records, say)
     finally:
-        for broker in kafka.brokers:
-            broker.resume()
+        for each in kafka.brokers:
+            each.resume()
         kafka.down()
     return tuple(_count(trial) for trial in trials)
 
@@ -92,11 +94,11 @@ def _run(kafka: Kafka, trials: list[Trial], records: int, say: Callable[[str], N
     try:
         pending = _lose_the_leader(kafka, trials, patient, records)
         say("the leader, broker 2, is killed before the others have copied its last records")
-        _await(kafka, trials, lambda p: p["leader_id"] == 3 and 2 not in p["isr_nodes"])
+        _await(kafka, trials, lambda p: p["leader_id"] in (1, 3) and set(p["isr_nodes"]) == {1, 3})
         _impatient(kafka, trials, "one away", records)
         kafka.broker(3).kill()
         say("broker 3 is killed too")
-        _await(kafka, trials, lambda p: p["leader_id"] == 1 and 3 not in p["isr_nodes"])
+        _await(kafka, trials, lambda p: p["leader_id"] == 1 and set(p["isr_nodes"]) == {1})
         _impatient(kafka, trials, "two away", records)
         for trial in trials:
             trial.readable = set(read_values(_extra(kafka), trial.topic))
@@ -111,7 +113,7 @@ def _run(kafka: Kafka, trials: list[Trial], records: int, say: Callable[[str], N
             trial.stored = set(read_values(_extra(kafka), trial.topic))
     finally:
         for producer in patient.values():
-            producer.close(timeout=1)
+            producer.close(timeout=_SECONDS)  # every delivery has timed out by then
 
 
 def _lose_the_leader(
@@ -189,10 +191,10 @@ def _await(kafka: Kafka, trials: list[Trial], wanted: Callable[[Mapping[str, Any
         StackError: that was not so within a minute.
     """
     names, deadline = [trial.topic for trial in trials], time.monotonic() + _SECONDS
-    running = [broker.address for broker in kafka.brokers if broker.daemon.pid()]
-    with closing(KafkaAdminClient(bootstrap_servers=running)) as admin:
+    with broker.connect(Connection("lab", "kafka", extra=_extra(kafka))) as cluster:
         while True:
-            found = [p for topic in admin.describe_topics(names) for p in topic["partitions"]]
+            topics = cluster.ask(lambda client: client.describe_topics(names))
+            found = [p for topic in topics for p in topic["partitions"]]
             if len(found) == len(names) and all(map(wanted, found)):
                 return
             if time.monotonic() > deadline:
@@ -201,7 +203,7 @@ def _await(kafka: Kafka, trials: list[Trial], wanted: Callable[[Mapping[str, Any
 
 
 def _extra(kafka: Kafka) -> dict[str, str]:
-    running = [broker.address for broker in kafka.brokers if broker.daemon.pid()]
+    running = [each.address for each in kafka.brokers if each.daemon.pid()]
     return {"bootstrap.servers": ",".join(running)}
 
 

@@ -41,7 +41,6 @@ pipeline: lab_semantics
 source: {{connection: kafka_default, topic: {topic}}}
 record: {{event_id: key, publish_at: $.at, columns: {{number: integer}}}}
 target: {{connection: postgres_default, table: public.lab_pipeline}}
-limits: {{records_per_batch: {batch}}}
 """
 
 
@@ -109,7 +108,7 @@ def _consumer(bench: Bench, topic: str, commit: Commit, deaths: Sequence[int], p
 
 def _pipeline(bench: Bench, topic: str, places: Sequence[Failpoint], produced: set[str]) -> Semantics:
     path = bench.folder / "lab_semantics.yaml"
-    path.write_text(_PIPELINE.format(topic=topic, batch=-(-len(produced) // 2)))
+    path.write_text(_PIPELINE.format(topic=topic))
     ingest = [sys.executable, "-m", "offset_ledger.cli", "ingest", str(path), "--until-drained"]
     for place in (*places, None):
         bench.say(f"pipeline: {f'killed at {place}' if place else 'to the end'}")

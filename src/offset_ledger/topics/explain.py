@@ -43,7 +43,7 @@ def _copies(topic: TopicSettings) -> str:
 
 def _writing(topic: TopicSettings) -> str:
     away = topic.away_for_writing
-    reading = f"reading goes on while one of {topic.replication_factor} copies in sync lives"
+    reading = f"below the high watermark, reading goes on while one of {topic.replication_factor} copies lives"
     if away < 0:
         return f"more than there are copies: acks=all is refused (NotEnoughReplicas) for ever; {reading}"
     if away == 0 and topic.replication_factor > 1:
