@@ -153,7 +153,10 @@ def _audit(arguments: Namespace) -> Audit:
 
 def _audit_text(done: Audit) -> str:
     rows: list[tuple[Any, ...]] = [(f.severity, f.rule, f.found) for f in done.findings]
-    lines = [tabulate(rows, headers=["severity", "rule", "found"], maxcolwidths=[None, None, 90])]
+    lines = [
+        f"topic {done.topic}:\n",
+        tabulate(rows, headers=["severity", "rule", "found"], maxcolwidths=[None, None, 90]),
+    ]
     for finding in done.findings:
         if finding.remedy:
             lines.append(f"\n{finding.severity} {finding.rule}\n  risk:   {finding.risk}\n  remedy: {finding.remedy}")

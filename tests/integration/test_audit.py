@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -26,9 +28,10 @@ from offset_ledger.audit.rules import RULES, judge
 from offset_ledger.audit.run import audit_pipeline, audit_topic
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import UnknownTopic
-from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger import batches
+from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.local.java import find_java
-from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.kafka import Kafka, class_path
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.pipeline.parse import parse_pipeline
@@ -149,6 +152,36 @@ def test_a_rule_is_found_on_a_topic_made_wrong_for_it(
     assert topics(rule) in (found.remedy or "") or "offset-ledger" in (found.remedy or "")
 
 
+def test_the_remedy_for_settings_is_a_command_that_mends_them(
+    connection: Connection, topics: Callable[[str], str]
+) -> None:
+    topic, java = topics("both-retentions"), find_java()
+    tool, *arguments = shlex.split(finding(connection, topic, "both-retentions").remedy or "")
+    assert tool == "kafka-configs"
+    command = [java.executable, "-cp", class_path(java), "kafka.admin.ConfigCommand", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    mended = until(lambda: finding(connection, topic, "both-retentions"), lambda found: found.remedy is None)
+    assert mended.severity is Severity.OK
+
+
+def test_the_remedy_for_a_single_copy_is_a_plan_that_mends_it(
+    connection: Connection, kafka: Kafka, topics: Callable[[str], str]
+) -> None:
+    topic = topics("replication-factor")
+    planned = re.search(r"^echo '(.*)' > ", finding(connection, topic, "replication-factor").remedy or "")
+    assert planned
+    moves = {TopicPartition(m["topic"], m["partition"]): m["replicas"] for m in json.loads(planned[1])["partitions"]}
+    with admin(kafka) as client:
+        client.alter_partition_reassignments(moves)
+    rules = {"replication-factor", "replicas-in-sync", "preferred-leaders"}
+
+    def severities() -> set[Severity]:
+        return {f.severity for f in judge(read_facts(connection, topic)) if f.rule in rules}
+
+    assert until(severities, lambda found: found == {Severity.OK}) == {Severity.OK}
+
+
 def test_a_record_older_than_its_retention_is_found(connection: Connection) -> None:
     """Retention looks at the newest record of a segment, so the recent one, which is first, keeps the old one."""
     create_topic(connection.extra, "events.old", 1, 3, RIGHT)
@@ -251,6 +284,26 @@ def test_results_are_kept_and_changes_are_told(
         for done in (first, second, alone)
         for f in done.findings
     }
+
+
+def test_lag_is_counted_from_the_cursors_of_the_ledger(
+    connection: Connection, postgres: Connection, pipeline: Path, topics: Callable[[str], str]
+) -> None:
+    topic = topics("retention-against-lag")
+    pipeline.write_text(PIPELINE.format(topic=topic))
+    read = parse_pipeline(pipeline)
+
+    def lag() -> Severity:
+        return next(f.severity for f in audit_pipeline(read).findings if f.rule == "retention-against-lag")
+
+    assert lag() is Severity.ERROR
+    with broker.connect(connection) as cluster:
+        snapshot = cluster.snapshot(topic)
+    ends = {p.partition: p.last_stable for p in snapshot.partitions}
+    with connect(postgres) as session, transaction(session) as cursor:
+        batches.register(cursor, read, snapshot)
+        batches.record_beginnings(cursor, read.name, snapshot.topic_id, ends)
+    assert lag() is Severity.OK
 
 
 def _setting(topic: str, name: str, value: str) -> list[ConfigResource]:
