@@ -16,14 +16,15 @@ from offset_ledger import broker
 from offset_ledger.audit.facts import (
     BrokerFacts,
     GroupFacts,
-    OpenTransaction,
     PartitionFacts,
     ReaderFacts,
     TopicFacts,
 )
 from offset_ledger.audit.samples import sample
+from offset_ledger.audit.transactions import moment, open_transactions
 from offset_ledger.broker import Broker
 from offset_ledger.connections import Connection, bootstrap_servers
+from offset_ledger.errors import ConfigurationError
 
 _BROKER_SETTINGS = (
     "auto.create.topics.enable",
@@ -34,7 +35,6 @@ _BROKER_SETTINGS = (
     "replica.selector.class",
     "transaction.max.timeout.ms",
 )
-_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ def read_facts(connection: Connection, topic: str, reading: Reading | None = Non
 
     Raises:
         UnknownTopic: the cluster has no such topic.
+        ConfigurationError: the connection's user may not read its settings.
         BrokerUnavailable: no answer within the patience.
     """
     with broker.connect(connection) as kafka:
@@ -63,6 +64,11 @@ def _read(
 ) -> TopicFacts:
     described = kafka.describe(topic)
     settings, own = _topic_settings(client, topic)
+    if not settings:
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r} may not read the settings of topic {topic!r}; "
+            "grant its user DescribeConfigs on the topic and on the cluster"
+        )
     topic_id = str(described["topic_id"])
     cursors = reading.cursors if reading and reading.topic_id == topic_id else {}
     return TopicFacts(
@@ -154,7 +160,7 @@ def _with_log(
     ends = _offsets(client, places, OffsetSpec.LATEST)
     newest = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.MAX_TIMESTAMP))
     sizes = _sizes(client, places[0].topic)
-    transactions = _transactions(client, places)
+    transactions = open_transactions(client, places)
     at = sample(connection, starts, {tp: max(starts[tp], p.cursor or 0) for tp, p in led.items()}, stable, ends)
     return {
         tp: replace(
@@ -165,7 +171,7 @@ def _with_log(
             size_bytes=sizes.get((p.leader, tp.partition), 0),
             first_at=at.first.get(tp),
             last_at=at.last.get(tp),
-            newest_at=_moment(newest[tp].timestamp),
+            newest_at=moment(newest[tp].timestamp),
             unread_at=at.unread.get(tp),
             transactions=transactions.get(tp, ()),
         )
@@ -192,39 +198,3 @@ def _sizes(client: KafkaAdminClient, topic: str) -> dict[tuple[int | None, int],
         for found in folder["topics"]
         for partition in found["partitions"]
     }
-
-
-def _transactions(
-    client: KafkaAdminClient, places: list[TopicPartition]
-) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
-    """Open transactions by partition; one that its coordinator does not know, asked before and after, is hanging."""
-    before = _open(client, places)
-    if not before:
-        return {}
-    asked = sorted({producer for _, producer, _ in before})
-    try:
-        listed = client.list_transactions(producer_id_filters=asked)
-    except kafka_errors.UnsupportedVersionError:
-        known = set(asked)
-    else:
-        known = {each.producer_id for found in listed.values() for each in found if each.state.value in _OPEN_STATES}
-    # What ended in between is not listed any more, and not open either.
-    still = {key: at for key, at in _open(client, places).items() if key in before}
-    found: dict[TopicPartition, tuple[OpenTransaction, ...]] = {}
-    for (tp, producer, start), last_write in sorted(still.items()):
-        transaction = OpenTransaction(producer, start, last_write, producer in known)
-        found[tp] = (*found.get(tp, ()), transaction)
-    return found
-
-
-def _open(client: KafkaAdminClient, places: list[TopicPartition]) -> dict[tuple[TopicPartition, int, int], datetime]:
-    return {
-        (tp, each.producer_id, each.current_transaction_start_offset): _moment(each.last_timestamp) or datetime.now(UTC)
-        for tp, state in client.describe_producers(places).items()
-        for each in state.active_producers
-        if each.current_transaction_start_offset >= 0
-    }
-
-
-def _moment(milliseconds: int) -> datetime | None:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds >= 0 else None

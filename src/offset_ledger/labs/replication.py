@@ -124,14 +124,14 @@ def _lose_the_leader(
     Returns the records whose answers are still to come.
     """
     for trial in trials:
-        for value, future in list(_send(patient[trial.topic], trial, "healthy", records)):
+        for value, future in _send(patient[trial.topic], trial, "healthy", records):
             trial.told("healthy", value, future)
     with _frozen(kafka, 3, 1):
         pending = []
         for trial in trials:
             # A follower's waiting fetch still takes the first record with it.
             for part, count in (("first", 1), ("rest", records)):
-                sent = list(_send(patient[trial.topic], trial, part, count))
+                sent = _send(patient[trial.topic], trial, part, count)
                 if trial.acks == "all":
                     pending += [(trial, value, future) for value, future in sent]
                     continue
@@ -155,15 +155,14 @@ def _frozen(kafka: Kafka, *nodes: int) -> Iterator[None]:
 def _impatient(kafka: Kafka, trials: list[Trial], stage: str, records: int) -> None:
     """Send with few retries, so that a refusal is told by its name and not as a delivery timeout."""
     for trial in trials:
-        with closing(_producer(kafka, trial.acks, retries=3, enable_idempotence=False)) as producer:
-            for value, future in list(_send(producer, trial, stage, records)):
+        with closing(_producer(kafka, trial.acks, retries=5, enable_idempotence=False)) as producer:
+            for value, future in _send(producer, trial, stage, records):
                 trial.told(stage, value, future)
 
 
-def _send(producer: KafkaProducer, trial: Trial, stage: str, records: int) -> Iterable[tuple[bytes, Any]]:
+def _send(producer: KafkaProducer, trial: Trial, stage: str, records: int) -> list[tuple[bytes, Any]]:
     values = [f"{stage} {number}".encode() for number in range(records)]
-    sent = [(value, producer.send(trial.topic, value, partition=0)) for value in values]
-    return sent
+    return [(value, producer.send(trial.topic, value, partition=0)) for value in values]
 
 
 def _producer(kafka: Kafka, acks: int | str, **more: Any) -> KafkaProducer:
