@@ -412,7 +412,8 @@ def test_a_lost_broker_and_its_return(connection: Connection, kafka: Kafka, topi
         lambda: read_facts(connection, "events.led").partitions[0].in_sync, lambda nodes: set(nodes) == {1, 2, 3}
     )
     assert set(synced) == {1, 2, 3}
-    assert finding(connection, "events.alone", "offline-partitions").severity is Severity.OK
+    back = until(lambda: finding(connection, "events.alone", "offline-partitions"), lambda found: found.remedy is None)
+    assert back.severity is Severity.OK
     assert finding(connection, right, "auto-created").severity is Severity.WARNING
     assert finding(connection, right, "closest-replica").severity is Severity.INFO
     moved = finding(connection, "events.led", "preferred-leaders")

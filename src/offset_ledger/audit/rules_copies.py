@@ -44,7 +44,8 @@ def min_insync_replicas(facts: TopicFacts) -> Verdict:
         return ok(f"{found}: writing goes on with {factor - least} brokers away")
     remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
     if factor == 2:
-        remedy = f"add a third copy, and keep min.insync.replicas=2: {remedies.reassign(facts, 3)}"
+        first = "add a third copy" if len(facts.brokers) > factor else "start a third broker and give it a copy"
+        remedy = f"{first}, and keep min.insync.replicas=2: {remedies.reassign(facts, 3)}"
     if least > factor:
         return Verdict(Severity.ERROR, found, remedy, "nobody can write with acks=all: NotEnoughReplicas for ever")
     risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
