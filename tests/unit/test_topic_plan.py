@@ -99,7 +99,7 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
         (CLASSIC, "replication.factor", "2 copies can be lost"),
         (replace(CLASSIC, replication_factor=1, min_insync=1), "replication.factor", "the only copy"),
         (replace(CLASSIC, brokers=2), "replication.factor", "had the cluster 1 more brokers"),
-        (CLASSIC, "min.insync.replicas", "1 broker may be away for writing with acks=all"),
+        (CLASSIC, "min.insync.replicas", "is on 2 copies or more, and 1 broker may be away for writing"),
         (CLASSIC, "min.insync.replicas", "reading goes on while one of 3 copies lives"),
         (replace(CLASSIC, min_insync=3), "min.insync.replicas", "one broker away stops writing"),
         (replace(CLASSIC, min_insync=1), "min.insync.replicas", "the leader alone"),

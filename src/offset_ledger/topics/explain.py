@@ -36,7 +36,9 @@ def explain(topic: TopicSettings) -> tuple[Explained, ...]:
 def _copies(topic: TopicSettings) -> str:
     if topic.replication_factor == 1:
         return "the only copy: its disk lost is its records lost; good for development"
-    told = f"{_count(topic.copies_to_lose, 'copy', 'copies')} can be lost without losing an acknowledged record"
+    told = (
+        f"{_count(topic.copies_to_lose, 'copy', 'copies')} can be lost without losing a record, while all are in sync"
+    )
     missing = topic.replication_factor - topic.brokers
     return told if missing <= 0 else f"{told}, had the cluster {missing} more brokers"
 
@@ -50,7 +52,8 @@ def _writing(topic: TopicSettings) -> str:
         return f"one broker away stops writing with acks=all (NotEnoughReplicas); {reading}"
     if topic.min_insync == 1 and topic.replication_factor > 1:
         return f"with the others away acks=all means the leader alone, and its loss loses records; {reading}"
-    return f"{_count(away, 'broker', 'brokers')} may be away for writing with acks=all; {reading}"
+    held = f"what acks=all acknowledged is on {_count(topic.min_insync, 'copy', 'copies')} or more"
+    return f"{held}, and {_count(away, 'broker', 'brokers')} may be away for writing; {reading}"
 
 
 def _time(topic: TopicSettings) -> str:

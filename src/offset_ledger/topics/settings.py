@@ -57,7 +57,10 @@ class TopicSettings:
 
     @property
     def copies_to_lose(self) -> int:
-        """How many copies of a partition may be lost for good without losing an acknowledged record."""
+        """How many copies of a partition may be lost for good without losing a record, while all are in sync.
+
+        What is acknowledged while some are not is on ``min_insync`` copies at least.
+        """
         return self.replication_factor - 1
 
     @property
