@@ -39,6 +39,14 @@ class Broker:
         self._servers = servers
         self._most = most
 
+    def ask(self, question: Callable[[KafkaAdminClient], T]) -> T:
+        """The answer to any other question, asked again while it fails for what passes.
+
+        Raises:
+            BrokerUnavailable: no answer within the patience.
+        """
+        return self._waiting(lambda: question(self._client))
+
     def snapshot(self, topic: str) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
 
@@ -135,6 +143,18 @@ class Broker:
         return self._client._manager.run(send)
 
     def _describe(self, topic: str) -> Mapping[str, Any]:
+        described = self.describe(topic)
+        for partition in described["partitions"]:
+            if partition["error_code"]:
+                raise kafka_errors.for_code(partition["error_code"])(f"{topic} {partition['partition_index']}")
+        return described
+
+    def describe(self, topic: str) -> Mapping[str, Any]:
+        """The topic's metadata; a partition may be without a leader, its error code says so.
+
+        Raises:
+            UnknownTopic: the cluster has no such topic.
+        """
         (described,) = self._client.describe_topics([topic])
         error = kafka_errors.for_code(described["error_code"])
         if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
@@ -144,9 +164,6 @@ class Broker:
             )
         if error is not kafka_errors.NoError:
             raise error(f"topic {topic}")
-        for partition in described["partitions"]:
-            if partition["error_code"]:
-                raise kafka_errors.for_code(partition["error_code"])(f"{topic} {partition['partition_index']}")
         return dict(described)
 
     def _offsets(

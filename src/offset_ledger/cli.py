@@ -8,7 +8,14 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from offset_ledger import __version__, commands, commands_quality, commands_quarantine, commands_requests
+from offset_ledger import (
+    __version__,
+    commands,
+    commands_kafka,
+    commands_quality,
+    commands_quarantine,
+    commands_requests,
+)
 from offset_ledger.commands import Outcome
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError
 
@@ -107,6 +114,8 @@ def build_parser() -> argparse.ArgumentParser:
         verb("accept-topic", "go on with a recreated topic from the start of its log", commands_requests.accept_topic)
     )
     accept.add_argument("--why", required=True, help="kept with the decision")
+
+    commands_kafka.add_verbs(verb)
 
     demo = verb("demo", "the main job on real data, through Airflow, with its proof", commands.demo)
     demo.add_argument("--flights", type=int, help="only so many flights (default: all 336,776)")

@@ -22,6 +22,7 @@ import psycopg2
 
 from offset_ledger.connections import Connection, postgres_arguments
 from offset_ledger.failpoints import ONCE, VARIABLE
+from offset_ledger.labs.proxy import Proxy
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.process import Daemon
 from offset_ledger.local.stack import Stack
@@ -32,7 +33,6 @@ from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
-from tests.chaos.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z

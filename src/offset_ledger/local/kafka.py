@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka.admin import KafkaAdminClient
@@ -88,6 +88,8 @@ class Kafka:
     directory: Path
     count: int
     ports: Ports
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Brokers' settings over those below."""
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -198,6 +200,7 @@ class Kafka:
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": quorum,
             **_SMALL_MACHINE,
+            **self.settings,
         }
 
 

@@ -1,4 +1,4 @@
-"""A TCP proxy on the loopback, to cut or to hold the network between a worker and Postgres."""
+"""A TCP proxy on the loopback, to cut or to hold the network between a client and a server."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ class Proxy:
         self.release()
         self.cut()
 
+    def read(self, source: socket.socket) -> bytes:
+        """What is forwarded as one piece; empty at the end."""
+        return source.recv(65536)
+
+    def passes(self, data: bytes, client: socket.socket, to_server: bool) -> bool:
+        """Whether a piece is forwarded."""
+        del data, client, to_server
+        return True
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
@@ -52,14 +61,16 @@ class Proxy:
                     continue
                 server.settimeout(None)
                 self._open |= {client, server}
-                for source, sink in ((client, server), (server, client)):
-                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+                for to_server in (True, False):
+                    threading.Thread(target=self._pump, args=(client, server, to_server), daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, client: socket.socket, server: socket.socket, to_server: bool) -> None:
+        source, sink = (client, server) if to_server else (server, client)
         with suppress(OSError):
-            while data := source.recv(65536):
+            while data := self.read(source):
                 self._flowing.wait()
-                sink.sendall(data)
+                if self.passes(data, client, to_server):
+                    sink.sendall(data)
         for each in (source, sink):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,15 @@
+"""All rules in the order of the report."""
+
+from __future__ import annotations
+
+from offset_ledger.audit import rules_copies, rules_reading, rules_retention
+from offset_ledger.audit.facts import TopicFacts
+from offset_ledger.audit.finding import Finding
+
+RULES = (*rules_copies.RULES, *rules_retention.RULES, *rules_reading.RULES)
+
+
+def judge(facts: TopicFacts) -> tuple[Finding, ...]:
+    """One finding for each rule, ``ok`` ones included, the worst first."""
+    found = [rule.judge(facts) for rule in RULES]
+    return tuple(sorted(found, key=lambda finding: finding.severity.rank))

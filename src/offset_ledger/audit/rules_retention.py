@@ -1,0 +1,148 @@
+"""Rules about how long records stay and what their timestamps do to that. Pure: facts in, verdict out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from offset_ledger.audit import remedies
+from offset_ledger.audit.facts import PartitionFacts, TopicFacts
+from offset_ledger.audit.finding import Rule, Severity, Verdict, ok
+from offset_ledger.topics.units import show_size, show_span
+
+USED_ERROR, USED_WARNING = 0.9, 2 / 3
+"""Shares of the retention that unread records, or a group's silence, may use."""
+
+_FUTURE = timedelta(hours=1)
+
+
+def both_retentions(facts: TopicFacts) -> Verdict:
+    """retention.ms and retention.bytes at once: whichever is reached first deletes."""
+    time, size = facts.retention, facts.retention_bytes
+    if time is None or size is None:
+        kept = show_span(time) if time is not None else f"{show_size(size)} a partition" if size is not None else ""
+        return ok(f"one retention: {kept}" if kept else "no retention deletes records")
+    remedy = remedies.set_topic(facts, "retention.bytes=-1")
+    return Verdict(Severity.WARNING, f"retention of {show_span(time)} and of {show_size(size)} a partition", remedy)
+
+
+def retention_against_lag(facts: TopicFacts) -> Verdict:
+    """How much of the retention the records that the pipeline has not committed yet have used."""
+    reader = facts.reader
+    if reader is None:
+        return ok("no pipeline was named, so no cursor is known")
+    lost = [p for p in facts.partitions if p.cursor is not None and p.cursor < p.log_start]
+    if lost:
+        found = "; ".join(f"partition {p.partition}: offsets {p.cursor} to {p.log_start} are deleted" for p in lost)
+        remedy = (
+            f'offset-ledger skip {reader.pipeline} --why "..." (approves the loss; see OffsetExpired in the runbook)'
+        )
+        return Verdict(Severity.ERROR, found, remedy, "records were deleted before they were ingested")
+    worst = max(((_used(facts, p), p.partition) for p in facts.partitions), default=((0.0, ""), 0))
+    (share, told), partition = worst
+    if not told:
+        return ok("every record is committed, or retention deletes none")
+    severity = Severity.ERROR if share >= USED_ERROR else Severity.WARNING if share >= USED_WARNING else Severity.OK
+    if severity is Severity.OK:
+        return ok(f"partition {partition}: {told}")
+    remedy = f"offset-ledger ingest {reader.pipeline} --until-drained, or: {_longer(facts)}"
+    return Verdict(severity, f"partition {partition}: {told}", remedy)
+
+
+def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
+    """The share of the retention that the unread records have used, and how to say it; the worse of time and size."""
+    found = [(0.0, "")]
+    if not p.unread:
+        return found[0]
+    if facts.retention and p.unread_at:
+        age = facts.taken_at - p.unread_at
+        left = max(timedelta(0), facts.retention - age)
+        told = f"the oldest unread record is {show_span(age)} old, {left.total_seconds() / 3600:.1f} hours are left"
+        found.append((age / facts.retention, told))
+    if facts.retention_bytes and p.high_watermark > p.log_start:
+        unread = p.size_bytes * p.unread / (p.high_watermark - p.log_start)
+        told = f"about {show_size(unread)} are unread of the {show_size(facts.retention_bytes)} kept"
+        found.append((unread / facts.retention_bytes, told))
+    return max(found)
+
+
+def _longer(facts: TopicFacts) -> str:
+    settings = []
+    if facts.retention:
+        settings.append(f"retention.ms={3 * int(facts.retention.total_seconds() * 1000)}")
+    if facts.retention_bytes:
+        settings.append(f"retention.bytes={3 * facts.retention_bytes}")
+    return remedies.set_topic(facts, *settings)
+
+
+def timestamp_type(facts: TopicFacts) -> Verdict:
+    """LogAppendTime puts the broker's clock over the producer's."""
+    if facts.settings["message.timestamp.type"] != "LogAppendTime":
+        return ok("timestamps are the producers' (CreateTime)")
+    remedy = remedies.set_topic(facts, "message.timestamp.type=CreateTime")
+    if facts.reader and facts.reader.publish_at_is_timestamp:
+        found = "LogAppendTime, and the pipeline takes publish_at from the record's timestamp"
+        return Verdict(Severity.ERROR, found, remedy, "a late record counts as the newest and replaces newer states")
+    return Verdict(Severity.WARNING, "timestamps are the time of arrival (LogAppendTime)", remedy)
+
+
+def timestamp_range(facts: TopicFacts) -> Verdict:
+    """Timestamps from the future, older than retention keeps, or refused when records are published again."""
+    return _future(facts) or _old(facts) or _refused(facts) or ok("timestamps are within what retention expects")
+
+
+def _future(facts: TopicFacts) -> Verdict | None:
+    latest = max(((p.newest_at, p.partition) for p in facts.partitions if p.newest_at), default=None)
+    if latest is None or latest[0] <= facts.taken_at + _FUTURE:
+        return None
+    newest, partition = latest
+    ahead = show_span(newest - facts.taken_at)
+    remedy = f"correct the producer's clock, and: {remedies.set_topic(facts, 'message.timestamp.after.max.ms=3600000')}"
+    risk = "retention counts from that future moment, so its segment stays; a window of time finds it in no past"
+    return Verdict(Severity.WARNING, f"partition {partition} has a record {ahead} in the future", remedy, risk)
+
+
+def _old(facts: TopicFacts) -> Verdict | None:
+    if facts.retention is None:
+        return None
+    # A record may be older by the time that its segment stays open.
+    bound = facts.taken_at - facts.retention - timedelta(milliseconds=int(facts.settings["segment.ms"]))
+    old = {p.partition: moment for p in facts.partitions if (moment := _oldest(p)) and moment < bound}
+    if not old:
+        return None
+    partition, oldest = min(old.items(), key=lambda each: each[1])
+    age, kept = show_span(facts.taken_at - oldest), show_span(facts.retention)
+    remedy = f"{remedies.set_topic(facts, 'retention.ms=-1')}, until the old records are ingested"
+    risk = "retention counts from the records' timestamps: such records are deleted with the next check, unread or not"
+    return Verdict(Severity.WARNING, f"partition {partition} has a record {age} old, kept for {kept}", remedy, risk)
+
+
+def _oldest(p: PartitionFacts) -> datetime | None:
+    return min((moment for moment in (p.first_at, p.last_at) if moment), default=None)
+
+
+def _refused(facts: TopicFacts) -> Verdict | None:
+    before = int(facts.settings.get("message.timestamp.before.max.ms", str(2**63 - 1)))
+    if before >= 2**62:
+        return None
+    past = show_span(timedelta(milliseconds=min(before, 10**14)))
+    remedy = remedies.unset_topic(facts, "message.timestamp.before.max.ms")
+    risk = "records that are published again with their own timestamps are refused (InvalidTimestamp)"
+    return Verdict(Severity.INFO, f"records older than {past} are refused", remedy, risk)
+
+
+RULES = (
+    Rule(
+        "both-retentions",
+        "whichever limit is reached first deletes: a busy day removes records long before their time",
+        both_retentions,
+    ),
+    Rule(
+        "retention-against-lag", "records are deleted before they are ingested (OffsetExpired)", retention_against_lag
+    ),
+    Rule(
+        "timestamp-type",
+        "windows of time (replay --since) and retention follow the arrival, not the event",
+        timestamp_type,
+    ),
+    Rule("timestamp-range", "retention and windows of time miss records", timestamp_range),
+)

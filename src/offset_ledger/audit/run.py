@@ -1,0 +1,110 @@
+"""One audit: facts from the brokers and the ledger, the rules, the results kept, and what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg2.extras import execute_values
+
+from offset_ledger import broker
+from offset_ledger.audit.changes import Change, changes
+from offset_ledger.audit.elect import elect_preferred
+from offset_ledger.audit.facts import ReaderFacts, TopicFacts
+from offset_ledger.audit.finding import Finding, Severity
+from offset_ledger.audit.gather import Reading, read_facts
+from offset_ledger.audit.rules import judge
+from offset_ledger.connections import Connection, get_connection
+from offset_ledger.ledger import batches
+from offset_ledger.ledger.database import Session, connect, named_sql, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.pipeline.model import Merge, Pipeline
+
+_INSERT = """
+INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk, remedy) VALUES %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What one audit of one topic found, the worst first, and what is different from the one before."""
+
+    pipeline: str | None
+    topic: str
+    audited_at: datetime
+    findings: tuple[Finding, ...]
+    changes: tuple[Change, ...] = ()
+
+    def failing(self, least: Severity) -> tuple[Finding, ...]:
+        """The findings at that severity or worse."""
+        return tuple(finding for finding in self.findings if finding.severity.rank <= least.rank)
+
+
+def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
+    """Audit the pipeline's topic and keep the result in its ledger.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    kafka = get_connection(pipeline.source.connection)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
+        return _keep(session, facts)
+
+
+def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
+    """Audit a topic that no pipeline needs to read; the result is kept if a ledger is given.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    facts = _facts(connection, topic, None, elect)
+    if ledger is None:
+        return Audit(None, topic, facts.taken_at, judge(facts))
+    with connect(ledger) as session:
+        check_migrated(session)
+        return _keep(session, facts)
+
+
+def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:
+    if elect:
+        with broker.connect(connection) as kafka:
+            elect_preferred(kafka, topic)
+    return read_facts(connection, topic, reading)
+
+
+def _reading(session: Session, pipeline: Pipeline) -> Reading:
+    with transaction(session) as cursor:
+        known = batches.read_cursors(cursor, pipeline.name)
+        cursor.execute(
+            "SELECT max(ended_at) FROM offset_ledger.batch WHERE pipeline = %s AND state = 'committed'",
+            [pipeline.name],
+        )
+        last_commit = cursor.one()[0]
+    reader = ReaderFacts(
+        pipeline=pipeline.name,
+        event_id_is_key=pipeline.record.event_id is None,
+        publish_at_is_timestamp=pipeline.record.publish_at is None,
+        newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
+        value_bytes=pipeline.limits.value_bytes,
+        last_commit=last_commit,
+    )
+    return Reading(reader, known.topic_id, known.next_offsets) if known else Reading(reader)
+
+
+def _keep(session: Session, facts: TopicFacts) -> Audit:
+    """Write the findings down and say what changed since the audit before."""
+    findings = judge(facts)
+    name = facts.reader.pipeline if facts.reader else None
+    with transaction(session) as cursor:
+        cursor.execute(named_sql("last_audit"), {"pipeline": name, "topic": facts.topic})
+        before = {row["rule"]: Severity(row["severity"]) for row in cursor.fetchall()}
+        rows: list[tuple[Any, ...]] = [
+            (facts.taken_at, name, facts.topic, f.rule, f.severity.value, f.found, f.risk, f.remedy) for f in findings
+        ]
+        execute_values(cursor, _INSERT, rows)
+    return Audit(name, facts.topic, facts.taken_at, findings, changes(before, findings))

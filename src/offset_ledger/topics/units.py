@@ -1,0 +1,56 @@
+"""Sizes and spans of time as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from offset_ledger.errors import ConfigurationError
+
+_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``200``, ``100MB`` or ``1GiB``.
+
+    Raises:
+        ConfigurationError: it is no size.
+    """
+    return int(_parse(text, _SIZES, "B", "a size such as 200, 100MB or 1GiB"))
+
+
+def parse_span(text: str) -> timedelta:
+    """The span of ``90s``, ``36h`` or ``7d``.
+
+    Raises:
+        ConfigurationError: it is no span.
+    """
+    return timedelta(seconds=_parse(text, _SPANS, "s", "a span such as 90s, 36h or 7d"))
+
+
+def _parse(text: str, units: dict[str, int], without: str, expected: str) -> float:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    unit = (
+        {name.lower(): factor for name, factor in units.items()}.get((found[2] or without).lower()) if found else None
+    )
+    if found is None or unit is None:
+        raise ConfigurationError(f"expected {expected}, found {text!r}; the units are {', '.join(units)}")
+    return float(found[1]) * unit
+
+
+def show_size(size: float) -> str:
+    """``1.1 GB``: decimal units, as disks are sold."""
+    for name in ("TB", "GB", "MB", "kB"):
+        if size >= _SIZES[name]:
+            return f"{size / _SIZES[name]:.3g} {name}"
+    return f"{size:.0f} bytes"
+
+
+def show_span(span: timedelta) -> str:
+    """``17.7 days``, ``5.2 hours``, ``12 minutes`` or ``3 seconds``."""
+    seconds = abs(span.total_seconds())
+    for name, factor, least in (("days", 86_400, 2), ("hours", 3600, 1), ("minutes", 60, 1)):
+        if seconds >= factor * least:
+            return f"{seconds / factor:.3g} {name}"
+    return f"{seconds:.0f} seconds"

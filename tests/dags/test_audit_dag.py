@@ -1,0 +1,40 @@
+"""The audit DAG as Airflow's parser meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from offset_ledger.pipeline.parse import parse_pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_LOOK = """
+import json, runpy, sys
+dag = runpy.run_path("dags/audit_topics.py")["dag"]
+print(json.dumps({
+    "heavy": [name for name in ("great_expectations", "pyspark", "kafka", "psycopg2") if name in sys.modules],
+    "id": dag.dag_id, "owners": {t.task_id: t.owner for t in dag.tasks}, "doc": dag.doc_md,
+    "timetable": type(dag.timetable).__name__, "catchup": dag.catchup,
+}))
+"""
+
+
+def test_there_is_one_light_task_for_each_pipeline(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK],
+        cwd=ROOT,
+        env={"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    pipelines = [parse_pipeline(path) for path in (ROOT / "dags" / "pipelines").glob("*.yaml")]
+    assert found["owners"] == {f"audit_{pipeline.name}": pipeline.owner for pipeline in pipelines}
+    assert (found["id"], found["catchup"], found["heavy"]) == ("audit_topics", False, [])
+    assert found["timetable"] == "CronDataIntervalTimetable"
+    assert "docs/audit.md" in found["doc"]
