@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from offset_ledger import __version__, commands
+from offset_ledger import __version__, commands, commands_publish
 from offset_ledger.commands import Outcome
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError
 
@@ -76,6 +76,8 @@ def build_parser() -> argparse.ArgumentParser:
         verb("skip", "approve the loss of offsets that retention deleted under the cursors", commands.skip)
     )
     skip.add_argument("--why", required=True, help="kept with the batch that records the loss")
+
+    commands_publish.add_arguments(verb("publish", "publish a file of records to a topic", commands_publish.publish))
 
     demo = verb("demo", "the main job on real data, through Airflow, with its proof", commands.demo)
     demo.add_argument("--flights", type=int, help="only so many flights (default: all 336,776)")
