@@ -27,6 +27,7 @@ def add_arguments(made: ArgumentParser) -> None:
     made.add_argument("--key-serializer", choices=names, default="string", help="(string)")
     made.add_argument("--value-serializer", choices=names, default="json", help="(json)")
     made.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
+    made.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
     made.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
     made.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
@@ -41,14 +42,15 @@ def publish(arguments: Namespace) -> Outcome:
     """Publish a file."""
     from offset_ledger.connections import get_connection
     from offset_ledger.publishing.file_feed import publish_file
-    from offset_ledger.publishing.partitioner import find_partitioner
+    from offset_ledger.publishing.partitioner import Custom, find_partitioner
     from offset_ledger.publishing.progress import progress
     from offset_ledger.publishing.settings import read_settings
 
     connection = get_connection(arguments.connection)
     transactional = arguments.transactional_id is not None
     settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
-    partitioner = find_partitioner(arguments.partitioner)
+    one: int | None = arguments.partition
+    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
     checked = _file(arguments).check()
     limits = _limits(connection, arguments)
     with progress(checked.records, "published") as advance:
