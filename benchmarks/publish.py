@@ -20,12 +20,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kafka import KafkaProducer
+from kafka.partitioner import DefaultPartitioner, Partitioner
 from tabulate import tabulate
 
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch
+from offset_ledger.publishing.partitioner import KeyHash
 from offset_ledger.publishing.producer import Publisher
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.settings import ProducerSettings
@@ -53,7 +55,7 @@ def kit(servers: str, topic: str, parts: Parts) -> float:
     return seconds
 
 
-def kafka_python(servers: str, topic: str, parts: Parts) -> float:
+def kafka_python(servers: str, topic: str, parts: Parts, partitioner: Partitioner | None = None) -> float:
     """Seconds of kafka-python alone, each record's future looked at in the end."""
     producer = KafkaProducer(
         bootstrap_servers=servers.split(","),
@@ -62,6 +64,7 @@ def kafka_python(servers: str, topic: str, parts: Parts) -> float:
         linger_ms=SETTINGS.linger_ms,
         batch_size=SETTINGS.batch_size,
         max_request_size=SETTINGS.max_request_size,
+        partitioner=partitioner or DefaultPartitioner(),
     )
     producer.send(topic, b"first", b"first").get(30)
     began = time.monotonic()
@@ -71,6 +74,11 @@ def kafka_python(servers: str, topic: str, parts: Parts) -> float:
     seconds = time.monotonic() - began
     producer.close()
     return seconds
+
+
+def kafka_python_with_our_hash(servers: str, topic: str, parts: Parts) -> float:
+    """The same with the kit's partitioner: what is left of the difference is the kit's layer."""
+    return kafka_python(servers, topic, parts, KeyHash())
 
 
 def confluent_kafka(servers: str, topic: str, parts: Parts) -> float:
@@ -104,7 +112,7 @@ def confluent_kafka(servers: str, topic: str, parts: Parts) -> float:
 
 def measure(servers: str, parts: Parts, rounds: int) -> dict[str, list[float]]:
     """Seconds by client, one for each round."""
-    clients: list[Run] = [kit, kafka_python]
+    clients: list[Run] = [kit, kafka_python, kafka_python_with_our_hash]
     if find_spec("confluent_kafka"):
         clients.append(confluent_kafka)
     found: dict[str, list[float]] = {client.__name__: [] for client in clients}

@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return _fail(UnexpectedError(unexpected), arguments.json)
     except KeyboardInterrupt:
-        print("interrupted; nothing is half done, run it again", file=sys.stderr)
+        print("interrupted; running it again is safe", file=sys.stderr)
         return 130
     print(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
     return outcome.exit_code

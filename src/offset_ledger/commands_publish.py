@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.commands import Outcome
+from offset_ledger.commands import Outcome, say
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.pipeline.document import Refused
 from offset_ledger.pipeline.json_path import parse_path
@@ -53,7 +55,7 @@ def publish(arguments: Namespace) -> Outcome:
     partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
     checked = _file(arguments).check()
     limits = _limits(connection, arguments)
-    with progress(checked.records, "published") as advance:
+    with progress(checked.records, "published") as advance, _interruptible(transactional):
         summary, before = publish_file(
             connection.extra,
             arguments.topic,
@@ -65,6 +67,16 @@ def publish(arguments: Namespace) -> Outcome:
             on_progress=advance,
         )
     return _outcome(arguments.topic, summary, before)
+
+
+@contextmanager
+def _interruptible(transactional: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not transactional:
+            say("a part of the file was published; the next run sends all of it again, with the same event ids")
+        raise
 
 
 def _outcome(topic: str, summary: Any, before: int) -> Outcome:

@@ -344,6 +344,11 @@ def test_read_process_produce_changes_everything_together(extra: dict[str, str],
     assert sorted(int(value or b"") for value in values(extra, doubled)) == [2 * n for n in range(300)]
     assert sorted(int(value or b"") for value in values(extra, odd)) == list(range(1, 300, 2))
     assert run() == Processed(0, 0, 0)
+    publish(numbered([300]), extra, source)
+    stopped = process(
+        extra, source, doubled, transform, group=source, transactional_id=f"{source}-p", stop=lambda: True
+    )
+    assert stopped == Processed(0, 0, 0)
 
 
 # -- several producers -----------------------------------------------------------------------------------------
@@ -420,7 +425,10 @@ def test_the_command_publishes_a_file_or_says_why_not(
     code, _, err = run("--acks", "0")
     assert code == 1
     assert "loss: acks=0" in err
-    assert "2 records acknowledged" in run("--acks", "0", "--allow", "loss")[1]
+    assert "2 records acknowledged" in run("--acks", "0", "--allow", "loss", "--partition", "0")[1]
+    code, _, err = run("--partition", "1")
+    assert code == 75
+    assert "0 records were acknowledged and 1 were not (ValueError: the partitioner chose 1" in err
     code, _, err = run("--key", "event_id")
     assert (code, err) == (1, "offset-ledger: --key: 'event_id' is not a path; write $.event_id\n")
     name = "no-such-topic"
