@@ -196,3 +196,14 @@ def test_the_digest_is_of_the_lines_up_to_the_record(tmp_path: Path) -> None:
     for n in range(1, 5):
         next(records)
         assert digest.digest() == hashlib.sha256(b"".join(lines[:n])).digest()
+
+
+def test_a_file_that_changes_after_its_check_is_noticed(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"event_id": 1}\n{"event_id": 2}\n')
+    checked = RecordFile(path, form=FORM).check()
+    both = list(checked.read())
+    written(tmp_path, '{"event_id": 1}\n{"event_id": 2}\n{"event_id": 3}\n')
+    assert (checked.records, list(checked.read())) == (2, both)
+    written(tmp_path, '{"event_id": 1}\n')
+    with pytest.raises(RecordFileError, match="had 2 records when it was checked and has 1"):
+        list(checked.read())

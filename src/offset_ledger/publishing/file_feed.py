@@ -33,7 +33,7 @@ class _Reading:
     _records: Iterator[Record] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._records = self.checked.file.records(self.digest)
+        self._records = self.checked.read(self.digest)
 
     def take(self, count: int) -> Iterator[Record]:
         """The next records."""
@@ -71,7 +71,7 @@ def publish_file(
         PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable, UnsafeSettings: as ``publish``.
     """
     if transactional_id is None:
-        return publish(checked.file.records(), extra, topic, **options), 0
+        return publish(checked.read(), extra, topic, **options), 0
     journal = Journal(extra, topic, transactional_id)
     began, summaries, unknown = time.monotonic(), list[Summary](), 0
     first, reading = -1, None

@@ -6,6 +6,7 @@ import csv
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -153,6 +154,19 @@ class CheckedFile(NamedTuple):
 
     file: RecordFile
     records: int
+
+    def read(self, digest: Digest | None = None) -> Iterator[Record]:
+        """Exactly the records that were checked, as :meth:`RecordFile.records`; what was appended since is left.
+
+        Raises:
+            RecordFileError: the file has changed since.
+        """
+        count = 0
+        for record in islice(self.file.records(digest), self.records):
+            count += 1
+            yield record
+        if count < self.records:
+            raise RecordFileError([f"{self.file.path} had {self.records} records when it was checked and has {count}"])
 
 
 class _Lines:
