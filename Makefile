@@ -60,6 +60,7 @@ chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=
 .PHONY: bench
 bench: install ## The figures of docs/performance.md
 	@$(BIN)/python benchmarks/ingest.py
+	@$(BIN)/python benchmarks/publish.py
 
 .PHONY: clean
 clean: down ## Stop the servers and remove their state

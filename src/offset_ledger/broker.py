@@ -111,6 +111,20 @@ class Broker:
 
         self._waiting(commit)
 
+    def largest_batch(self, topic: str) -> int:
+        """Bytes of the largest record batch, and so record, that the topic takes: its max.message.bytes.
+
+        Raises:
+            UnknownTopic: the cluster has no such topic.
+            BrokerUnavailable: no answer within the patience.
+        """
+
+        def ask() -> int:
+            self._describe(topic)
+            return int(self._topic_config(topic, "max.message.bytes"))
+
+        return self._waiting(ask)
+
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
         """Per partition where the log of this leader epoch and of earlier ones ends; absent where not known.
 
@@ -159,8 +173,8 @@ class Broker:
         error = kafka_errors.for_code(described["error_code"])
         if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
             raise UnknownTopic(
-                f"topic {topic!r} does not exist on {self._servers}; create it, or correct source.topic in the "
-                "pipeline file"
+                f"topic {topic!r} does not exist on {self._servers}; create it, or correct its name "
+                "(source.topic in a pipeline file)"
             )
         if error is not kafka_errors.NoError:
             raise error(f"topic {topic}")

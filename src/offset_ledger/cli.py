@@ -12,6 +12,7 @@ from offset_ledger import (
     __version__,
     commands,
     commands_kafka,
+    commands_publish,
     commands_quality,
     commands_quarantine,
     commands_requests,
@@ -116,6 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--why", required=True, help="kept with the decision")
 
     commands_kafka.add_verbs(verb)
+    commands_publish.add_arguments(verb("publish", "publish a file of records to a topic", commands_publish.publish))
 
     demo = verb("demo", "the main job on real data, through Airflow, with its proof", commands.demo)
     demo.add_argument("--flights", type=int, help="only so many flights (default: all 336,776)")
@@ -140,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return _fail(UnexpectedError(unexpected), arguments.json)
     except KeyboardInterrupt:
-        print("interrupted; nothing is half done, run it again", file=sys.stderr)
+        print("interrupted; running it again is safe", file=sys.stderr)
         return 130
     print(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
     return outcome.exit_code

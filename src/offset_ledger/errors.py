@@ -7,6 +7,7 @@ may pass by itself: waiting and trying again is right.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class OffsetLedgerError(Exception):
@@ -121,6 +122,58 @@ class NoStartOffset(TerminalError):
 
 class OpenTransaction(TransientError):
     """A transaction that somebody has open hides what was committed after it began."""
+
+
+# -- publishing ------------------------------------------------------------------------------------------------
+
+
+class UnsafeSettings(TerminalError):
+    """A producer's settings that contradict each other, or that can lose, repeat, reorder or block; all of them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class UnserializableValue(TerminalError):
+    """A key or value is not what its serializer writes or reads."""
+
+
+class RecordFileError(TerminalError):
+    """A file of records has lines that cannot be published; nothing of it was sent."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class JournalMismatch(TerminalError):
+    """The transactional id belongs to another file, whose publication is not finished."""
+
+
+class PublishFailed(TransientError):
+    """Not every record was acknowledged; ``unconfirmed`` are the records that may or may not be in the topic."""
+
+    def __init__(self, topic: str, acknowledged: int, unconfirmed: Sequence[Any], cause: str, aborted: bool) -> None:
+        self.acknowledged = acknowledged
+        self.unconfirmed = tuple(unconfirmed)
+        then = (
+            "the transaction is aborted, so readers of committed data see none of them: run it again"
+            if aborted
+            else "when the brokers are well, publish these again: their event ids make copies harmless"
+        )
+        super().__init__(
+            f"publishing to {topic!r}: {acknowledged} records were acknowledged and {len(self.unconfirmed)} were not "
+            f"({cause}); {then}"
+        )
+
+
+class TransactionOutcomeUnknown(TransientError):
+    """The broker did not say whether the transaction was committed or aborted."""
+
+
+class ProducerFenced(TerminalError):
+    """A newer producer with the same transactional id has begun; this one can commit nothing."""
 
 
 # -- batches ---------------------------------------------------------------------------------------------------

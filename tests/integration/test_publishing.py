@@ -8,22 +8,21 @@ from itertools import count
 
 import msgspec
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch
-from offset_ledger.publishing import producer
+from offset_ledger.publishing import outbox
 from offset_ledger.publishing.disturbances import Kind, expected, plan_events
 from offset_ledger.publishing.feed import PARTITIONS, publish_flights
 from offset_ledger.publishing.flights import winning_events
 from offset_ledger.publishing.producer import Publisher, PublishFailed, publish, publish_aborted
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import TopicMismatch, create_topic, delete_topic
+from tests.fixtures.topic_reader import Place, read
 
-Place = tuple[int, int]
 numbers = count()
 
 
@@ -43,24 +42,6 @@ def topic(extra: dict[str, str]) -> str:
     # The tests' timestamps are old: by default retention would take the records away within seconds.
     create_topic(extra, name, 4, 1, {"max.message.bytes": "20000", "retention.ms": "-1"})
     return name
-
-
-def read(extra: dict[str, str], topic: str, isolation: str = "read_committed") -> dict[Place, Record]:
-    """Every record of the topic by partition and offset, in the order of each partition."""
-    consumer = KafkaConsumer(bootstrap_servers=extra["bootstrap.servers"], isolation_level=isolation)
-    with closing(consumer):
-        places = [TopicPartition(topic, partition) for partition in sorted(consumer.partitions_for_topic(topic))]
-        consumer.assign(places)
-        consumer.seek_to_beginning(*places)
-        ends = consumer.end_offsets(places)
-        found: dict[Place, Record] = {}
-        while any(consumer.position(place) < ends[place] for place in places):
-            for place, batch in consumer.poll(500).items():
-                for each in batch:
-                    headers = tuple((name, bytes(value)) for name, value in each.headers)
-                    record = Record(each.key, each.value, headers, each.timestamp, place.partition)
-                    found[place.partition, each.offset] = record
-    return dict(sorted(found.items()))
 
 
 def test_a_topic_is_made_once_and_removed_once(extra: dict[str, str]) -> None:
@@ -154,8 +135,8 @@ def test_a_transaction_whose_records_cannot_all_be_made_shows_none(extra: dict[s
 def test_many_waiting_records_hold_the_sender_back(
     extra: dict[str, str], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producer, "_MAX_WAITING", 100)
-    monkeypatch.setattr(producer, "_SETTLE_EVERY", 10)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 100)
+    monkeypatch.setattr(outbox, "SETTLE_EVERY", 10)
     sent = acknowledged = most = 0
 
     def on_ack(_record: Record, _partition: int, _offset: int) -> None:

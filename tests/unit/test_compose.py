@@ -27,7 +27,7 @@ from jsonschema import Draft202012Validator
 from offset_ledger.cli import build_parser
 from offset_ledger.connections import bootstrap_servers, parse_connection, postgres_arguments
 from offset_ledger.local import postgres
-from offset_ledger.local.jars import kafka_jars
+from offset_ledger.local.jars import KAFKA_VERSION
 from offset_ledger.local.java import SUPPORTED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,9 +88,8 @@ def test_ports_are_on_the_loopback_only() -> None:
 
 
 def test_kafka_is_the_version_of_the_local_stack() -> None:
-    (local,) = re.findall(r'Artifact\("org\.apache\.kafka", "kafka_2\.13", "([\d.]+)"\)', inspect.getsource(kafka_jars))
     images = {SERVICES[f"kafka-{node}"]["image"] for node in (1, 2, 3)}
-    assert images == {f"apache/kafka:{local}"}
+    assert images == {f"apache/kafka:{KAFKA_VERSION}"}
 
 
 def test_postgres_is_the_major_version_of_the_local_stack() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
 from offset_ledger.errors import BrokerUnavailable, ConfigurationError
 from offset_ledger.publishing.clients import client_arguments
-from offset_ledger.publishing.partitioner import KeyHash
+from offset_ledger.publishing.partitioner import Custom, KeyHash, RoundRobin, find_partitioner
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.progress import PlainLines, progress
 from offset_ledger.publishing.record import Record
@@ -22,6 +23,12 @@ class Cluster:
 
     def partitions_for_topic(self, _topic: str) -> set[int]:
         return self._partitions
+
+    def available_partitions_for_topic(self, _topic: str) -> set[int]:
+        return self._partitions
+
+    def topics(self) -> set[str]:
+        return {"t"}
 
 
 # Hashes from the Java client's own UtilsTest.testMurmur2.
@@ -40,6 +47,47 @@ class Cluster:
 def test_keys_go_where_the_java_client_sends_them(key: bytes, java_hash: int, partitions: int) -> None:
     found = KeyHash().partition("t", key, key, b"", b"", Cluster(partitions))
     assert found == (java_hash & 0x7FFFFFFF) % partitions
+
+
+def chosen(partitioner: Any, key: bytes | None, partitions: int = 3) -> int:
+    return int(partitioner.partition("t", key, key, b"", b"", Cluster(partitions)))
+
+
+def test_keyless_records_stay_in_one_partition_until_its_batch_is_full() -> None:
+    sticky = KeyHash()
+    first = {chosen(sticky, None) for _ in range(20)}
+    (before,) = first
+    sticky.on_new_batch("t", Cluster(3), before)
+    (after,) = {chosen(sticky, None) for _ in range(20)}
+    assert after != before
+    assert {chosen(sticky, None, partitions=1) for _ in range(3)} == {0}
+
+
+def test_round_robin_goes_on_whatever_the_key_and_loses_no_turn_to_a_new_batch() -> None:
+    turns = RoundRobin()
+    assert [chosen(turns, key) for key in (b"a", b"a", None, b"a")] == [0, 1, 2, 0]
+    asked_for_a_batch = chosen(turns, None)
+    turns.on_new_batch("t", Cluster(3), asked_for_a_batch)
+    assert [asked_for_a_batch, chosen(turns, None), chosen(turns, None)] == [1, 1, 2]
+
+
+def by_length(key: bytes | None, partitions: int) -> int:
+    """A partitioner that a test names."""
+    return len(key or b"") % (partitions + 1)
+
+
+def test_a_partitioner_of_ones_own() -> None:
+    own = find_partitioner(f"{__name__}:by_length")
+    assert isinstance(own, Custom)
+    assert [chosen(own, key) for key in (None, b"ab")] == [0, 2]
+    with pytest.raises(ValueError, match=r"chose 3 for the key b'abc' and t has 3 partitions"):
+        chosen(own, b"abc")
+
+
+@pytest.mark.parametrize("name", ["hash", "no.such.module:f", f"{__name__}:nothing", ":f"])
+def test_a_partitioner_that_there_is_not(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="key-hash, round-robin or module:function"):
+        find_partitioner(name)
 
 
 def test_dotted_names_become_kafka_pythons() -> None:

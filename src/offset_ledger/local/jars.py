@@ -49,16 +49,32 @@ class Bundle:
         return cache_root() / "jars" / f"{first.name}-{first.version}"
 
 
+KAFKA_VERSION = "4.2.0"
+
+
 def kafka_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[Path, ...]:
     """The class path of a Kafka broker.
 
     Raises:
         StackError: they could not be fetched.
     """
-    broker = Artifact("org.apache.kafka", "kafka_2.13", "4.2.0")
+    broker = Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
     # The broker's artifact has no logging backend: without one, the reason of a failed start is lost.
     logging = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3")
     return fetch(Bundle((broker, logging)), java, say)
+
+
+def kafka_tools_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[Path, ...]:
+    """The class path of Kafka's own command line tools and Java client.
+
+    Raises:
+        StackError: they could not be fetched.
+    """
+    broker = kafka_jars(java, say)
+    # What the tools use of Kafka Connect, half of their dependencies, is not needed for producing and consuming.
+    without = frozenset({"connect-api", "connect-json", "connect-runtime", *map(artifact_name, broker)})
+    tools = Artifact("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
+    return (*broker, *fetch(Bundle((tools,), without), java, say))
 
 
 def spark_kafka_jars(java: JavaRuntime | None = None, say: Callable[[str], None] = silent) -> tuple[Path, ...]:

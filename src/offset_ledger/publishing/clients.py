@@ -8,23 +8,15 @@ from concurrent.futures import Future
 
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
+from kafka.metrics.stats import Total
+from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection, kafka_python_arguments
-from offset_ledger.errors import BrokerUnavailable
+from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, ProducerFenced
 from offset_ledger.publishing.partitioner import KeyHash
+from offset_ledger.publishing.settings import ProducerSettings
 
 BOOTSTRAP_SECONDS = 30.0
-DELIVERY_SECONDS = 60
-_SETTINGS: Mapping[str, object] = {
-    "acks": "all",
-    "enable_idempotence": True,
-    "linger_ms": 50,
-    "batch_size": 512 * 1024,
-    "max_request_size": 4 * 1024 * 1024,
-    "delivery_timeout_ms": DELIVERY_SECONDS * 1000,
-    "allow_auto_create_topics": False,
-    "metrics_enabled": False,
-}
 
 
 def client_arguments(extra: Mapping[str, str]) -> dict[str, object]:
@@ -34,6 +26,17 @@ def client_arguments(extra: Mapping[str, str]) -> dict[str, object]:
         ConfigurationError: no bootstrap.servers, or a security setting that kafka-python has no name for.
     """
     return kafka_python_arguments(Connection("publisher", "kafka", extra=extra))
+
+
+def producer_arguments(settings: ProducerSettings) -> dict[str, object]:
+    """The settings as kafka-python takes them."""
+    acks = settings.acks if settings.acks == "all" else int(settings.acks)
+    compression = None if settings.compression_type == "none" else settings.compression_type
+    return {
+        **{name: getattr(settings, name) for name in ProducerSettings.__dataclass_fields__},
+        "acks": acks,
+        "compression_type": compression,
+    }
 
 
 def one_line(error: BaseException) -> str:
@@ -49,27 +52,68 @@ def unavailable(extra: Mapping[str, str], error: BaseException) -> BrokerUnavail
     )
 
 
-def connect_producer(extra: Mapping[str, str], transactional_id: str | None) -> KafkaProducer:
-    """An idempotent producer; with a transactional id, one whose transaction has begun.
+def fenced(transactional_id: str | None, error: BaseException) -> ProducerFenced | None:
+    """The error for a producer that a newer one has replaced, if that is what ``error`` says.
+
+    kafka-python wraps it: a later call fails with a plain KafkaError that has the first one in its text.
+    """
+    told = one_line(error)
+    if transactional_id is None or not any(name in told for name in ("ProducerFenced", "InvalidProducerEpoch")):
+        return None
+    return ProducerFenced(
+        f"a newer publisher with the transactional id {transactional_id!r} has begun, so this one can commit nothing "
+        "more and readers of committed data see nothing of its transaction; let one of the two run, or give each an "
+        "id of its own"
+    )
+
+
+def connect_producer(
+    extra: Mapping[str, str],
+    settings: ProducerSettings,
+    transactional_id: str | None = None,
+    partitioner: Partitioner | None = None,
+) -> KafkaProducer:
+    """A producer; with a transactional id, one whose transaction has begun and which has fenced those before it.
 
     Raises:
         BrokerUnavailable: no broker, or no transaction coordinator, answered.
     """
-    own: dict[str, object] = {"partitioner": KeyHash(), "bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS * 1000)}
+    own: dict[str, object] = {
+        "partitioner": partitioner or KeyHash(),
+        "bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS * 1000),
+        "allow_auto_create_topics": False,
+    }
     if transactional_id is not None:
         own["transactional_id"] = transactional_id
     try:
-        producer = KafkaProducer(**{**_SETTINGS, **own, **client_arguments(extra)})
+        producer = KafkaProducer(**{**client_arguments(extra), **producer_arguments(settings), **own})
     except kafka_errors.KafkaError as error:
         raise unavailable(extra, error) from error
+    _count_retries(producer)
     if transactional_id is not None:
         try:
             producer.init_transactions()
             producer.begin_transaction()
         except kafka_errors.KafkaError as error:
             producer.close(timeout=0)
-            raise unavailable(extra, error) from error
+            problem: OffsetLedgerError = fenced(transactional_id, error) or unavailable(extra, error)
+            raise problem from error
     return producer
+
+
+_RETRIED = "record-retry-total"
+_GROUP = "producer-metrics"
+
+
+def _count_retries(producer: KafkaProducer) -> None:
+    """kafka-python keeps a rate of retries only; its sensor takes a total beside it."""
+    metrics = producer._metrics
+    metrics.sensor("record-retries").add(metrics.metric_name(_RETRIED, _GROUP), Total())
+
+
+def retried(producer: KafkaProducer) -> int:
+    """How many times a record was sent again."""
+    return sum(int(each.value()) for name, each in producer.metrics(raw=True).items() if name.name == _RETRIED)
 
 
 def within(seconds: float, act: Callable[[], None]) -> None:

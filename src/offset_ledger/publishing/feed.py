@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from offset_ledger.publishing.disturbances import ABORTED_TRANSACTION, Kind, plan_events
-from offset_ledger.publishing.producer import Publisher, Summary, publish_aborted
+from offset_ledger.publishing.outbox import Summary
+from offset_ledger.publishing.producer import Publisher, publish_aborted
 from offset_ledger.publishing.progress import OnProgress
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic

@@ -4,111 +4,67 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kafka import errors as kafka_errors
-from kafka.producer.future import FutureRecordMetadata
+from kafka.partitioner import Partitioner
 
-from offset_ledger.errors import TransientError
-from offset_ledger.publishing.clients import DELIVERY_SECONDS, connect_producer, one_line, within
+from offset_ledger.errors import OffsetLedgerError, ProducerFenced, PublishFailed, TransactionOutcomeUnknown
+from offset_ledger.publishing.clients import connect_producer, fenced, one_line, retried, within
+from offset_ledger.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
+from offset_ledger.publishing.outbox import Acknowledged, OnAck, OnError, Outbox, Summary
 from offset_ledger.publishing.progress import OnProgress
 from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.settings import ProducerSettings, read_settings
 
 log = logging.getLogger(__name__)
 
-OnAck = Callable[[Record, int, int], None]
-"""Called with the record, its partition and its offset, in the order of sending."""
-
 _CLOSE_SECONDS = 5
-# kafka-python has no bound of its own on what waits for an answer.
-_MAX_WAITING = 20_000
-_MAX_WAITING_BYTES = 64 * 1024 * 1024
-_SETTLE_EVERY = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What was published: records acknowledged, the bytes of their values, and the time it took."""
-
-    records: int
-    value_bytes: int
-    seconds: float
-
-    @property
-    def per_second(self) -> float:
-        """Records a second."""
-        return self.records / self.seconds if self.seconds else 0.0
-
-
-class PublishFailed(TransientError):
-    """Not every record was acknowledged; ``unconfirmed`` are the records that may or may not be in the topic."""
-
-    def __init__(self, topic: str, acknowledged: int, unconfirmed: Sequence[Record], cause: BaseException) -> None:
-        self.acknowledged = acknowledged
-        self.unconfirmed = tuple(unconfirmed)
-        super().__init__(
-            f"publishing to {topic!r}: {acknowledged} records were acknowledged and {len(self.unconfirmed)} were not "
-            f"({one_line(cause)}); when the brokers are well, publish these again: their event ids make copies harmless"
-        )
-
-
-class TransactionOutcomeUnknown(TransientError):
-    """The broker did not say whether the transaction was committed or aborted."""
-
-
-def publish(
-    records: Iterable[Record],
-    extra: Mapping[str, str],
-    topic: str,
-    *,
-    transactional_id: str | None = None,
-    on_progress: OnProgress | None = None,
-    on_ack: OnAck | None = None,
-) -> Summary:
+def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
     """Publish all records; with a transactional id all in one transaction. Returns when each is acknowledged.
+
+    The options are those of :class:`Publisher`.
 
     Raises:
         PublishFailed: some were not acknowledged; a transaction was aborted.
         TransactionOutcomeUnknown: the commit was not answered; read back before publishing again.
+        ProducerFenced: a newer producer has the transactional id.
         BrokerUnavailable: no broker answered.
+        UnsafeSettings: the connection's extra names a setting that is refused.
     """
-    with Publisher(
-        extra, topic, transactional_id=transactional_id, on_progress=on_progress, on_ack=on_ack
-    ) as publisher:
-        for record in records:
-            publisher.send(record)
-        publisher.finish()
-    return publisher.summary
+    return _publish(records, Publisher(extra, topic, **options), commit=True)
 
 
 def publish_aborted(
-    records: Iterable[Record],
-    extra: Mapping[str, str],
-    topic: str,
-    *,
-    transactional_id: str,
-    on_ack: OnAck | None = None,
+    records: Iterable[Record], extra: Mapping[str, str], topic: str, *, transactional_id: str, **options: Any
 ) -> Summary:
     """Publish all records in one transaction and abort it, so that no reader of committed data meets them.
 
     Raises:
-        PublishFailed, TransactionOutcomeUnknown, BrokerUnavailable: as :func:`publish`.
+        PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable: as :func:`publish`.
     """
-    with Publisher(extra, topic, transactional_id=transactional_id, on_ack=on_ack) as publisher:
+    return _publish(records, Publisher(extra, topic, transactional_id=transactional_id, **options), commit=False)
+
+
+def _publish(records: Iterable[Record], publisher: Publisher, commit: bool) -> Summary:
+    with publisher:
+        send = publisher.send
         for record in records:
-            publisher.send(record)
-        publisher.finish(commit=False)
+            send(record)
+        publisher.finish(commit)
     return publisher.summary
 
 
 class Publisher:
-    """Sends records to one topic and answers for each; with a transactional id its whole life is one transaction.
+    """Sends records and answers for each; with a transactional id its whole life is one transaction.
 
     One producer object per transaction: no Python client can tell the late end of one transaction from the next one's.
+    ``settings`` are the safe defaults and what the connection's extra names; ``partitioner`` is the hash of the key.
     """
 
     def __init__(
@@ -117,18 +73,24 @@ class Publisher:
         topic: str,
         *,
         transactional_id: str | None = None,
+        settings: ProducerSettings | None = None,
+        partitioner: Partitioner | None = None,
+        limits: RecordLimits | None = None,
         on_progress: OnProgress | None = None,
         on_ack: OnAck | None = None,
+        on_error: OnError | None = None,
     ) -> None:
+        settings = settings or read_settings(extra, transactional=transactional_id is not None)
         self._topic = topic
-        self._on_progress = on_progress
-        self._on_ack = on_ack
-        self._waiting: deque[tuple[Record, FutureRecordMetadata]] = deque()
-        self._failed: list[Record] = []
-        self._cause: Exception | None = None
-        self._waiting_bytes = self._sent = self._acknowledged = self._value_bytes = 0
+        self._transactional_id = transactional_id
+        self._limits = limits or RecordLimits(fetch_bytes=fetch_bytes(extra))
+        # Smaller values are not weighed, for speed; what compression makes of larger ones only the broker can tell.
+        self._unchecked = self._limits.smallest // 2 if settings.compression_type == "none" else 2**31
+        self._patience = settings.delivery_timeout_ms / 1000
+        self._outbox = Outbox(self._patience, on_progress, on_ack, on_error)
+        self._retried = 0
         self._began = time.monotonic()
-        self._producer = connect_producer(extra, transactional_id)
+        self._producer = connect_producer(extra, settings, transactional_id, partitioner)
         self._open_transaction = transactional_id is not None
 
     def send(self, record: Record) -> None:
@@ -136,19 +98,49 @@ class Publisher:
 
         Raises:
             PublishFailed: an earlier record, or this one, was not acknowledged.
+            ProducerFenced: a newer producer has the transactional id.
         """
-        value, headers = record.value, list(record.headers)
+        value, topic = record.value, record.topic or self._topic
+        size = len(value) if value else 0
         try:
-            future = self._producer.send(self._topic, value, record.key, headers, record.partition, record.timestamp_ms)
-        except kafka_errors.KafkaError as error:
-            self._refuse(record, error)
-            self._settle(0, 0)
+            if size > self._unchecked:
+                self._limits.check(record)
+            future = self._producer.send(
+                topic, value, record.key, list(record.headers), record.partition, record.timestamp_ms
+            )
+        except (kafka_errors.KafkaError, RecordTooLarge, ValueError, TypeError) as error:
+            self._outbox.refuse(record, error)
+            self._settle()
             return
-        self._waiting.append((record, future))
-        self._waiting_bytes += _size(record)
-        self._sent += 1
-        if self._sent % _SETTLE_EVERY == 0 or self._waiting_bytes > _MAX_WAITING_BYTES:
-            self._settle(_MAX_WAITING, _MAX_WAITING_BYTES)
+        self._outbox.add(record, size, future)
+        if self._outbox.cause:
+            self._settle()
+
+    def send_and_wait(self, record: Record) -> Acknowledged:
+        """Send one record and return where it is: simple, and as slow as one round trip a record.
+
+        Raises:
+            PublishFailed, ProducerFenced: as :meth:`send`.
+        """
+        self.send(record)
+        with suppress(kafka_errors.KafkaTimeoutError):  # what was not answered is told by its own future
+            self._producer.flush(self._patience)
+        self._settle()
+        return Acknowledged(record.topic or self._topic, *self._outbox.last)
+
+    def send_offsets(self, offsets: Mapping[Any, Any], group: Any) -> None:
+        """Let a consumer group's offsets be committed with this transaction, or not at all.
+
+        ``offsets`` are kafka-python's OffsetAndMetadata by TopicPartition, ``group`` a group id or group metadata.
+
+        Raises:
+            ProducerFenced: a newer producer has taken over.
+            PublishFailed: the coordinator refused them; the transaction is aborted when this publisher is closed.
+        """
+        try:
+            within(self._patience, lambda: self._producer.send_offsets_to_transaction(dict(offsets), group))
+        except (kafka_errors.KafkaError, TimeoutError) as error:
+            raise self._failure(error) from error
 
     def flush(self) -> None:
         """Return when every record so far is acknowledged.
@@ -156,7 +148,7 @@ class Publisher:
         Raises:
             PublishFailed: one was not.
         """
-        self._settle(0, 0)
+        self._settle()
 
     def finish(self, commit: bool = True) -> None:
         """Return when every record is acknowledged and the transaction, if any, is committed (or aborted).
@@ -164,16 +156,18 @@ class Publisher:
         Raises:
             PublishFailed: a record was not acknowledged.
             TransactionOutcomeUnknown: the end of the transaction was not answered.
+            ProducerFenced: a newer producer has the transactional id.
         """
-        self._settle(0, 0)
+        self._settle()
         if self._open_transaction:
             self._open_transaction = False
             self._end("commit" if commit else "abort")
 
     @property
     def summary(self) -> Summary:
-        """What was acknowledged so far."""
-        return Summary(self._acknowledged, self._value_bytes, time.monotonic() - self._began)
+        """What came of the records so far; ``retried`` is known at the end."""
+        box, seconds = self._outbox, time.monotonic() - self._began
+        return Summary(box.acknowledged, box.value_bytes, seconds, len(box.failed), self._retried)
 
     def __enter__(self) -> Self:
         return self
@@ -185,9 +179,10 @@ class Publisher:
             if self._open_transaction:
                 self._give_up()
             elif error is None:
-                self._settle(0, 0)
+                self._settle()
         finally:
-            self._close(_CLOSE_SECONDS if error else DELIVERY_SECONDS)
+            self._retried = retried(self._producer)
+            self._close(_CLOSE_SECONDS if error else self._patience)
 
     def _give_up(self) -> None:
         self._open_transaction = False
@@ -195,6 +190,8 @@ class Publisher:
             self._end("abort")
         except TransactionOutcomeUnknown as unknown:
             log.warning("%s; the broker aborts it by itself after its timeout", unknown)
+        except ProducerFenced:
+            log.info("nothing to abort: a newer producer has done that")
 
     def _close(self, seconds: float) -> None:
         try:
@@ -202,44 +199,22 @@ class Publisher:
         except kafka_errors.KafkaTimeoutError as late:
             log.warning("the producer for %r was closed with records unanswered (%s)", self._topic, one_line(late))
 
-    def _settle(self, most: int, most_bytes: int) -> None:
-        """Take off what was answered, and wait while more than that many records or bytes were not."""
-        waiting, before = self._waiting, self._acknowledged
-        while waiting and (waiting[0][1].is_done or len(waiting) > most or self._waiting_bytes > most_bytes):
-            record, future = waiting.popleft()
-            self._waiting_bytes -= _size(record)
-            try:
-                found = future.get(DELIVERY_SECONDS + 10)
-            except kafka_errors.KafkaError as error:
-                self._refuse(record, error)
-                most = most_bytes = 0  # nothing more is sent: learn what became of the rest
-            else:
-                self._accept(record, found.partition, found.offset)
-        if self._on_progress and self._acknowledged > before:
-            self._on_progress(self._acknowledged - before)
-        if self._cause:
-            raise PublishFailed(self._topic, self._acknowledged, self._failed, self._cause)
+    def _settle(self) -> None:
+        self._outbox.settle()
+        if self._outbox.cause:
+            raise self._failure(self._outbox.cause)
 
-    def _accept(self, record: Record, partition: int, offset: int) -> None:
-        self._acknowledged += 1
-        self._value_bytes += _size(record)
-        if self._on_ack:
-            self._on_ack(record, partition, offset)
-
-    def _refuse(self, record: Record, error: Exception) -> None:
-        self._failed.append(record)
-        self._cause = self._cause or error
+    def _failure(self, cause: BaseException) -> OffsetLedgerError:
+        box, transactional = self._outbox, self._transactional_id is not None
+        failed = PublishFailed(self._topic, box.acknowledged, box.failed, one_line(cause), transactional)
+        return fenced(self._transactional_id, cause) or failed
 
     def _end(self, how: str) -> None:
         act = self._producer.commit_transaction if how == "commit" else self._producer.abort_transaction
         try:
-            within(DELIVERY_SECONDS, act)
+            within(self._patience, act)
         except (kafka_errors.KafkaError, TimeoutError) as error:
-            raise TransactionOutcomeUnknown(
+            raise fenced(self._transactional_id, error) or TransactionOutcomeUnknown(
                 f"the {how} of a transaction on {self._topic!r} was not confirmed ({one_line(error)}); "
                 "read the topic back before publishing the same records again"
             ) from error
-
-
-def _size(record: Record) -> int:
-    return len(record.value or b"")

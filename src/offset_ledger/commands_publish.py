@@ -1,0 +1,130 @@
+"""What the verb ``publish`` of the command line does."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from offset_ledger.commands import Outcome, say
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.pipeline.document import Refused
+from offset_ledger.pipeline.json_path import parse_path
+from offset_ledger.pipeline.model import JsonPath
+from offset_ledger.publishing.serializers import SERIALIZERS
+from offset_ledger.publishing.settings import COMPRESSIONS, Danger
+
+
+def add_arguments(made: ArgumentParser) -> None:
+    """The arguments of ``publish``."""
+    names, dangers = list(SERIALIZERS), ", ".join(Danger)
+    made.add_argument("topic", metavar="TOPIC")
+    made.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
+    made.add_argument("--format", choices=["jsonl", "csv"], help="default: csv if the name ends in .csv, else jsonl")
+    made.add_argument("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)")
+    made.add_argument("--value", metavar="PATH", help="where the value is (default: the whole line)")
+    made.add_argument("--key-serializer", choices=names, default="string", help="(string)")
+    made.add_argument("--value-serializer", choices=names, default="json", help="(json)")
+    made.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
+    made.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
+    made.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
+    made.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
+    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
+    made.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
+    made.add_argument(
+        "--transactional-id", metavar="ID", help="publish in transactions; run again, it sends only what is missing"
+    )
+    made.add_argument("--connection", default="kafka_default", help="Airflow connection id (kafka_default)")
+
+
+def publish(arguments: Namespace) -> Outcome:
+    """Publish a file."""
+    from offset_ledger.connections import get_connection
+    from offset_ledger.publishing.file_feed import publish_file
+    from offset_ledger.publishing.partitioner import Custom, find_partitioner
+    from offset_ledger.publishing.progress import progress
+    from offset_ledger.publishing.settings import read_settings
+
+    connection = get_connection(arguments.connection)
+    transactional = arguments.transactional_id is not None
+    settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
+    one: int | None = arguments.partition
+    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
+    checked = _file(arguments).check()
+    limits = _limits(connection, arguments)
+    with progress(checked.records, "published") as advance, _interruptible(transactional):
+        summary, before = publish_file(
+            connection.extra,
+            arguments.topic,
+            checked,
+            transactional_id=arguments.transactional_id,
+            settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes)),
+            partitioner=partitioner,
+            limits=limits,
+            on_progress=advance,
+        )
+    return _outcome(arguments.topic, summary, before)
+
+
+@contextmanager
+def _interruptible(transactional: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not transactional:
+            say("a part of the file was published; the next run sends all of it again, with the same event ids")
+        raise
+
+
+def _outcome(topic: str, summary: Any, before: int) -> Outcome:
+    data = {
+        "topic": topic,
+        "acknowledged": summary.records,
+        "failed": summary.failed,
+        "retried": summary.retried,
+        "already_there": before,
+        "seconds": round(summary.seconds, 3),
+        "per_second": round(summary.per_second),
+    }
+    text = (
+        f"{summary.records:,} records acknowledged by {topic}, {summary.failed} failed, {summary.retried} retried, "
+        f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} a second)"
+    )
+    return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))
+
+
+def _given(arguments: Namespace) -> dict[str, str]:
+    given = {"compression.type": arguments.compression, "acks": arguments.acks}
+    for setting in arguments.set:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--set takes NAME=VALUE, such as linger.ms=20, found {setting!r}")
+        given[name.strip()] = value
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _file(arguments: Namespace) -> Any:
+    from offset_ledger.publishing.forms import Form
+    from offset_ledger.publishing.record_file import RecordFile
+
+    form = Form(SERIALIZERS[arguments.key_serializer], SERIALIZERS[arguments.value_serializer])
+    given = arguments.format or ("csv" if arguments.file.suffix.lower() == ".csv" else "jsonl")
+    return RecordFile(arguments.file, given, form, _path("--key", arguments.key), _path("--value", arguments.value))
+
+
+def _path(option: str, text: str | None) -> JsonPath | None:
+    try:
+        return None if text is None else parse_path(text)
+    except Refused as refused:
+        raise ConfigurationError(f"{option}: {refused.wrong}; {refused.right}") from None
+
+
+def _limits(connection: Any, arguments: Namespace) -> Any:
+    from offset_ledger.broker import connect
+    from offset_ledger.publishing.limits import RecordLimits, fetch_bytes
+
+    with connect(connection) as broker:
+        return RecordLimits(broker.largest_batch(arguments.topic), fetch_bytes(connection.extra), arguments.allow)

@@ -1,0 +1,107 @@
+"""What was sent and not yet answered, in order, with a bound; and the counts of what was."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafka import errors as kafka_errors
+from kafka.producer.future import FutureRecordMetadata
+
+from offset_ledger.publishing.progress import OnProgress
+from offset_ledger.publishing.record import Record
+
+OnAck = Callable[[Record, int, int], None]
+"""Called with the record, its partition and its offset, in the order of sending, in the sender's own thread."""
+
+OnError = Callable[[Record, Exception], None]
+"""Called with a record that was not acknowledged and why, likewise."""
+
+# kafka-python has no bound of its own on what waits for an answer.
+MAX_WAITING = 20_000
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+SETTLE_EVERY = 1_000
+
+
+class Summary(NamedTuple):
+    """What was published: records acknowledged, the bytes of their values, and the time it took.
+
+    ``retried`` counts a record each time it was sent again.
+    """
+
+    records: int
+    value_bytes: int
+    seconds: float
+    failed: int = 0
+    retried: int = 0
+
+    @property
+    def per_second(self) -> float:
+        """Records a second."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+class Acknowledged(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Records waiting for their answer. ``patience``: seconds after which the client has answered by itself."""
+
+    patience: float
+    on_progress: OnProgress | None = None
+    on_ack: OnAck | None = None
+    on_error: OnError | None = None
+    failed: list[Record] = field(default_factory=list)
+    cause: Exception | None = None
+    acknowledged: int = 0
+    value_bytes: int = 0
+    last: tuple[int, int] = (-1, -1)
+    _waiting: deque[tuple[Record, int, FutureRecordMetadata]] = field(default_factory=deque)
+    _bytes: int = 0
+    _sent: int = 0
+
+    def add(self, record: Record, size: int, future: FutureRecordMetadata) -> None:
+        """Take one record in; blocks while too many wait."""
+        self._waiting.append((record, size, future))
+        self._bytes += size
+        self._sent += 1
+        if self._sent % SETTLE_EVERY == 0 or self._bytes > MAX_WAITING_BYTES:
+            self.settle(MAX_WAITING, MAX_WAITING_BYTES)
+
+    def refuse(self, record: Record, error: Exception) -> None:
+        """Note that this record was not acknowledged."""
+        self.failed.append(record)
+        self.cause = self.cause or error
+        if self.on_error:
+            self.on_error(record, error)
+
+    def settle(self, most: int = 0, most_bytes: int = 0) -> None:
+        """Take off what was answered, and wait while more than that many records or bytes were not."""
+        waiting, before = self._waiting, self.acknowledged
+        while waiting and (waiting[0][2].is_done or len(waiting) > most or self._bytes > most_bytes):
+            record, size, future = waiting.popleft()
+            self._bytes -= size
+            try:
+                found = future.value if future.succeeded() else future.get(self.patience + 10)
+            except kafka_errors.KafkaError as error:
+                self.refuse(record, error)
+                most = most_bytes = 0  # nothing more is sent: learn what became of the rest
+            else:
+                self._accept(record, size, found.partition, found.offset)
+        if self.on_progress and self.acknowledged > before:
+            self.on_progress(self.acknowledged - before)
+
+    def _accept(self, record: Record, size: int, partition: int, offset: int) -> None:
+        self.acknowledged += 1
+        self.value_bytes += size
+        self.last = (partition, offset)
+        if self.on_ack:
+            self.on_ack(record, partition, offset)

@@ -1,0 +1,122 @@
+"""Typed values as bytes and back, in the forms of Kafka's own serializers.
+
+Numbers are big-endian, doubles IEEE 754, text and JSON UTF-8: what ``org.apache.kafka.common.serialization`` writes and
+reads. None stays None. Nothing is rounded, cut or guessed: a value that does not fit is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from offset_ledger.errors import UnserializableValue
+
+
+@dataclass(frozen=True, slots=True)
+class Serializer:
+    """One form, by the name that the command line takes.
+
+    ``serialize`` and ``deserialize`` raise :class:`UnserializableValue`; ``parse`` reads a value from text, bytes from
+    base64, and raises ValueError.
+    """
+
+    name: str
+    expects: str
+    _write: Callable[[Any], bytes]
+    _read: Callable[[bytes], Any]
+    parse: Callable[[str], Any]
+
+    def serialize(self, value: Any) -> bytes | None:
+        """The bytes of a value."""
+        if value is None:
+            return None
+        try:
+            return self._write(value)
+        except (TypeError, ValueError, OverflowError, AttributeError, struct.error):
+            raise UnserializableValue(f"{self.name} takes {self.expects}, found {_shown(value)}") from None
+
+    def deserialize(self, data: bytes | None) -> Any:
+        """The value of bytes."""
+        if data is None:
+            return None
+        try:
+            return self._read(data)
+        except (ValueError, struct.error):
+            raise UnserializableValue(f"{self.name} is {self.expects}, found the bytes {_shown(data)}") from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _number(name: str, layout: str, bits: int) -> Serializer:
+    packed = struct.Struct(layout)
+
+    def write(value: Any) -> bytes:
+        if type(value) is not int:
+            raise TypeError
+        return packed.pack(value)
+
+    def read(data: bytes) -> int:
+        return int(packed.unpack(data)[0])
+
+    return Serializer(name, f"a whole number of {bits} bits", write, read, int)
+
+
+_DOUBLE = struct.Struct(">d")
+
+
+def _write_double(value: Any) -> bytes:
+    if type(value) not in (float, int) or (type(value) is int and int(float(value)) != value):
+        raise TypeError
+    return _DOUBLE.pack(value)
+
+
+def _read_double(data: bytes) -> float:
+    return float(_DOUBLE.unpack(data)[0])
+
+
+def _write_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError
+    return bytes(value)
+
+
+def _from_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _write_json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _read_json(data: bytes) -> Any:
+    return json.loads(data.decode(), parse_constant=_no_constant)
+
+
+def _write_text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError
+    return value.encode()
+
+
+STRING = Serializer("string", "a text", _write_text, lambda data: data.decode(), str)
+SHORT = _number("short", ">h", 16)
+INTEGER = _number("integer", ">i", 32)
+LONG = _number("long", ">q", 64)
+DOUBLE = Serializer("double", "a number that 64 bits hold exactly", _write_double, _read_double, float)
+BYTES = Serializer("bytes", "bytes", _write_bytes, bytes, _from_base64)
+JSON = Serializer("json", "what JSON can say", _write_json, _read_json, str)
+
+SERIALIZERS: Mapping[str, Serializer] = {
+    each.name: each for each in (STRING, SHORT, INTEGER, LONG, DOUBLE, BYTES, JSON)
+}
