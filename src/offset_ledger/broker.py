@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from math import inf
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -31,9 +32,10 @@ def _passes(error: BaseException) -> bool:
 class Broker:
     """Questions to one Kafka cluster; each waits out what passes, within the patience."""
 
-    def __init__(self, client: KafkaAdminClient, servers: str) -> None:
+    def __init__(self, client: KafkaAdminClient, servers: str, most: float = inf) -> None:
         self._client = client
         self._servers = servers
+        self._most = most
 
     def snapshot(self, topic: str) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
@@ -62,6 +64,10 @@ class Broker:
                 for tp, p in zip(places, partitions, strict=True)
             ),
         )
+
+    def settings(self, topic: str, *names: str) -> dict[str, str]:
+        """Settings of the topic, defaults included."""
+        return self._waiting(lambda: {name: self._topic_config(topic, name) for name in names})
 
     def offsets_at(self, topic: str, moment: datetime) -> dict[int, int | None]:
         """Per partition the first offset whose record timestamp is at or after ``moment``; None where none is."""
@@ -134,7 +140,7 @@ class Broker:
 
     def _waiting(self, ask: Callable[[], T]) -> T:
         try:
-            return retrying(_passes, f"Kafka at {self._servers}")(ask)
+            return retrying(_passes, f"Kafka at {self._servers}", most=self._most)(ask)
         except kafka_errors.KafkaError as error:
             raise _unavailable(self._servers, error) from error
 
@@ -148,11 +154,11 @@ def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
 
 
 @contextmanager
-def connect(connection: Connection) -> Iterator[Broker]:
-    """A broker to ask, closed afterwards.
+def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
+    """A broker to ask, closed afterwards; what is away is waited for within the patience and ``most`` seconds.
 
     Raises:
-        BrokerUnavailable: none of bootstrap.servers answered within the patience.
+        BrokerUnavailable: none of bootstrap.servers answered in that time.
     """
     servers = bootstrap_servers(connection)
     arguments = kafka_python_arguments(connection)
@@ -161,11 +167,11 @@ def connect(connection: Connection) -> Iterator[Broker]:
         return KafkaAdminClient(**{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments})
 
     try:
-        client = retrying(_passes, f"Kafka at {servers}")(bootstrap)
+        client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
     except (kafka_errors.KafkaError, OSError, ValueError) as error:
         raise _unavailable(servers, error) from error
     try:
-        yield Broker(client, servers)
+        yield Broker(client, servers, most)
     finally:
         client.close()
 
