@@ -65,6 +65,7 @@ class Bench:
     def get(self, path: str, rights: Rights = FULL) -> Any:
         answer = self.client(rights).get(path)
         assert answer.status_code == 200, answer.text
+        assert answer.headers["cache-control"] == "no-store"
         return answer.json()
 
     def publish(self, partition: int, count: int) -> None:
@@ -258,6 +259,7 @@ def test_a_user_sees_only_pipelines_whose_dag_they_may_read(bench: Bench) -> Non
     assert bench.get("/api/pipelines", OTHER) == {"problems": [], "pipelines": []}
     (shown,) = bench.get("/api/pipelines/orders/batches")["batches"]
     assert shown["report"] == f"orders/{batch_id}.html"
+    assert bench.get("/api/pipelines/orders")["report"] is None
 
 
 def test_reports_run_no_script_and_lead_nowhere_else(bench: Bench) -> None:

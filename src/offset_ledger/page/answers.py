@@ -44,8 +44,8 @@ def overview(pipelines: Sequence[Pipeline], rights: Rights, watch: Watch) -> lis
     return sorted(found, key=lambda each: str(each["name"]))
 
 
-def detail(pipeline: Pipeline, rights: Rights, watch: Watch) -> Answer:
-    """One pipeline with its partitions, its quarantine and the findings about its topic."""
+def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> Answer:
+    """One pipeline with its partitions, its quarantine, the findings about its topic and its quality report."""
     seen = watch.looks([pipeline])[pipeline.name]
     ledger = _ledger(pipeline.target.connection, [pipeline.name])
     summary, found = _summary(pipeline, rights, ledger, seen)
@@ -60,6 +60,7 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch) -> Answer:
         "quarantined": quarantined,
         "quarantine_counted": queries.COUNTED,
         "findings": findings,
+        "report": _report(reports, f"{pipeline.name}/index.html"),
     }
 
 
@@ -138,5 +139,8 @@ _OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
 
 
 def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> Answer:
-    page = f"{pipeline.name}/{view.batch_id}.html"
-    return {**asdict(view), "report": page if (reports / page).is_file() else None}
+    return {**asdict(view), "report": _report(reports, f"{pipeline.name}/{view.batch_id}.html")}
+
+
+def _report(reports: Path, path: str) -> str | None:
+    return path if (reports / path).is_file() else None

@@ -82,8 +82,13 @@ def _pipeline(name: str, user: User, here: Here) -> Pipeline:
     return found
 
 
+def _private(response: Response) -> None:
+    """What one user may see is kept by no cache between."""
+    response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+
+
 This = Annotated[Pipeline, Depends(_pipeline)]
-router = APIRouter(dependencies=[Depends(user_rights)])
+router = APIRouter(dependencies=[Depends(user_rights), Depends(_private)])
 
 
 @router.get("/")
@@ -109,7 +114,7 @@ def overview(user: User, here: Here) -> Answer:
 @router.get("/api/pipelines/{name}")
 def detail(this: This, user: User, here: Here) -> Answer:
     """One pipeline with its partitions."""
-    return answers.detail(this, user, here.watch)
+    return answers.detail(this, user, here.watch, reports_folder())
 
 
 @router.get("/api/pipelines/{name}/batches")
@@ -161,7 +166,7 @@ def _file(path: Path, media_type: str, policy: str) -> Response:
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "same-origin",
-        "Cache-Control": "no-cache",
+        "Cache-Control": "private, no-cache",
     }
     return FileResponse(path, media_type=media_type, headers=headers)
 

@@ -9,12 +9,35 @@ const HEIGHT = 100;
 /** The three charts of a pipeline. */
 export function charts(points) {
   return [
-    chart("Records committed", points, (p) => p.head + p.again, number, (scale) => bars(points, scale, [["head", "committed"], ["again", "again"]]), [
-      ["committed", "head"],
-      ["again", "read again"],
-    ]),
-    chart("Lag when planned, in records", points, (p) => p.lag, number, (scale) => line(points, scale, "lag")),
-    chart("Quarantined share", points, (p) => p.quarantined_share, share, (scale) => bars(points, scale, [["quarantined_share", "bad"]])),
+    chart(
+      "Records committed",
+      points,
+      (p) => p.head + p.again,
+      number,
+      (scale) =>
+        bars(points, scale, [
+          ["head", "committed"],
+          ["again", "again"],
+        ]),
+      [
+        ["committed", "head"],
+        ["again", "read again"],
+      ],
+    ),
+    chart(
+      "Lag when planned, in records",
+      points,
+      (p) => p.lag,
+      number,
+      (scale) => line(points, scale, "lag"),
+    ),
+    chart(
+      "Quarantined share",
+      points,
+      (p) => p.quarantined_share,
+      share,
+      (scale) => bars(points, scale, [["quarantined_share", "bad"]]),
+    ),
   ];
 }
 
@@ -23,16 +46,33 @@ function chart(title, points, value, format, draw, legend = []) {
   const most = Math.max(0, ...known.map(value));
   const picture = svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: at most ${format(most)}` },
+    {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `${title}: at most ${format(most)}`,
+    },
     most > 0 && draw(most * 1.05),
     points.map((p, n) => hit(n, points.length, `${moment(p.at, { seconds: false })}: ${format(value(p))}`)),
   );
   return h(
     "figure.chart.card",
     {},
-    h("figcaption", {}, h("span", {}, title), legend.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)), h("b.num", {}, known.length ? `max ${format(most)}` : "")),
+    h(
+      "figcaption",
+      {},
+      h("span", {}, title),
+      legend.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)),
+      h("b.num", {}, known.length ? `max ${format(most)}` : ""),
+    ),
     known.length && most > 0 ? picture : h("div.empty.soft", {}, known.length ? "all zero" : "no batch in this time"),
-    h("div.axis.soft", {}, [points[0], points[points.length >> 1], points.at(-1)].map((p) => h("span", {}, p ? moment(p.at, { seconds: false, zone: false }) : ""))),
+    h(
+      "div.axis.soft",
+      {},
+      [points[0], points[points.length >> 1], points.at(-1)].map((p) =>
+        h("span", {}, p ? moment(p.at, { seconds: false, zone: false }) : ""),
+      ),
+    ),
   );
 }
 

@@ -7,9 +7,23 @@ const RANGE = /^(\d+):(\d+)-(\d+)$/;
 
 /** Offset ranges, or a window of record timestamps, again. ``suggested``: the ranges at first. */
 export function replay(pipeline, done, suggested = "") {
-  const by = h("select", { name: "by" }, h("option", { value: "ranges" }, "offset ranges"), h("option", { value: "window" }, "record timestamps"));
-  const offsets = field("Ranges", h("textarea", { name: "ranges", rows: 4, placeholder: "0:100-200", spellcheck: "false" }, suggested), "partition:from-until, one a line; until is not read itself");
-  const both = h("div.pair", { hidden: true }, field("Since (UTC)", moment("since")), field("Until (UTC)", moment("until"), "not read itself"));
+  const by = h(
+    "select",
+    { name: "by" },
+    h("option", { value: "ranges" }, "offset ranges"),
+    h("option", { value: "window" }, "record timestamps"),
+  );
+  const offsets = field(
+    "Ranges",
+    h("textarea", { name: "ranges", rows: 4, placeholder: "0:100-200", spellcheck: "false" }, suggested),
+    "partition:from-until, one a line; until is not read itself",
+  );
+  const both = h(
+    "div.pair",
+    { hidden: true },
+    field("Since (UTC)", moment("since")),
+    field("Until (UTC)", moment("until"), "not read itself"),
+  );
   by.addEventListener("change", () => {
     offsets.hidden = by.value !== "ranges";
     both.hidden = by.value !== "window";
@@ -22,12 +36,28 @@ export function replay(pipeline, done, suggested = "") {
     field("Why", h("input", { name: "why", maxlength: 500 }), "kept with the batch"),
     h("label.check", {}, h("input", { name: "dry_run", type: "checkbox" }), "only show the plan (dry run)"),
   ];
-  ask(`Replay ${pipeline.name}`, "Reads the records again and merges them; cursors do not move, and a newer row is never overwritten.", fields, "Replay", pipeline.actions.ingest.dag_id, replayConf, done);
+  ask(
+    `Replay ${pipeline.name}`,
+    "Reads the records again and merges them; cursors do not move, and a newer row is never overwritten.",
+    fields,
+    "Replay",
+    pipeline.actions.ingest.dag_id,
+    replayConf,
+    done,
+  );
 }
 
 function replayConf(form) {
-  const chosen = form.get("by") === "window" ? { action: "window", ...times(form) } : { action: "ranges", ranges: ranges(form.get("ranges")) };
-  return { ...chosen, ...given("limit", integer(form.get("limit"))), dry_run: form.has("dry_run"), ...given("why", text(form.get("why"))) };
+  const chosen =
+    form.get("by") === "window"
+      ? { action: "window", ...times(form) }
+      : { action: "ranges", ranges: ranges(form.get("ranges")) };
+  return {
+    ...chosen,
+    ...given("limit", integer(form.get("limit"))),
+    dry_run: form.has("dry_run"),
+    ...given("why", text(form.get("why"))),
+  };
 }
 
 function ranges(written) {
@@ -38,11 +68,15 @@ function ranges(written) {
     if (!found) throw new Error(`“${line}” is not a range; write partition:from-until, such as 0:100-200.`);
     if (BigInt(found[2]) >= BigInt(found[3])) throw new Error(`“${line}” is empty; until must be above from.`);
   }
+  const twice = lines.map((line) => line.split(":")[0]).find((partition, n, all) => all.indexOf(partition) !== n);
+  if (twice) throw new Error(`Partition ${twice} has two ranges; give one for each partition.`);
   return lines.join("\n");
 }
 
 function times(form) {
-  const [since, until] = ["since", "until"].map((name) => form.get(name) && new Date(`${form.get(name)}Z`).toISOString());
+  const [since, until] = ["since", "until"].map(
+    (name) => form.get(name) && new Date(`${form.get(name)}Z`).toISOString(),
+  );
   if (!since || !until) throw new Error("Give both times.");
   if (since >= until) throw new Error("Until must be after since.");
   return { since, until };
@@ -62,7 +96,15 @@ export function redrive(pipeline, done) {
     limit: integer(form.get("limit")),
     why: text(form.get("why")),
   });
-  ask(`Redrive ${pipeline.name}`, "Tries quarantined records again, with the pipeline and the suite as they are now.", fields, "Redrive", pipeline.actions.redrive.dag_id, conf, done);
+  ask(
+    `Redrive ${pipeline.name}`,
+    "Tries quarantined records again, with the pipeline and the suite as they are now.",
+    fields,
+    "Redrive",
+    pipeline.actions.redrive.dag_id,
+    conf,
+    done,
+  );
 }
 
 const DECISIONS = {
@@ -73,7 +115,13 @@ const DECISIONS = {
 /** Approve or abandon a batch; both need a why. */
 export function decide(pipeline, action, batchId, done) {
   const [verb, means] = DECISIONS[action];
-  const fields = [field("Why", h("textarea", { name: "why", rows: 3, required: true, maxlength: 500 }), "kept with the batch, with your name")];
+  const fields = [
+    field(
+      "Why",
+      h("textarea", { name: "why", rows: 3, required: true, maxlength: 500 }),
+      "kept with the batch, with your name",
+    ),
+  ];
   const conf = (form) => {
     const why = text(form.get("why"));
     if (!why) throw new Error("Say why; it is kept with the batch.");
@@ -85,7 +133,17 @@ export function decide(pipeline, action, batchId, done) {
 /** A quality report over the page, with a way back. */
 export function report(path) {
   const frame = h("iframe", { src: `reports/${path}`, title: `Quality report ${path}` });
-  const dialog = h("dialog.report", {}, h("div.head", {}, h("b", {}, "Quality report"), h("button", { type: "button", onclick: () => dialog.close() }, "Close")), frame);
+  const dialog = h(
+    "dialog.report",
+    {},
+    h(
+      "div.head",
+      {},
+      h("b", {}, "Quality report"),
+      h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
+    ),
+    frame,
+  );
   open(dialog);
 }
 
@@ -93,7 +151,15 @@ function ask(title, means, fields, verb, dagId, conf, done) {
   const told = h("p.told", { role: "status" });
   const submit = h("button.primary", { type: "submit" }, verb);
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const form = h("form", {}, h("h2", {}, title), h("p.soft", {}, means), fields, told, h("div.buttons", {}, close, submit));
+  const form = h(
+    "form",
+    {},
+    h("h2", {}, title),
+    h("p.soft", {}, means),
+    fields,
+    told,
+    h("div.buttons", {}, close, submit),
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     submit.disabled = true;

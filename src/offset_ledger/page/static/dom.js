@@ -21,7 +21,9 @@ function build(make, spec, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
@@ -31,5 +33,6 @@ export function fill(element, ...children) {
   const scrolled = new Map([...element.querySelectorAll("[data-scroll]")].map((e) => [e.dataset.scroll, e.scrollTop]));
   element.replaceChildren(...children.flat(Infinity).filter(Boolean));
   for (const e of element.querySelectorAll("[data-scroll]")) e.scrollTop = scrolled.get(e.dataset.scroll) ?? 0;
-  if (key) [...element.querySelectorAll("[data-key]")].find((e) => e.dataset.key === key)?.focus({ preventScroll: true });
+  if (key)
+    [...element.querySelectorAll("[data-key]")].find((e) => e.dataset.key === key)?.focus({ preventScroll: true });
 }

@@ -29,7 +29,9 @@ export function moment(iso, { seconds = true, zone = true } = {}) {
 }
 
 function zoneName(iso) {
-  const parts = new Intl.DateTimeFormat("en-US", { timeZone: timeZone(), timeZoneName: "short" }).formatToParts(new Date(iso));
+  const parts = new Intl.DateTimeFormat("en-US", { timeZone: timeZone(), timeZoneName: "short" }).formatToParts(
+    new Date(iso),
+  );
   return parts.find((part) => part.type === "timeZoneName").value;
 }
 

@@ -13,7 +13,14 @@ const WINDOWS = ["1h", "24h", "7d", "30d"];
 
 const tab = new URLSearchParams(location.search); // on a DAG's tab: dag_id; on a run's: run_id too
 const place = document.getElementById("page");
-const view = { kind: "", state: "", pages: [], open: new Set(), window: localStorage.getItem("offset-ledger.window") ?? "24h", run_id: tab.get("run_id") };
+const view = {
+  kind: "",
+  state: "",
+  pages: [],
+  open: new Set(),
+  window: localStorage.getItem("offset-ledger.window") ?? "24h",
+  run_id: tab.get("run_id"),
+};
 let shown = { pipelines: [], problems: [], at: null };
 let failure = null;
 let turn = 0;
@@ -52,7 +59,11 @@ async function readPipeline(name) {
   if (view.pages.length) wanted.set("before", view.pages.at(-1));
   if (view.run_id) for (const key of ["dag_id", "run_id"]) wanted.set(key, tab.get(key));
   const at = `pipelines/${encodeURIComponent(name)}`;
-  const [detail, page, points] = await Promise.all([read(at), read(`${at}/batches?${wanted}`), read(`${at}/history?window=${view.window}`)]);
+  const [detail, page, points] = await Promise.all([
+    read(at),
+    read(`${at}/batches?${wanted}`),
+    read(`${at}/history?window=${view.window}`),
+  ]);
   if (view.run_id && !shown.page) page.batches.forEach((batch) => view.open.add(batch.batch_id)); // a run has few: all open
   const open = page.batches.filter((batch) => view.open.has(batch.batch_id));
   const opened = await Promise.all(open.map((batch) => read(`${at}/batches/${batch.batch_id}`)));
@@ -61,7 +72,10 @@ async function readPipeline(name) {
 
 function show() {
   const pipeline = chosen();
-  const problems = [failure && notice("bad", failure, shown.at && ` What is shown is from ${moment(shown.at)}.`), shown.problems.map((line) => notice("bad", line))];
+  const problems = [
+    failure && notice("bad", failure, shown.at && ` What is shown is from ${moment(shown.at)}.`),
+    shown.problems.map((line) => notice("bad", line)),
+  ];
   if (!shown.at) return fill(place, problems);
   if (!pipeline) {
     const other = tab.get("dag_id") && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
@@ -83,8 +97,18 @@ function overTime() {
     localStorage.setItem("offset-ledger.window", name);
     refresh({ window: name });
   };
-  const button = (name) => h("button", { onclick: choose(name), "aria-pressed": String(view.window === name), "data-key": `window-${name}` }, name);
-  return h("section", {}, h("div.head", {}, h("h2", {}, "Over time"), h("div.buttons.group", {}, WINDOWS.map(button))), h("div.charts", {}, charts(shown.points)));
+  const button = (name) =>
+    h(
+      "button",
+      { onclick: choose(name), "aria-pressed": String(view.window === name), "data-key": `window-${name}` },
+      name,
+    );
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Over time"), h("div.buttons.group", {}, WINDOWS.map(button))),
+    h("div.charts", {}, charts(shown.points)),
+  );
 }
 
 const footer = () => h("footer.soft", {}, `Read at ${moment(shown.at)}; reads itself again every ${EVERY / 1000} s.`);
