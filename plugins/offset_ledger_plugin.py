@@ -20,10 +20,16 @@ async def ledger_page(
     await page.app(scope, receive, send)
 
 
-def _view(name: str, url_route: str, destination: str, query: str = "") -> dict[str, str]:
+def _view(url_route: str, destination: str, query: str = "") -> dict[str, str | bool]:
     # Relative, so that it follows Airflow's base URL; the slash, because the page's own addresses are relative too.
     href = f"offset-ledger/{query}"
-    return {"name": name, "href": href, "url_route": url_route, "destination": destination, "category": "browse"}
+    return {
+        "name": "Ledger",
+        "href": href,
+        "url_route": url_route,
+        "destination": destination,
+        "nav_top_level": destination == "nav",
+    }
 
 
 class OffsetLedgerPlugin(AirflowPlugin):
@@ -32,7 +38,7 @@ class OffsetLedgerPlugin(AirflowPlugin):
     name = "offset_ledger"
     fastapi_apps = [{"app": ledger_page, "url_prefix": "/offset-ledger", "name": "Offset ledger"}]
     external_views = [
-        _view("Offset ledger", "offset-ledger", "nav"),
-        _view("Ledger", "offset-ledger-dag", "dag", "?dag_id={DAG_ID}"),
-        _view("Ledger", "offset-ledger-run", "dag_run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
+        _view("offset-ledger", "nav"),
+        _view("offset-ledger-dag", "dag", "?dag_id={DAG_ID}"),
+        _view("offset-ledger-run", "dag_run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
     ]

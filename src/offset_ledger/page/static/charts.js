@@ -12,7 +12,7 @@ export function charts(points) {
     chart(
       "Records committed",
       points,
-      (p) => p.head + p.again,
+      (p) => p.head + p.again || null,
       number,
       (scale) =>
         bars(points, scale, [

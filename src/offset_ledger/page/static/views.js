@@ -135,17 +135,9 @@ function figures(p) {
   const open = p.open_batch;
   const link = open?.dag_id && open.run_id && h("a", airflowLink(runPath(open.dag_id, open.run_id)), "run");
   return [
-    ["Lag", number(p.totals.lag), p.totals.lag === null ? "not known" : " records"],
-    [
-      "Behind in time",
-      at ? (p.totals.lag ? duration(Math.max(0, since(at))) : "nothing") : "–",
-      at ? null : "not known",
-    ],
-    [
-      "Complete up to",
-      at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "–",
-      at ? null : "not known",
-    ],
+    ["Lag", lag(p)],
+    ["Behind in time", at ? (p.totals.lag ? duration(Math.max(0, since(at))) : "nothing") : "not known"],
+    ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
     ["Retention takes the cursor", retention(p)],
     ["In quarantine", more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined), " unresolved"],
     [
