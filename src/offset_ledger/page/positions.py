@@ -85,30 +85,42 @@ class Position:
     bar: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
-def position(known: Remembered | None, live: PartitionSnapshot | None, look: Look | None) -> Position:
-    """One partition, from the broker where it answered, else from what the newest batch knew."""
-    assert known or live
-    log: PartitionSnapshot | Remembered | None = live or known
-    cursor = known.cursor if known else None
-    seen = (log.log_start, log.last_stable, log.high_watermark) if log else (None, None, None)
-    partition = live.partition if live else known.partition if known else -1
-    log_start, last_stable, high_watermark = seen
-    if log_start is None or last_stable is None or high_watermark is None:
-        return Position(partition, cursor, *seen, complete_to=known.complete_to if known else None)
-    start = log_start if cursor is None else cursor
-    lag = max(0, last_stable - max(start, log_start))
-    as_of = look.taken_at if live and look else known.seen_at if known else None
-    newest = known.complete_to if known else None
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A partition's log at one moment, as the broker told it or as the newest batch saw it."""
+
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    as_of: datetime
+
+
+def log_of(known: Remembered | None, live: PartitionSnapshot | None, look: Look | None) -> Log | None:
+    """From the broker where it answered, else from the newest batch; None where neither knows."""
+    if live and look:
+        return Log(live.log_start, live.last_stable, live.high_watermark, look.taken_at)
+    if known is None or known.log_start is None or known.last_stable is None or known.high_watermark is None:
+        return None
+    assert known.seen_at is not None
+    return Log(known.log_start, known.last_stable, known.high_watermark, known.seen_at)
+
+
+def position(partition: int, known: Remembered | None, log: Log | None, age: timedelta | None) -> Position:
+    """One partition; ``age`` is what retention keeps."""
+    cursor, newest = (known.cursor, known.complete_to) if known else (None, None)
+    if log is None:
+        return Position(partition, cursor, None, None, None, complete_to=newest)
+    start = log.log_start if cursor is None else cursor
+    lag = max(0, log.last_stable - max(start, log.log_start))
     # A producer's clock may run ahead; nobody is complete up to a time that has not come.
-    complete_to = as_of if lag == 0 else min(newest, as_of) if newest and as_of else None
-    age = look.retention.age if look else None
+    complete_to = log.as_of if lag == 0 else min(newest, log.as_of) if newest else None
     return Position(
-        partition, cursor, *seen,
+        partition, cursor, log.log_start, log.last_stable, log.high_watermark,
         lag=lag,
-        lost=max(0, log_start - start),
+        lost=max(0, log.log_start - start),
         complete_to=complete_to,
         gone_after=complete_to + age if lag and complete_to and age else None,
-        bar=shares(start, log_start, last_stable, high_watermark),
+        bar=shares(start, log.log_start, log.last_stable, log.high_watermark),
     )  # fmt: skip
 
 
@@ -132,7 +144,10 @@ def positions(known: Iterable[Remembered], look: Look | None) -> tuple[Position,
     """Every partition that the ledger or the broker knows, in order."""
     ledger = {each.partition: each for each in known}
     live = {each.partition: each for each in look.snapshot.partitions} if look else {}
-    return tuple(position(ledger.get(p), live.get(p), look) for p in sorted({*ledger, *live}))
+    age = look.retention.age if look else None
+    return tuple(
+        position(p, ledger.get(p), log_of(ledger.get(p), live.get(p), look), age) for p in sorted({*ledger, *live})
+    )
 
 
 @dataclass(frozen=True, slots=True)
