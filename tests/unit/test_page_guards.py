@@ -174,7 +174,7 @@ def watch_of(answer: Callable[[], Look], **settings: float) -> tuple[Watch, list
         asked.append(pipeline.name)
         return answer()
 
-    return Watch(ask, **settings), asked  # type: ignore[arg-type]
+    return Watch(ask, **{"most": 30.0, **settings}), asked  # type: ignore[arg-type]
 
 
 def test_one_look_serves_everybody_while_it_is_fresh() -> None:

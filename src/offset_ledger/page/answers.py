@@ -124,7 +124,7 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
         "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
         "last_commit": row["last_commit"] if row else None,
         "looked_at": seen.look.taken_at if seen.look else None,
-        "retention_bytes": seen.look.retention.bytes if seen.look else None,
+        "retention": asdict(seen.look.retention) if seen.look else None,
         "broker_problem": seen.problem,
         "ledger_problem": ledger.problem,
         "actions": {

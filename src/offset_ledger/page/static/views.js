@@ -70,16 +70,15 @@ function completeTo(p) {
 }
 
 function retention(p) {
-  if (!p.looked_at) return "not known";
+  if (!p.retention) return "not known";
   if (p.totals.lag === 0) return h("span.soft", {}, "nothing waits");
+  const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
+  if (p.retention.age === null) return bySize || "never";
   const at = p.totals.gone_after;
-  if (!at) return p.retention_bytes ? `by size, at ${bytes(p.retention_bytes)}` : "not known";
+  if (!at) return bySize || "not known";
   const left = -since(at);
-  return h(
-    "span",
-    { title: `from ${moment(at)} on, by age${p.retention_bytes ? `; by size at ${bytes(p.retention_bytes)}` : ""}` },
-    left > 0 ? `in ${duration(left)}` : "at any moment",
-  );
+  const title = `from ${moment(at)} on, by age${bySize ? `; also ${bySize}` : ""}`;
+  return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment");
 }
 
 /** One pipeline above its partitions: condition, figures, what is wrong, and the buttons. */
