@@ -35,6 +35,7 @@ from tests.fixtures.asgi import Client
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, Event, staged, validated
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SENT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAGS = frozenset({"ingest_orders", "redrive_orders"})
 FULL = Rights(readable=DAGS, triggerable=DAGS, existing=DAGS, import_errors=True)
@@ -165,6 +166,24 @@ def test_batches_come_in_pages_and_by_kind_state_and_run(bench: Bench) -> None:
     assert listed("state=planned&kind=replay") == (ids[:0:-1], None)
     assert listed("dag_id=ingest_orders&run_id=run%201") == ([first], None)
     assert listed("dag_id=redrive_orders&run_id=run%201") == ([], None)
+
+
+def test_a_thousand_batches_of_a_hundred_partitions_are_shown_page_by_page(bench: Bench) -> None:
+    with transaction(bench.session) as cursor:
+        cursor.execute((FIXTURES / "thousand_batches.sql").read_text(), {"pipeline": "orders"})
+    listed: list[int] = []
+    below: str | None = ""
+    while below is not None:
+        found = bench.get(f"/api/pipelines/orders/batches?limit=200{below}")
+        listed += [each["batch_id"] for each in found["batches"]]
+        below = f"&before={found['before']}" if found["before"] else None
+    assert listed == sorted(listed, reverse=True)
+    assert len(set(listed)) == 1000
+    partitions = bench.get("/api/pipelines/orders")["partitions"]
+    assert [each["partition"] for each in partitions] == list(range(100))
+    assert len({each["cursor"] for each in partitions}) == 1
+    opened = bench.get(f"/api/pipelines/orders/batches/{listed[1]}")
+    assert [each["partition"] for each in opened["ranges"]] == list(range(100))
 
 
 def test_the_charts_sum_what_was_committed(bench: Bench) -> None:
