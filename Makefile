@@ -53,6 +53,10 @@ unit: install ## The tests of the pure parts
 test: lint ## Everything that CI runs
 	@$(BIN)/pytest
 
+.PHONY: ui-test
+ui-test: install ## The ledger page in the real Airflow UI (needs Chromium; SHOTS=folder keeps pictures)
+	@OFFSET_LEDGER_SHOTS=$(SHOTS) $(BIN)/pytest -m ui tests/ui
+
 .PHONY: chaos
 chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1
 	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1)

@@ -75,6 +75,10 @@ class Broker:
             ),
         )
 
+    def settings(self, topic: str, *names: str) -> dict[str, str]:
+        """Settings of the topic, defaults included."""
+        return self._waiting(lambda: {name: self._topic_config(topic, name) for name in names})
+
     def offsets_at(self, topic: str, moment: datetime) -> dict[int, int | None]:
         """Per partition the first offset whose record timestamp is at or after ``moment``; None where none is."""
         return {p: found.offset if found else None for p, found in self.first_at(topic, moment).items()}
@@ -214,10 +218,10 @@ def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
 
 @contextmanager
 def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
-    """A broker to ask, closed afterwards; ``most`` bounds the patience, in seconds, of who can do without an answer.
+    """A broker to ask, closed afterwards; what is away is waited for within the patience and ``most`` seconds.
 
     Raises:
-        BrokerUnavailable: none of bootstrap.servers answered within the patience.
+        BrokerUnavailable: none of bootstrap.servers answered in that time.
     """
     servers = bootstrap_servers(connection)
     arguments = kafka_python_arguments(connection)

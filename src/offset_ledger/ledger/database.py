@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from math import inf
 from typing import Any
 
 import psycopg2
@@ -59,15 +60,15 @@ def _is_away(error: BaseException) -> bool:
 
 
 @contextmanager
-def connect(connection: Connection, name: str = "offset-ledger") -> Iterator[Session]:
-    """A session, closed afterwards.
+def connect(connection: Connection, name: str = "offset-ledger", most: float = inf) -> Iterator[Session]:
+    """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:
         DatabaseUnavailable: the server does not answer, or ends the session on the way.
     """
     arguments = {"connect_timeout": 10, "application_name": name, "options": _OPTIONS, **postgres_arguments(connection)}
     try:
-        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}")
+        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
         session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error

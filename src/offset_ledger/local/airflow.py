@@ -2,7 +2,7 @@
 
 ``airflow standalone`` would start the same four, but lets their log servers listen on every interface.
 The login is ``admin`` with the password of ``<directory>/passwords.json``: one POST of it to ``/auth/token`` gives a
-token for the REST API.
+token for the REST API. A second one, ``viewer``, may look and change nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from offset_ledger.local.postgres import AIRFLOW_DATABASE, Postgres
 from offset_ledger.local.process import Daemon, Launch, run
 
 USER = "admin"
+VIEWER = "viewer"
 _READY_SECONDS = 90
 _MUST_BE_HEALTHY = ("metadatabase", "scheduler", "dag_processor")
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
@@ -42,7 +43,7 @@ _SETTINGS = {
     "AIRFLOW__CORE__PARALLELISM": "4",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{VIEWER}:viewer",
     "AIRFLOW__API__HOST": HOST,
     "AIRFLOW__API__WORKERS": "1",
     "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
@@ -120,13 +121,13 @@ class Airflow:
             return False
         return status == 200 and all(found[name]["status"] == "healthy" for name in _MUST_BE_HEALTHY)
 
-    def token(self) -> str:
-        """A bearer token of the admin for the REST API.
+    def token(self, user: str = USER) -> str:
+        """A bearer token of a user for the REST API.
 
         Raises:
             StackError: Airflow refused the login.
         """
-        login = {"username": USER, "password": self.password()}
+        login = {"username": user, "password": self.password(user)}
         status, found = self.request("POST", "/auth/token", login)
         if status != 201:
             raise StackError(
@@ -134,9 +135,10 @@ class Airflow:
             )
         return str(found["access_token"])
 
-    def password(self) -> str:
-        """The admin's password."""
-        return self._secrets()["password"]
+    def password(self, user: str = USER) -> str:
+        """The password of the admin, or of the viewer."""
+        self._secrets()
+        return str(json.loads(self._passwords.read_text())[user])
 
     def request(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
         """One REST call: the status, and the JSON of the answer (None if it has none)."""
@@ -158,9 +160,8 @@ class Airflow:
         path = self.directory / "secrets.json"
         if not path.exists():
             self.directory.mkdir(parents=True, exist_ok=True)
-            names = ("jwt_secret", "secret_key", "password")
-            made = {name: secrets.token_urlsafe(24 if name == "password" else 64) for name in names}
-            _write_private(self._passwords, {USER: made["password"]})
+            made = {name: secrets.token_urlsafe(64) for name in ("jwt_secret", "secret_key")}
+            _write_private(self._passwords, {user: secrets.token_urlsafe(24) for user in (USER, VIEWER)})
             _write_private(path, {**made, "fernet_key": Fernet.generate_key().decode()})
         return dict(json.loads(path.read_text()))
 

@@ -1,0 +1,40 @@
+"""The user's rights, from Airflow's own auth manager."""
+
+from __future__ import annotations
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from offset_ledger.page.rights import Rights
+
+
+def rights(user: GetUserDep) -> Rights:
+    """What this user may do; as a dependency it refuses, with 401 or 403, whoever is not logged in.
+
+    Triggering is asked exactly as Airflow's own route asks it, which decides again when a button is pressed.
+    """
+    manager = get_auth_manager()
+    readable = manager.get_authorized_dag_ids(user=user, method="GET")
+    with create_session() as session:
+        query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(readable), ~DagModel.is_stale)
+        existing = {dag_id: bool(paused) for dag_id, paused in session.execute(query)}
+    ours = sorted(dag_id for dag_id in existing if dag_id.startswith(("ingest_", "redrive_")))
+    teams = DagModel.get_dag_id_to_team_name_mapping(ours) if ours else {}
+
+    def may_trigger(dag_id: str) -> bool:
+        details = DagDetails(id=dag_id, team_name=teams.get(dag_id))
+        return bool(
+            manager.is_authorized_dag(method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user)
+        )
+
+    return Rights(
+        readable=frozenset(readable),
+        triggerable=frozenset(filter(may_trigger, ours)),
+        existing=frozenset(existing),
+        paused=frozenset(dag_id for dag_id, paused in existing.items() if paused),
+        import_errors=bool(manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)),
+    )

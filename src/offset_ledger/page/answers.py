@@ -1,0 +1,146 @@
+"""What each address of the page's API answers, as plain values that JSON can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from offset_ledger.errors import OffsetLedgerError, UnknownBatch
+from offset_ledger.page import queries
+from offset_ledger.page.batches import BatchView, batch_view, sheet
+from offset_ledger.page.history import Window
+from offset_ledger.page.history import history as in_steps
+from offset_ledger.page.live import Seen, Watch
+from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, totals
+from offset_ledger.page.queries import Row, Wanted
+from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
+from offset_ledger.pipeline.model import Pipeline
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the ledger knows of some pipelines; or why it could not be asked."""
+
+    pipelines: Mapping[str, Row] = field(default_factory=dict)
+    partitions: Mapping[str, Sequence[Remembered]] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def overview(pipelines: Sequence[Pipeline], rights: Rights, watch: Watch) -> list[Answer]:
+    """Every pipeline in a line."""
+    seen = watch.looks(pipelines)
+    found: list[Answer] = []
+    by_connection = sorted(pipelines, key=lambda p: p.target.connection)
+    for conn_id, group in groupby(by_connection, key=lambda p: p.target.connection):
+        here = list(group)
+        ledger = _ledger(conn_id, [pipeline.name for pipeline in here])
+        found += [_summary(pipeline, rights, ledger, seen[pipeline.name])[0] for pipeline in here]
+    return sorted(found, key=lambda each: str(each["name"]))
+
+
+def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> Answer:
+    """One pipeline with its partitions, its quarantine, the findings about its topic and its quality report."""
+    seen = watch.looks([pipeline])[pipeline.name]
+    ledger = _ledger(pipeline.target.connection, [pipeline.name])
+    summary, found = _summary(pipeline, rights, ledger, seen)
+    quarantined, findings = None, []
+    if ledger.problem is None:
+        with queries.reading(pipeline.target.connection) as cursor:
+            quarantined = queries.quarantined(cursor, pipeline.name)
+            findings = queries.findings(cursor, pipeline.name, pipeline.source.topic)
+    return {
+        **summary,
+        "partitions": [asdict(each) for each in found],
+        "quarantined": quarantined,
+        "quarantine_counted": queries.COUNTED,
+        "findings": findings,
+        "report": _report(reports, f"{pipeline.name}/index.html"),
+    }
+
+
+def batches(pipeline: Pipeline, wanted: Wanted, reports: Path) -> Answer:
+    """A page of batches, and the id to ask the next one below."""
+    now = datetime.now(UTC)
+    with queries.reading(pipeline.target.connection) as cursor:
+        rows = queries.batches(cursor, pipeline.name, wanted)
+    shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
+    return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == wanted.limit else None}
+
+
+def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> Answer:
+    """One batch with its ranges and its transitions.
+
+    Raises:
+        UnknownBatch: the pipeline has none of this id.
+    """
+    with queries.reading(pipeline.target.connection) as cursor:
+        rows = queries.batches(cursor, pipeline.name, Wanted(batch_id=batch_id))
+        if not rows:
+            raise UnknownBatch(f"pipeline {pipeline.name} has no batch {batch_id}")
+        ranges, events = queries.batch_ranges(cursor, batch_id), queries.batch_events(cursor, batch_id)
+    return {
+        **_batch(pipeline, batch_view(rows[0], datetime.now(UTC)), reports),
+        "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
+        "events": events,
+    }
+
+
+def history(pipeline: Pipeline, window: Window) -> list[Answer]:
+    """The points of the charts."""
+    now = datetime.now(UTC)
+    with queries.reading(pipeline.target.connection) as cursor:
+        rows = queries.history(cursor, pipeline.name, window, now)
+    return [asdict(point) for point in in_steps(rows, window, now)]
+
+
+def _ledger(conn_id: str, names: Sequence[str]) -> Ledger:
+    try:
+        with queries.reading(conn_id) as cursor:
+            return Ledger(queries.pipelines(cursor, names), queries.partitions(cursor, names))
+    except OffsetLedgerError as error:
+        return Ledger(problem=str(error))
+
+
+def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> tuple[Answer, tuple[Position, ...]]:
+    row = ledger.pipelines.get(pipeline.name)
+    open_head = row if row and row["batch_id"] is not None else None
+    found = positions(ledger.partitions.get(pipeline.name, ()), seen.look) if ledger.problem is None else ()
+    state = condition(row["topic_id"] if row else None, open_head, found, seen.look, datetime.now(UTC))
+    if ledger.problem is not None:
+        state = Condition(Level.BAD, "its ledger cannot be read")
+    summary = {
+        "name": pipeline.name,
+        "description": pipeline.description,
+        "topic": pipeline.source.topic,
+        "target": f"{pipeline.target.schema}.{pipeline.target.table}",
+        "condition": asdict(state),
+        "totals": asdict(totals(found)),
+        "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
+        "last_commit": row["last_commit"] if row else None,
+        "looked_at": seen.look.taken_at if seen.look else None,
+        "retention": asdict(seen.look.retention) if seen.look else None,
+        "broker_problem": seen.problem,
+        "ledger_problem": ledger.problem,
+        "actions": {
+            verb: {"dag_id": dag_id, "hindrance": rights.hindrance(dag_id)}
+            for verb, dag_id in (("ingest", ingest_dag(pipeline.name)), ("redrive", redrive_dag(pipeline.name)))
+        },
+    }
+    return summary, found
+
+
+_OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
+
+
+def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> Answer:
+    return {**asdict(view), "report": _report(reports, f"{pipeline.name}/{view.batch_id}.html")}
+
+
+def _report(reports: Path, path: str) -> str | None:
+    return path if (reports / path).is_file() else None

@@ -1,0 +1,177 @@
+"""The ledger page: one HTML page, its static files, a small read-only API and the quality reports.
+
+Every route depends on the user's rights, and those are refused to whoever is not logged in. Nothing here changes
+anything: the page's buttons call Airflow's own REST API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+
+from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
+from offset_ledger.page import answers
+from offset_ledger.page.answers import Answer
+from offset_ledger.page.history import WINDOWS
+from offset_ledger.page.live import Watch
+from offset_ledger.page.pipelines import Known, read_pipelines
+from offset_ledger.page.queries import NEWEST, Wanted
+from offset_ledger.page.reports import find_report
+from offset_ledger.page.rights import Rights
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps.report import reports_folder
+
+_MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+)
+# Same origin, so that links between reports carry the session; no script in any case.
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox allow-same-origin"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the routes stand on: the folder of pipeline files, and the looks at their topics."""
+
+    folder: Path
+    watch: Watch
+
+    def known(self) -> Known:
+        """The pipelines as their files are now."""
+        return read_pipelines(self.folder)
+
+
+def create_app(rights: Callable[..., Rights], folder: Path, watch: Watch | None = None) -> FastAPI:
+    """The page over the pipeline files of ``folder``; the dependency ``rights`` tells the user's, or refuses."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.state.site = Site(folder, watch or Watch())
+    app.dependency_overrides[user_rights] = rights
+    app.include_router(router)
+    app.add_exception_handler(OffsetLedgerError, _told)
+    return app
+
+
+def user_rights() -> Rights:
+    """Replaced by the dependency given to :func:`create_app`; without one nobody gets in."""
+    raise HTTPException(401, "Not authenticated")
+
+
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+User = Annotated[Rights, Depends(user_rights)]
+Here = Annotated[Site, Depends(_site)]
+
+
+def _pipeline(name: str, user: User, here: Here) -> Pipeline:
+    """The pipeline of the path; one that the user may not see looks like one that does not exist."""
+    found = here.known().pipelines.get(name) if user.sees(name) else None
+    if found is None:
+        raise HTTPException(404, f"there is no pipeline {name} that you may see")
+    return found
+
+
+def _private(response: Response) -> None:
+    """What one user may see is kept by no cache between."""
+    response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+
+
+This = Annotated[Pipeline, Depends(_pipeline)]
+router = APIRouter(dependencies=[Depends(user_rights), Depends(_private)])
+
+
+@router.get("/")
+def page() -> Response:
+    """The one HTML page."""
+    return _static("index.html")
+
+
+@router.get("/static/{name}")
+def static(name: str) -> Response:
+    """Its style and scripts."""
+    return _static(name)
+
+
+@router.get("/api/pipelines")
+def overview(user: User, here: Here) -> Answer:
+    """The pipelines that the user may see."""
+    known = here.known()
+    problems = known.problems if user.import_errors else ()
+    return {"problems": problems, "pipelines": answers.overview(known.visible(user), user, here.watch)}
+
+
+@router.get("/api/pipelines/{name}")
+def detail(this: This, user: User, here: Here) -> Answer:
+    """One pipeline with its partitions."""
+    return answers.detail(this, user, here.watch, reports_folder())
+
+
+@router.get("/api/pipelines/{name}/batches")
+def batches(
+    this: This,
+    before: Annotated[int, Query(ge=1, le=NEWEST)] = NEWEST,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    kind: str | None = None,
+    state: str | None = None,
+    dag_id: str | None = None,
+    run_id: str | None = None,
+) -> Answer:
+    """A page of batches, newest first."""
+    return answers.batches(this, Wanted(before, limit, kind, state, dag_id, run_id), reports_folder())
+
+
+@router.get("/api/pipelines/{name}/batches/{batch_id}")
+def batch(this: This, batch_id: int) -> Answer:
+    """One batch with its ranges and transitions."""
+    return answers.batch(this, batch_id, reports_folder())
+
+
+@router.get("/api/pipelines/{name}/history")
+def history(this: This, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> list[Answer]:
+    """The points of the charts."""
+    return answers.history(this, WINDOWS[window])
+
+
+@router.get("/reports/{path:path}")
+def report(path: str, user: User, here: Here) -> Response:
+    """A quality report, if it is one of a pipeline that the user may see."""
+    found = find_report(reports_folder(), path)
+    if found is None or not user.sees_report(found[0], here.known().pipelines):
+        raise HTTPException(404, "there is no report here that you may see")
+    return _file(found[1], found[2], _REPORT_POLICY)
+
+
+def _static(name: str) -> Response:
+    folder = files("offset_ledger").joinpath("page", "static")
+    known = {found.name: Path(str(found)) for found in folder.iterdir()}
+    path = known.get(name)
+    if path is None or path.suffix not in _MEDIA:
+        raise HTTPException(404, "there is no such file")
+    return _file(path, _MEDIA[path.suffix], _PAGE_POLICY)
+
+
+def _file(path: Path, media_type: str, policy: str) -> Response:
+    headers = {
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cache-Control": "private, no-cache",
+    }
+    return FileResponse(path, media_type=media_type, headers=headers)
+
+
+def _told(_: Request, error: Exception) -> Response:
+    """Our own errors in their one line: 503 for what may pass, 404 for a batch there is none of, else 500."""
+    status = 404 if isinstance(error, UnknownBatch) else 503 if isinstance(error, TransientError) else 500
+    return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)

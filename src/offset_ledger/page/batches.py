@@ -1,0 +1,122 @@
+"""A batch as the page shows it: a row of the ledger in, values out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from offset_ledger.core.balance import Dispositions
+from offset_ledger.core.states import TRANSITIONS, State
+
+SHEET = tuple(field.name for field in fields(Dispositions))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the batch and how long it took, or has been taking."""
+
+    name: str
+    seconds: float
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """One batch. ``sheet`` is None until it is committed; ``verdict`` is passed, rejected, approved or None."""
+
+    batch_id: int
+    kind: str
+    state: str
+    epoch: int
+    dag_id: str | None
+    run_id: str | None
+    planned_at: datetime
+    ended_at: datetime | None
+    partitions: int
+    offsets: int
+    sheet: dict[str, int] | None
+    min_timestamp: datetime | None
+    max_timestamp: datetime | None
+    steps: tuple[Step, ...]
+    verdict: str | None
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    quarantined_share: float | None
+    changed_by: str
+    changed_why: str | None
+    decisions: tuple[str, ...]
+
+
+_COPIED = (
+    *("batch_id", "kind", "state", "epoch", "dag_id", "run_id", "planned_at", "ended_at", "partitions", "offsets"),
+    *("min_timestamp", "max_timestamp", "quarantined_share", "changed_by", "changed_why"),
+)
+
+
+def batch_view(row: Mapping[str, Any], now: datetime) -> BatchView:
+    """The row of ``page/batches.sql`` as it is shown at ``now``."""
+    return BatchView(
+        **{name: row[name] for name in _COPIED},
+        sheet=sheet(row),
+        steps=steps(row, now),
+        verdict=verdict(row),
+        reasons=tuple(row["reasons"] or ()),
+        notes=tuple(row["notes"] or ()),
+        decisions=decisions(State(row["state"])),
+    )
+
+
+def sheet(row: Mapping[str, Any]) -> dict[str, int] | None:
+    """The balance sheet of a batch or of one of its ranges; None while it is open."""
+    return None if row["inserted"] is None else {name: row[name] for name in SHEET}
+
+
+def steps(row: Mapping[str, Any], now: datetime) -> tuple[Step, ...]:
+    """How long each step took; the one under way runs until ``now``. Clocks of two machines never give less than 0.
+
+    A batch that a person approved has waited for it between ``validate`` and ``commit``.
+    """
+    ends = [
+        ("wait", row["claimed_at"]),
+        ("stage", row["staged_at"]),
+        ("validate", row["validated_at"]),
+        ("decision", row["decided_at"]),
+        ("commit", row["ended_at"] if row["state"] == State.COMMITTED else None),
+    ]
+    known = [("plan", row["planned_at"]), *((name, at) for name, at in ends if at)]
+    taken = [Step(name, _seconds(before, at)) for (_, before), (name, at) in pairwise(known)]
+    under_way = _UNDER_WAY.get(State(row["state"]))
+    if under_way:
+        taken.append(Step(under_way, _seconds(known[-1][1], now), running=True))
+    return tuple(taken)
+
+
+_UNDER_WAY = {
+    State.PLANNED: "wait",
+    State.STAGING: "stage",
+    State.STAGED: "validate",
+    State.REJECTED: "decision",
+    State.VALIDATED: "commit",
+}
+
+
+def _seconds(since: datetime, until: datetime) -> float:
+    return round(max(0.0, (until - since).total_seconds()), 3)
+
+
+def verdict(row: Mapping[str, Any]) -> str | None:
+    """What the gate said, and whether a person overruled it."""
+    if row["success"] is None:
+        return None
+    if row["success"]:
+        return "passed"
+    return "approved" if row["decided_at"] and row["state"] in (State.VALIDATED, State.COMMITTED) else "rejected"
+
+
+def decisions(state: State) -> tuple[str, ...]:
+    """What a person may decide about a batch in this state."""
+    approve = ("approve",) if state is State.REJECTED else ()
+    return (*approve, "abandon") if State.ABANDONED in TRANSITIONS[state] else ()

@@ -1,0 +1,57 @@
+"""Records, lag and quarantine share over time, in equal steps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A span of time that ends now, and its steps."""
+
+    span: timedelta
+    step: timedelta
+
+    def begin(self, now: datetime) -> datetime:
+        """The start of the first step; steps lie on multiples of themselves since 1970, as date_bin has them."""
+        return now - (now - EPOCH) % self.step - self.span + self.step
+
+
+WINDOWS = {
+    "1h": Window(timedelta(hours=1), timedelta(minutes=1)),
+    "24h": Window(timedelta(hours=24), timedelta(minutes=30)),
+    "7d": Window(timedelta(days=7), timedelta(hours=2)),
+    "30d": Window(timedelta(days=30), timedelta(hours=12)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One step. ``head`` and ``again`` are records that head and other batches committed; ``lag`` is the greatest
+    number of offsets that was waiting when a head batch was planned; the two are None where there was no batch.
+    """
+
+    at: datetime
+    head: int = 0
+    again: int = 0
+    lag: int | None = None
+    quarantined_share: float | None = None
+
+
+def history(rows: Iterable[Mapping[str, Any]], window: Window, now: datetime) -> tuple[Point, ...]:
+    """One point for each step of the window, whether or not a batch fell into it."""
+    found = {row["at"]: _point(row) for row in rows}
+    begin = window.begin(now)
+    times = [begin + window.step * n for n in range(window.span // window.step)]
+    return tuple(found.get(at, Point(at)) for at in times)
+
+
+def _point(row: Mapping[str, Any]) -> Point:
+    records = row["head"] + row["again"]
+    share = row["quarantined"] / records if records else None
+    return Point(row["at"], row["head"], row["again"], row["lag"], share)

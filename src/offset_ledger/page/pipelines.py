@@ -1,0 +1,55 @@
+"""The pipeline files that the page shows, parsed again only when they change."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from offset_ledger.errors import ConfigurationError, PipelineFileError
+from offset_ledger.page.rights import Rights
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_pipeline, pipeline_files
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The pipelines by name, and a line for each mistake in the files."""
+
+    pipelines: dict[str, Pipeline]
+    problems: tuple[str, ...]
+
+    def visible(self, rights: Rights) -> tuple[Pipeline, ...]:
+        """Those whose DAG the user may read."""
+        return tuple(pipeline for name, pipeline in sorted(self.pipelines.items()) if rights.sees(name))
+
+
+def pipelines_folder(dags: Path) -> Path:
+    """``$OFFSET_LEDGER_PIPELINES``, else ``pipelines/`` of the DAGs folder."""
+    return Path(os.environ.get("OFFSET_LEDGER_PIPELINES") or dags / "pipelines")
+
+
+def read_pipelines(folder: Path) -> Known:
+    """Every pipeline of the folder; a file with mistakes does not hide the others."""
+    pipelines: dict[str, Pipeline] = {}
+    problems: list[str] = []
+    try:
+        paths = pipeline_files(folder)
+    except ConfigurationError as error:
+        return Known({}, (str(error),))
+    for path in paths:
+        try:
+            pipeline = _parsed(path, path.stat().st_mtime_ns)
+        except PipelineFileError as error:
+            problems += error.problems
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+        else:
+            pipelines.setdefault(pipeline.name, pipeline)
+    return Known(pipelines, tuple(problems))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(path: Path, _changed: int) -> Pipeline:
+    return parse_pipeline(path)

@@ -1,0 +1,210 @@
+"""Where partitions and pipelines stand: rows of the ledger and a look at the broker in, what is shown out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
+
+_SLIVER = 0.012  # the least share of a bar that can still be seen
+_SOON = timedelta(hours=24)
+
+
+class Level(StrEnum):
+    """How a pipeline's condition is coloured."""
+
+    GOOD = "good"
+    PLAIN = "plain"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What the broker deletes by itself; None is without limit."""
+
+    age: timedelta | None = None
+    bytes: int | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, str]) -> Retention:
+        """From the topic's ``cleanup.policy``, ``retention.ms`` and ``retention.bytes``."""
+        if "delete" not in settings["cleanup.policy"]:
+            return cls()
+        milliseconds, size = int(settings["retention.ms"]), int(settings["retention.bytes"])
+        return cls(timedelta(milliseconds=milliseconds) if milliseconds >= 0 else None, size if size >= 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the broker said of a topic, and when."""
+
+    snapshot: TopicSnapshot
+    retention: Retention
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the ledger knows of a partition; the log as the newest batch that read it saw it.
+
+    ``complete_to`` is the newest record timestamp of the last committed range that had one.
+    """
+
+    partition: int
+    cursor: int
+    log_start: int | None = None
+    last_stable: int | None = None
+    high_watermark: int | None = None
+    seen_at: datetime | None = None
+    complete_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One partition as it is shown, in offsets.
+
+    lag: stable offsets not committed. lost: deleted before they were committed. gone_after: when retention may delete
+    the record at the cursor. bar: shares lost, committed, waiting and in open transactions, from the lower of log
+    start and cursor to the high watermark.
+    """
+
+    partition: int
+    cursor: int | None
+    log_start: int | None
+    last_stable: int | None
+    high_watermark: int | None
+    lag: int | None = None
+    lost: int = 0
+    complete_to: datetime | None = None
+    gone_after: datetime | None = None
+    bar: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A partition's log at one moment, as the broker told it or as the newest batch saw it."""
+
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    as_of: datetime
+
+
+def log_of(known: Remembered | None, live: PartitionSnapshot | None, look: Look | None) -> Log | None:
+    """From the broker where it answered, else from the newest batch; None where neither knows."""
+    if live and look:
+        return Log(live.log_start, live.last_stable, live.high_watermark, look.taken_at)
+    if known is None or known.log_start is None or known.last_stable is None or known.high_watermark is None:
+        return None
+    assert known.seen_at is not None
+    return Log(known.log_start, known.last_stable, known.high_watermark, known.seen_at)
+
+
+def position(partition: int, known: Remembered | None, log: Log | None, age: timedelta | None) -> Position:
+    """One partition; ``age`` is what retention keeps."""
+    cursor, newest = (known.cursor, known.complete_to) if known else (None, None)
+    if log is None:
+        return Position(partition, cursor, None, None, None, complete_to=newest)
+    start = log.log_start if cursor is None else cursor
+    lag = max(0, log.last_stable - max(start, log.log_start))
+    # A producer's clock may run ahead; nobody is complete up to a time that has not come.
+    complete_to = log.as_of if lag == 0 else min(newest, log.as_of) if newest else None
+    return Position(
+        partition, cursor, log.log_start, log.last_stable, log.high_watermark,
+        lag=lag,
+        lost=max(0, log.log_start - start),
+        complete_to=complete_to,
+        gone_after=complete_to + age if lag and complete_to and age else None,
+        bar=shares(start, log.log_start, log.last_stable, log.high_watermark),
+    )  # fmt: skip
+
+
+def shares(cursor: int, log_start: int, last_stable: int, high_watermark: int) -> tuple[float, float, float, float]:
+    """The lengths of a bar's four parts: they sum to 1 (0 where the log is empty), and none that is there vanishes."""
+    widths = (
+        max(0, log_start - cursor),
+        max(0, min(cursor, high_watermark) - log_start),
+        max(0, last_stable - max(cursor, log_start)),
+        max(0, high_watermark - max(last_stable, cursor, log_start)),
+    )
+    total = sum(widths)
+    if not total:
+        return (0.0, 0.0, 0.0, 0.0)
+    seen = [max(width / total, _SLIVER) if width else 0.0 for width in widths]
+    lost, committed, waiting, unstable = (round(each / sum(seen), 4) for each in seen)
+    return lost, committed, waiting, unstable
+
+
+def positions(known: Iterable[Remembered], look: Look | None) -> tuple[Position, ...]:
+    """Every partition that the ledger or the broker knows, in order."""
+    ledger = {each.partition: each for each in known}
+    live = {each.partition: each for each in look.snapshot.partitions} if look else {}
+    age = look.retention.age if look else None
+    return tuple(
+        position(p, ledger.get(p), log_of(ledger.get(p), live.get(p), look), age) for p in sorted({*ledger, *live})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A pipeline's partitions together; None where a partition leaves it open."""
+
+    partitions: int
+    lag: int | None
+    lost: int
+    complete_to: datetime | None
+    gone_after: datetime | None
+
+
+def totals(found: Sequence[Position]) -> Totals:
+    """Sums, and the earliest of the times: a pipeline is complete only up to where its last partition is."""
+    lags = [each.lag for each in found]
+    complete = [each.complete_to for each in found]
+    return Totals(
+        partitions=len(found),
+        lag=None if None in lags or not lags else sum(lag for lag in lags if lag is not None),
+        lost=sum(each.lost for each in found),
+        complete_to=None if None in complete or not complete else min(at for at in complete if at is not None),
+        gone_after=min((each.gone_after for each in found if each.gone_after), default=None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A pipeline's state in a few words, the worst that is true."""
+
+    level: Level
+    text: str
+
+
+def condition(
+    topic_id: str | None,
+    open_head: Mapping[str, Any] | None,
+    found: Sequence[Position],
+    look: Look | None,
+    now: datetime,
+) -> Condition:
+    """What a person should know first; ``topic_id`` is the one that the cursors belong to, None before any."""
+    whole = totals(found)
+    if look and topic_id and look.snapshot.topic_id != topic_id:
+        return Condition(Level.BAD, "the topic was recreated")
+    if whole.lost and topic_id:
+        return Condition(Level.BAD, f"{whole.lost:,} offsets were deleted before they were read")
+    if any(p.cursor is not None and p.high_watermark is not None and p.high_watermark < p.cursor for p in found):
+        return Condition(Level.BAD, "the log ends below a cursor")
+    if open_head and open_head["state"] == "rejected":
+        return Condition(Level.WARN, f"batch {open_head['batch_id']} is rejected and waits for a decision")
+    if whole.gone_after and whole.gone_after - now < _SOON:
+        return Condition(Level.WARN, "retention comes near the cursor")
+    if open_head:
+        return Condition(Level.PLAIN, f"batch {open_head['batch_id']} is {open_head['state']}")
+    if topic_id is None:
+        return Condition(Level.PLAIN, "nothing was planned yet")
+    if whole.lag is None:
+        return Condition(Level.PLAIN, "its lag is not known")
+    return Condition(Level.PLAIN, "behind") if whole.lag else Condition(Level.GOOD, "up to date")

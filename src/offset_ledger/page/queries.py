@@ -1,0 +1,104 @@
+"""What the page reads from the ledger: short read-only transactions, one moment each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from offset_ledger.connections import get_connection
+from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.page.history import Window
+from offset_ledger.page.positions import Remembered
+
+COUNTED = 10_000  # quarantined records are counted so far
+NEWEST = 2**63 - 1
+_CONNECT_SECONDS = "3"
+_STATEMENT_MILLISECONDS = 10_000
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which batches: the newest ``limit`` below the batch id ``before`` that match what is not None."""
+
+    before: int = NEWEST
+    limit: int = 50
+    kind: str | None = None
+    state: str | None = None
+    dag_id: str | None = None
+    run_id: str | None = None
+    batch_id: int | None = None
+
+
+@contextmanager
+def reading(conn_id: str) -> Iterator[Cursor]:
+    """A cursor that can change nothing and sees one moment; no page waits for a database that is away.
+
+    Raises:
+        DatabaseUnavailable: the database did not answer at once.
+        ConfigurationError: the connection is not defined, or the ledger is not migrated.
+    """
+    found = get_connection(conn_id)
+    impatient = replace(found, extra={"connect_timeout": _CONNECT_SECONDS, **found.extra})
+    with connect(impatient, "offset-ledger page", most=0) as session:
+        check_migrated(session)
+        session.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        with transaction(session) as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_STATEMENT_MILLISECONDS)])
+            yield cursor
+
+
+def pipelines(cursor: Cursor, names: Sequence[str]) -> dict[str, Row]:
+    """By name: topic id, open head batch and last commit of each pipeline that the ledger has."""
+    return {row["pipeline"]: row for row in _rows(cursor, "pipelines", pipelines=list(names))}
+
+
+def partitions(cursor: Cursor, names: Sequence[str]) -> dict[str, list[Remembered]]:
+    """By pipeline: its partitions as the ledger knows them."""
+    found: dict[str, list[Remembered]] = {}
+    for row in _rows(cursor, "partitions", pipelines=list(names)):
+        values = {name: value for name, value in row.items() if name != "pipeline"}
+        found.setdefault(row["pipeline"], []).append(Remembered(**values))
+    return found
+
+
+def batches(cursor: Cursor, pipeline: str, wanted: Wanted) -> list[Row]:
+    """Newest first, with the sums of their ranges."""
+    asked = {name: getattr(wanted, name) for name in Wanted.__slots__}
+    return _rows(cursor, "batches", pipeline=pipeline, **asked)
+
+
+def batch_ranges(cursor: Cursor, batch_id: int) -> list[Row]:
+    """The ranges of a batch with their balance sheets."""
+    return _rows(cursor, "batch_ranges", batch_id=batch_id)
+
+
+def batch_events(cursor: Cursor, batch_id: int) -> list[Row]:
+    """Every transition of a batch, with who and why."""
+    return _rows(cursor, "batch_events", batch_id=batch_id)
+
+
+def history(cursor: Cursor, pipeline: str, window: Window, now: datetime) -> list[Row]:
+    """Sums of the batches in each step of the window that had one."""
+    return _rows(cursor, "history", pipeline=pipeline, since=window.begin(now), step=window.step)
+
+
+def quarantined(cursor: Cursor, pipeline: str) -> int:
+    """Records in quarantine that nothing has resolved, counted up to one more than COUNTED."""
+    return int(_rows(cursor, "quarantine", pipeline=pipeline, most=COUNTED)[0]["waiting"])
+
+
+def findings(cursor: Cursor, pipeline: str, topic: str) -> list[Row]:
+    """What the newest audit found for the topic; nothing where no audit ever ran."""
+    cursor.execute("SELECT to_regclass('offset_ledger.topic_audit') IS NOT NULL")
+    return _rows(cursor, "findings", pipeline=pipeline, topic=topic) if cursor.one()[0] else []
+
+
+def _rows(cursor: Cursor, name: str, **arguments: object) -> list[Row]:
+    cursor.execute(named_sql(f"page/{name}"), arguments)
+    return [dict(row) for row in cursor.fetchall()]

@@ -1,0 +1,48 @@
+"""What a user may see and do on the page, as a value; DAG ids carry the rights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+DAILY_DAG = "daily_quality_report"
+DAILY_FOLDER = "daily"
+
+
+def ingest_dag(pipeline: str) -> str:
+    """The DAG whose readers may see the pipeline, and whose triggerers may replay, approve and abandon."""
+    return f"ingest_{pipeline}"
+
+
+def redrive_dag(pipeline: str) -> str:
+    """The DAG whose triggerers may redrive."""
+    return f"redrive_{pipeline}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the user who is logged in may do, in DAG ids. ``existing`` are those that Airflow has now."""
+
+    readable: frozenset[str] = frozenset()
+    triggerable: frozenset[str] = frozenset()
+    existing: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()
+    import_errors: bool = False
+
+    def sees(self, pipeline: str) -> bool:
+        """Whether the rows of this pipeline are shown."""
+        return ingest_dag(pipeline) in self.readable
+
+    def sees_report(self, folder: str, pipelines: Collection[str]) -> bool:
+        """Whether reports under this folder are shown; the daily pages are about all pipelines."""
+        if folder == DAILY_FOLDER:
+            return DAILY_DAG in self.readable and all(map(self.sees, pipelines))
+        return self.sees(folder)
+
+    def hindrance(self, dag_id: str) -> str | None:
+        """Why the user cannot trigger this DAG here; None where nothing is in the way."""
+        if dag_id not in self.existing:
+            return f"Airflow has no DAG {dag_id}"
+        if dag_id not in self.triggerable:
+            return f"you may not trigger {dag_id}"
+        return f"{dag_id} is paused: a run would wait until somebody unpauses it" if dag_id in self.paused else None

@@ -1,0 +1,225 @@
+// The batches: one line each, opened to ranges, steps and transitions.
+
+import { airflowLink, runPath } from "./airflow.js";
+import { decide, replay, report } from "./dialogs.js";
+import { h } from "./dom.js";
+import { ago, duration, moment, number, plural, range, share } from "./format.js";
+
+const SHEET = ["inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"];
+const KINDS = ["head", "backfill", "replay", "redrive"];
+const STATES = ["planned", "staging", "staged", "validated", "rejected", "committed", "abandoned"];
+const STATE_LEVEL = { committed: "good", rejected: "bad", abandoned: "plain" };
+const VERDICT_LEVEL = { passed: "good", approved: "warn", rejected: "bad" };
+const COLUMNS = ["Batch", "State", "Ranges", "Balance sheet", "Duration", "Quality", "Planned", "Run"];
+
+export const chip = (level, text) => h(`span.chip.${level}`, {}, text);
+export const stateChip = (state) => chip(STATE_LEVEL[state] ?? "info", state);
+
+/** The section of batches. ``view`` holds filters, pages and what is open; ``page`` is what the API answered. */
+export function batches(pipeline, view, page, opened, refresh) {
+  const rows = page.batches.flatMap((batch) => [
+    line(batch, view, refresh),
+    view.open.has(batch.batch_id) && unfolded(pipeline, batch, opened.get(batch.batch_id), refresh),
+  ]);
+  const none = h(
+    "tr",
+    {},
+    h(
+      "td.soft",
+      { colspan: COLUMNS.length },
+      view.run_id ? "This run has no batch: nothing was new, or it has not planned yet." : "No batch matches.",
+    ),
+  );
+  return h(
+    "section",
+    {},
+    h(
+      "div.head",
+      {},
+      h("h2", {}, view.run_id ? "Batches of this run" : "Batches"),
+      h(
+        "div.buttons",
+        {},
+        filter(view, "kind", "all kinds", KINDS, refresh),
+        filter(view, "state", "all states", STATES, refresh),
+      ),
+    ),
+    h(
+      "div.card.scroll",
+      {},
+      h(
+        "table.stacks.batches",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            COLUMNS.map((name) => h("th", {}, name)),
+          ),
+        ),
+        h("tbody", {}, rows.length ? rows : none),
+      ),
+    ),
+    pager(view, page, refresh),
+  );
+}
+
+function filter(view, name, all, choices, refresh) {
+  const change = (event) => refresh({ [name]: event.target.value, pages: [] });
+  const options = [
+    h("option", { value: "" }, all),
+    choices.map((c) => h("option", { value: c, selected: view[name] === c }, c)),
+  ];
+  return h("select", { onchange: change, "data-key": name, "aria-label": all }, options);
+}
+
+function pager(view, page, refresh) {
+  if (!view.pages.length && page.before === null) return null;
+  const newer = () => refresh({ pages: view.pages.slice(0, -1) });
+  const older = () => refresh({ pages: [...view.pages, page.before] });
+  return h(
+    "div.buttons.pager",
+    {},
+    h("button", { onclick: newer, disabled: !view.pages.length, "data-key": "newer" }, "Newer"),
+    h("button", { onclick: older, disabled: page.before === null, "data-key": "older" }, "Older"),
+  );
+}
+
+function line(batch, view, refresh) {
+  const isOpen = view.open.has(batch.batch_id);
+  const toggle = h(
+    "button.toggle",
+    {
+      onclick: () => refresh({ toggle: batch.batch_id }),
+      "aria-expanded": String(isOpen),
+      "data-key": `batch-${batch.batch_id}`,
+    },
+    h("span.arrow", {}, isOpen ? "▾" : "▸"),
+    ` ${batch.batch_id}`,
+  );
+  const run =
+    batch.dag_id &&
+    batch.run_id &&
+    h("a", { ...airflowLink(runPath(batch.dag_id, batch.run_id)), title: batch.run_id }, "run");
+  const page =
+    batch.report &&
+    h("button.link", { onclick: () => report(batch.report), "data-key": `report-${batch.batch_id}` }, "report");
+  const values = [
+    [toggle, " ", h("span.soft", {}, batch.kind)],
+    stateChip(batch.state),
+    `${plural(batch.offsets, "offset")} in ${plural(batch.partitions, "partition")}`,
+    sheet(batch.sheet),
+    h(
+      "span",
+      { title: batch.steps.map((s) => `${s.name} ${duration(s.seconds)}`).join("\n") },
+      duration(batch.steps.reduce((sum, s) => sum + s.seconds, 0)),
+    ),
+    batch.verdict
+      ? [chip(VERDICT_LEVEL[batch.verdict], batch.verdict), " ", h("span.soft.num", {}, share(batch.quarantined_share))]
+      : "–",
+    h("span", { title: moment(batch.planned_at) }, ago(batch.planned_at)),
+    [run, run && page && " · ", page || (!run && "–")],
+  ];
+  return h(
+    "tr",
+    { class: isOpen ? "open" : null },
+    values.map((value, n) => h("td", { "data-label": COLUMNS[n] }, value)),
+  );
+}
+
+function sheet(found) {
+  if (!found) return h("span.soft", {}, "open");
+  const parts = SHEET.filter((name) => found[name]).map((name) =>
+    h(`span.count.${name}`, {}, h("b.num", {}, number(found[name])), ` ${name}`),
+  );
+  return parts.length ? h("span.counts", {}, parts) : "nothing";
+}
+
+function unfolded(pipeline, batch, found, refresh) {
+  const body = found
+    ? [facts(batch), buttons(pipeline, batch, found, refresh), ranges(found.ranges), events(found.events)]
+    : h("p.soft", {}, "Reading…");
+  return h("tr.unfolded", {}, h("td", { colspan: COLUMNS.length }, body));
+}
+
+function facts(batch) {
+  const step = (s) => h("li", {}, h("span.soft", {}, s.name), ` ${duration(s.seconds)}`, s.running ? " so far" : "");
+  const lines = [
+    ...batch.reasons.map((text) => h("li.bad", {}, text)),
+    ...batch.notes.map((text) => h("li", {}, text)),
+  ];
+  return [
+    h(
+      "ul.steps",
+      {},
+      batch.steps.map(step),
+      batch.max_timestamp &&
+        h(
+          "li",
+          {},
+          h("span.soft", {}, "records of"),
+          ` ${moment(batch.min_timestamp)} to ${moment(batch.max_timestamp)}`,
+        ),
+    ),
+    lines.length > 0 && h("ul.lines", {}, lines),
+  ];
+}
+
+function buttons(pipeline, batch, found, refresh) {
+  const { hindrance } = pipeline.actions.ingest;
+  const words = found.ranges.map((r) => `${r.partition}:${r.from_offset}-${r.until_offset}`).join("\n");
+  const button = (name, act) =>
+    h(
+      "button",
+      { onclick: act, disabled: Boolean(hindrance), title: hindrance, "data-key": `${name}-${batch.batch_id}` },
+      name,
+    );
+  const again = batch.state === "committed" && button("Replay these ranges…", () => replay(pipeline, refresh, words));
+  return h(
+    "div.buttons",
+    {},
+    batch.decisions.map((action) =>
+      button(`${action[0].toUpperCase()}${action.slice(1)}…`, () => decide(pipeline, action, batch.batch_id, refresh)),
+    ),
+    again,
+    hindrance && h("span.soft", {}, hindrance),
+  );
+}
+
+function ranges(found) {
+  const used = SHEET.filter((name) => found.some((r) => r.sheet?.[name]));
+  const row = (r) =>
+    h(
+      "tr",
+      {},
+      h("td.when", {}, range(r)),
+      h("td.num", {}, number(r.until_offset - r.from_offset)),
+      used.map((name) => h("td.num", {}, number(r.sheet?.[name]))),
+    );
+  const head = h(
+    "tr",
+    {},
+    ["Range", "Offsets", ...used].map((name, n) => h(n ? "th.num" : "th", {}, name)),
+  );
+  return h(
+    "div.inner",
+    { "data-scroll": `ranges-${found[0]?.partition}` },
+    h("table", {}, h("thead", {}, head), h("tbody", {}, found.map(row))),
+  );
+}
+
+function events(found) {
+  const row = (e) =>
+    h(
+      "tr",
+      {},
+      h("td.when", {}, moment(e.at)),
+      h("td", {}, e.from_state ? `${e.from_state} → ${e.to_state}` : e.to_state),
+      h("td.when", {}, `epoch ${e.epoch}`),
+      h("td", {}, e.who),
+      h("td", {}, e.why ?? ""),
+    );
+  return h("div.inner", {}, h("table", {}, h("tbody", {}, found.map(row))));
+}

@@ -1,0 +1,213 @@
+// The overview of all pipelines, and the head of one.
+
+import { airflowLink, runPath } from "./airflow.js";
+import { chip, stateChip } from "./batches.js";
+import { decide, redrive, replay, report } from "./dialogs.js";
+import { h } from "./dom.js";
+import { ago, bytes, duration, moment, number, plural, since } from "./format.js";
+
+const COLUMNS = [
+  "Pipeline",
+  "Condition",
+  "Lag",
+  "Complete up to",
+  "Retention takes the cursor",
+  "Open batch",
+  "Last commit",
+];
+
+/** All pipelines, one line each. */
+export function overview(found) {
+  if (!found.length)
+    return h(
+      "p.notice",
+      {},
+      "There is no pipeline that you may see. A pipeline is a YAML file in dags/pipelines/; you see those whose DAG you may read.",
+    );
+  const row = (p) => {
+    const values = [
+      [h("a.name", { href: `#${p.name}`, "data-key": p.name }, p.name), h("span.soft", {}, `${p.topic} → ${p.target}`)],
+      chip(p.condition.level, p.condition.text),
+      lag(p),
+      completeTo(p),
+      retention(p),
+      p.open_batch ? [stateChip(p.open_batch.state), ` ${p.open_batch.batch_id}`] : "none",
+      h("span", { title: moment(p.last_commit) }, ago(p.last_commit)),
+    ];
+    return h(
+      "tr",
+      {},
+      values.map((value, n) => h(n ? "td" : "td.lead", { "data-label": COLUMNS[n] }, value)),
+    );
+  };
+  return h(
+    "div.card.scroll",
+    {},
+    h(
+      "table.stacks",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          COLUMNS.map((name) => h("th", {}, name)),
+        ),
+      ),
+      h("tbody", {}, found.map(row)),
+    ),
+  );
+}
+
+const lag = (p) => (p.totals.lag === null ? "not known" : plural(p.totals.lag, "record"));
+
+function completeTo(p) {
+  const at = p.totals.complete_to;
+  return at
+    ? h("span", { title: moment(at) }, moment(at, { seconds: false }), h("span.soft", {}, ` ${ago(at)}`))
+    : "not known";
+}
+
+function retention(p) {
+  if (!p.retention) return "not known";
+  if (p.totals.lag === 0) return h("span.soft", {}, "nothing waits");
+  const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
+  if (p.retention.age === null) return bySize || "never";
+  const at = p.totals.gone_after;
+  if (!at) return bySize || "not known";
+  const left = -since(at);
+  const title = `from ${moment(at)} on, by age${bySize ? `; also ${bySize}` : ""}`;
+  return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment");
+}
+
+/** One pipeline above its partitions: condition, figures, what is wrong, and the buttons. */
+export function head(p, several, refresh) {
+  const back = several && h("a.soft", { href: "#", "data-key": "back" }, "All pipelines");
+  return [
+    h(
+      "div.head",
+      {},
+      h(
+        "div",
+        {},
+        back,
+        h("h1", {}, p.name, " ", chip(p.condition.level, p.condition.text)),
+        h("div.soft", {}, `${p.topic} → ${p.target}`, p.description && ` · ${p.description}`),
+      ),
+      buttons(p, refresh),
+    ),
+    notices(p, refresh),
+    h(
+      "dl.figures.card",
+      {},
+      figures(p).map(([name, value, more]) =>
+        h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("span.of", {}, more))),
+      ),
+    ),
+  ];
+}
+
+function buttons(p, refresh) {
+  const button = (name, verb, act) => {
+    const { hindrance } = p.actions[verb];
+    return h("button", { onclick: act, disabled: Boolean(hindrance), title: hindrance, "data-key": name }, name);
+  };
+  const hindrances = [...new Set(Object.values(p.actions).map((action) => action.hindrance))].filter(Boolean);
+  return h(
+    "div",
+    {},
+    h(
+      "div.buttons",
+      {},
+      p.report && h("button", { onclick: () => report(p.report), "data-key": "quality" }, "Quality report"),
+      button("Replay…", "ingest", () => replay(p, refresh)),
+      button("Redrive…", "redrive", () => redrive(p, refresh)),
+    ),
+    hindrances.length > 0 && h("div.soft.hindrance", {}, hindrances.join("; ")),
+  );
+}
+
+function figures(p) {
+  const at = p.totals.complete_to;
+  const more = p.quarantined > p.quarantine_counted;
+  const open = p.open_batch;
+  const link = open?.dag_id && open.run_id && h("a", airflowLink(runPath(open.dag_id, open.run_id)), "run");
+  return [
+    ["Lag", lag(p)],
+    ["Behind in time", at ? (p.totals.lag ? duration(Math.max(0, since(at))) : "nothing") : "not known"],
+    ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
+    ["Retention takes the cursor", retention(p)],
+    ["In quarantine", more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined), " unresolved"],
+    [
+      "Open batch",
+      open ? [`${open.batch_id} `, stateChip(open.state)] : "none",
+      open && [` ${ago(open.planned_at)} `, link],
+    ],
+  ];
+}
+
+function notices(p, refresh) {
+  const open = p.open_batch;
+  const { hindrance } = p.actions.ingest;
+  const act = (action) =>
+    h(
+      "button",
+      {
+        onclick: () => decide(p, action, open.batch_id, refresh),
+        disabled: Boolean(hindrance),
+        title: hindrance,
+        "data-key": `notice-${action}`,
+      },
+      action === "approve" ? "Approve…" : "Abandon…",
+    );
+  return [
+    p.ledger_problem && notice("bad", "The ledger cannot be read. ", p.ledger_problem),
+    p.broker_problem &&
+      notice(
+        "warn",
+        "No news from the broker; what is shown of the log is what the last batches saw. ",
+        p.broker_problem,
+      ),
+    p.totals.lost > 0 &&
+      notice(
+        "bad",
+        `${plural(p.totals.lost, "offset")} under the cursors were deleted by retention before they were read. Runs fail until a person decides about the loss.`,
+      ),
+    open?.state === "rejected" &&
+      h(
+        "div.notice.warn.head",
+        {},
+        h(
+          "span",
+          {},
+          `The quality gate rejected batch ${open.batch_id}. Nothing was merged, and the pipeline waits for a person.`,
+        ),
+        h("div.buttons", {}, act("approve"), act("abandon")),
+      ),
+  ];
+}
+
+/** A line above everything else. */
+export const notice = (level, ...text) => h(`p.notice.${level}`, { role: "status" }, text);
+
+const SEVERITY = { error: "bad", warning: "warn", info: "info", ok: "good" };
+
+/** What the newest audit of the topic found; nothing where there was none. */
+export function findings(found) {
+  if (!found.length) return null;
+  const line = (f) =>
+    h(
+      "tr",
+      {},
+      h("td", {}, chip(SEVERITY[f.severity] ?? "plain", f.severity)),
+      h("td.lead", {}, h("b", {}, f.rule), " ", f.found, f.risk && h("span.soft", {}, f.risk)),
+      h("td", {}, f.remedy ?? ""),
+    );
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Topic audit"), h("span.soft", {}, moment(found[0].audited_at))),
+    h("div.card.scroll", {}, h("table", {}, h("tbody", {}, found.map(line)))),
+  );
+}

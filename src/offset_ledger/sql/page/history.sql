@@ -1,0 +1,16 @@
+WITH batches AS (
+    SELECT b.kind, b.state, b.planned_at, coalesce(b.ended_at, b.planned_at) AS at, r.waiting, r.records, r.quarantined
+    FROM offset_ledger.batch b
+    CROSS JOIN LATERAL (
+        SELECT sum(last_stable - from_offset)::bigint AS waiting,
+               sum(until_offset - from_offset - gap)::bigint AS records, sum(quarantined)::bigint AS quarantined
+        FROM offset_ledger.batch_range WHERE batch_id = b.batch_id
+    ) r
+    WHERE b.pipeline = %(pipeline)s AND coalesce(b.ended_at, b.planned_at) >= %(since)s
+)
+SELECT date_bin(%(step)s, at, 'epoch'::timestamptz) AS at,
+       coalesce(sum(records) FILTER (WHERE kind = 'head' AND state = 'committed'), 0)::bigint AS head,
+       coalesce(sum(records) FILTER (WHERE kind <> 'head' AND state = 'committed'), 0)::bigint AS again,
+       coalesce(sum(quarantined) FILTER (WHERE state = 'committed'), 0)::bigint AS quarantined,
+       max(waiting) FILTER (WHERE kind = 'head') AS lag
+FROM batches GROUP BY 1 ORDER BY 1

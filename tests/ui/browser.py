@@ -1,0 +1,159 @@
+"""Chromium through its DevTools protocol: what a person does with a page, and waiting for what it then shows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from websockets.sync.client import ClientConnection, connect
+
+T = TypeVar("T")
+PATIENCE = 60.0
+# Everything a test asks for is asked inside the innermost frame: the page, wherever Airflow puts it.
+_INNER = "let w = window; for (const f of frames) { w = [...w.document.querySelectorAll(f)].at(-1).contentWindow; }"
+
+
+class NotShown(AssertionError):
+    """The page did not show in time what was waited for."""
+
+
+def wait_until(look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+    """What ``look`` returns as soon as it is true; an exception of the browser's counts as not yet.
+
+    Raises:
+        NotShown: it did not become true in time.
+    """
+    deadline, last = time.monotonic() + seconds, ""
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except ScriptFailed as error:
+            last = f" ({error})"
+        time.sleep(0.1)
+    raise NotShown(f"{what} within {seconds:.0f} s{last}")
+
+
+class ScriptFailed(Exception):
+    """A script raised in the page; often because what it looks for is not there yet."""
+
+
+class Page:
+    """One tab. ``frames`` are the selectors of nested frames that the later calls are about."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._number = 0
+        self.frames: tuple[str, ...] = ()
+        self.errors: list[str] = []
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> Any:
+        """One command of the protocol, and its result."""
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=PATIENCE))
+            self._note(answer)
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise ScriptFailed(answer["error"]["message"])
+                return answer["result"]
+
+    def _note(self, event: dict[str, Any]) -> None:
+        """Keep what scripts raised and what the browser refused them."""
+        if event.get("method") == "Runtime.exceptionThrown":
+            details = event["params"]["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            entry = event["params"]["entry"]
+            self.errors.append(f"{entry['text']} {entry.get('url', '')}")
+
+    def run(self, script: str, **values: Any) -> Any:
+        """The value of an expression over ``w`` (the window), ``d`` (its document) and the given values."""
+        named = "".join(f"const {name} = {json.dumps(value)}; " for name, value in values.items())
+        start = f"const frames = {json.dumps(self.frames)}; {_INNER} const d = w.document; {named}"
+        # An element would come back as an empty object: it is there, so it is true.
+        text = (
+            f"(async () => {{ {start} const result = await ({script}); return result instanceof w.Node || result; }})()"
+        )
+        found = self.send("Runtime.evaluate", expression=text, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in found:
+            raise ScriptFailed(found["exceptionDetails"]["exception"].get("description", "")[:300])
+        return found["result"].get("value")
+
+    def go(self, address: str) -> None:
+        """Open an address; ``wait`` for what it shows."""
+        self.frames = ()
+        self.send("Page.navigate", url=address)
+
+    def wait(self, script: str, what: str, seconds: float = PATIENCE, **values: Any) -> Any:
+        """The expression's value once it is true."""
+        return wait_until(lambda: self.run(script, **values), f"{what} should be shown", seconds)
+
+    def text(self) -> str:
+        """What the document says."""
+        return str(self.run("d.body.innerText"))
+
+    def wait_for_text(self, text: str, seconds: float = PATIENCE) -> None:
+        """Return once the document says so."""
+        self.wait("d.body.innerText.includes(text)", repr(text), seconds, text=text)
+
+    def click(self, selector: str, text: str = "") -> None:
+        """Click the first enabled element of this selector that says this, once it is there."""
+        script = (
+            "(() => { const all = [...d.querySelectorAll(selector)];"
+            " const e = all.find((e) => e.textContent.includes(text) && !e.disabled);"
+            " e?.scrollIntoView({block: 'center'}); e?.click(); return Boolean(e); })()"
+        )
+        self.wait(script, f"{selector} {text!r}", selector=selector, text=text)
+
+    def type(self, selector: str, text: str) -> None:
+        """Write into a field as a person would, so that frameworks notice."""
+        focused = "(d.querySelector(selector)?.focus(), d.activeElement?.matches(selector))"
+        self.wait(focused, selector, selector=selector)
+        self.run("d.activeElement.select()")
+        self.send("Input.insertText", text=text)
+
+    def size(self, width: int, height: int) -> None:
+        """How large the window is."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def shot(self, path: Path) -> None:
+        """A picture of the window."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
+
+
+@contextmanager
+def chromium() -> Iterator[Page]:
+    """A headless Chromium with a profile of its own; ended by its pid."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert program, "the UI test needs Chromium; on Debian: apt-get install chromium"
+    with tempfile.TemporaryDirectory(prefix="offset-ledger-", ignore_cleanup_errors=True) as profile:
+        options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+        command = [program, *options, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            told = Path(profile) / "DevToolsActivePort"
+            port = wait_until(
+                lambda: told.exists() and told.read_text().split("\n")[0], "Chromium's port should be told"
+            )
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+                address = next(each["webSocketDebuggerUrl"] for each in json.load(answer) if each["type"] == "page")
+            with connect(address, max_size=None) as socket:
+                yield Page(socket)
+        finally:
+            process.terminate()
+            process.wait(30)
