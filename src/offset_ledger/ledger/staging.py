@@ -119,6 +119,17 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[int, Mapping[int, S
     return sum(r["slices"] for r in found), counts
 
 
+def is_whole(cursor: Cursor, tables: StagingTables, records: int) -> bool:
+    """Whether both tables are there and hold this many rows and refusals together."""
+    for table in (tables.rows, tables.refused):
+        cursor.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.{table}"])
+        if cursor.one()[0] is None:
+            return False
+    query = "SELECT (SELECT count(*) FROM {}) + (SELECT count(DISTINCT (_partition, _offset)) FROM {})"
+    cursor.execute(sql.SQL(query).format(tables.identifier(tables.rows), tables.identifier(tables.refused)))
+    return bool(cursor.one()[0] == records)
+
+
 def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> Sequence[int]:
     """End the database sessions of older attempts at this batch and return their server process ids.
 
