@@ -10,6 +10,7 @@ from dataclasses import replace
 from os import dup
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import psutil
@@ -478,6 +479,23 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
     assert answers == []
     bench.drain()
     assert bench.check() == []
+
+
+def test_an_old_description_gives_a_range_no_old_epoch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced(bench)
+    real = Broker._describe
+
+    def old(self: Broker, topic: str) -> dict[str, Any]:
+        found = dict(real(self, topic))
+        return {**found, "partitions": [{**p, "leader_epoch": p["leader_epoch"] - 1} for p in found["partitions"]]}
+
+    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+        true = kafka.snapshot(bench.topic).partitions
+        monkeypatch.setattr(Broker, "_describe", old)
+        assert kafka.snapshot(bench.topic).partitions == true
+        assert kafka.epoch_ends(bench.topic, {p.partition: p.leader_epoch for p in true}) == {
+            p.partition: p.high_watermark for p in true
+        }
 
 
 def test_a_loss_that_spark_reports_and_the_topic_does_not_have_is_transient(
