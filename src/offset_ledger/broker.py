@@ -62,7 +62,8 @@ class Broker:
         places = [TopicPartition(topic, p["partition_index"]) for p in partitions]
         # Starts before ends: a start that moves between the two answers is caught by the read, not hidden by it.
         starts = self._offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
-        stable = self._offsets(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_COMMITTED)
+        # The leader answers with its epoch: that of the description may be older than the records below this offset.
+        stable = self._answers(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_COMMITTED)
         ends = self._offsets(dict.fromkeys(places, OffsetSpec.LATEST))
         return TopicSnapshot(
             cluster_id=self._client.describe_cluster()["cluster_id"],
@@ -70,8 +71,10 @@ class Broker:
             topic_id=str(described["topic_id"]),
             compacted="compact" in self._topic_config(topic, "cleanup.policy"),
             partitions=tuple(
-                PartitionSnapshot(tp.partition, starts[tp], stable[tp], ends[tp], int(p["leader_epoch"]))
-                for tp, p in zip(places, partitions, strict=True)
+                PartitionSnapshot(
+                    tp.partition, starts[tp], int(stable[tp].offset), ends[tp], int(stable[tp].leader_epoch)
+                )
+                for tp in places
             ),
         )
 
@@ -130,9 +133,12 @@ class Broker:
         return self._waiting(ask)
 
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
-        """Per partition where the log of this leader epoch and of earlier ones ends; absent where not known.
+        """Per partition where the log of this leader epoch and of earlier ones ends; absent where there is none.
 
         An end below an offset that was committed means that an unclean election cut the log off (KIP-101, KIP-320).
+
+        Raises:
+            BrokerUnavailable: no answer within the patience, or only from a leader that does not know the epoch yet.
         """
         return self._waiting(lambda: self._epoch_ends(topic, epochs)) if epochs else {}
 
@@ -148,8 +154,9 @@ class Broker:
             for answer in self._send(request, leader).topics[0].partitions:
                 if answer.error_code:
                     raise kafka_errors.for_code(answer.error_code)(f"{topic} {answer.partition}")
-                if answer.end_offset >= 0:
-                    found[answer.partition] = int(answer.end_offset)
+                if answer.end_offset < 0:  # a leader of before: it was away while this epoch began
+                    raise kafka_errors.UnknownLeaderEpochError(f"{topic} {answer.partition}")
+                found[answer.partition] = int(answer.end_offset)
         return found
 
     def _send(self, request: Any, node: int) -> Any:
@@ -184,11 +191,13 @@ class Broker:
             raise error(f"topic {topic}")
         return dict(described)
 
-    def _offsets(
+    def _offsets(self, specs: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
+        return {tp: int(answer.offset) for tp, answer in self._answers(specs).items()}
+
+    def _answers(
         self, specs: Mapping[TopicPartition, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    ) -> dict[TopicPartition, int]:
-        found = self._client.list_partition_offsets(dict(specs), isolation_level=isolation)
-        return {tp: int(answer.offset) for tp, answer in found.items()}
+    ) -> dict[TopicPartition, Any]:
+        return dict(self._client.list_partition_offsets(dict(specs), isolation_level=isolation))
 
     def _topic_config(self, topic: str, key: str) -> str:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)

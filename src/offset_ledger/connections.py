@@ -136,8 +136,18 @@ def _from_airflow(conn_id: str) -> Connection:
 # -- Postgres --------------------------------------------------------------------------------------------------
 
 
+# A network that is cut without a word is noticed within two minutes, whether we wait for an answer or send.
+KEEPALIVE: Mapping[str, str | int] = {
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+    "tcp_user_timeout": 120_000,
+}
+
+
 def postgres_arguments(connection: Connection) -> dict[str, str | int]:
-    """Keyword arguments of ``psycopg2.connect``; ``extra`` may add libpq's own (sslmode, connect_timeout ...)."""
+    """Keyword arguments of ``psycopg2.connect``; ``extra`` may add or change libpq's own (sslmode, keepalives ...)."""
     found = {
         "host": connection.host,
         "port": connection.port,

@@ -69,6 +69,10 @@ class DatabaseUnavailable(TransientError):
     """Postgres did not answer, or ended the session."""
 
 
+class DatabaseFull(DatabaseUnavailable):
+    """A disk of the Postgres server has no room left."""
+
+
 class UnknownOutcome(TransientError):
     """The connection was lost during COMMIT and the ledger could not be read again yet."""
 

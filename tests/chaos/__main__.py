@@ -19,8 +19,9 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
-from tests.chaos.bench import ROOT, Bench, Lab
+from tests.chaos.bench import Bench
 from tests.chaos.cycle import Outcome, run_cycle
+from tests.chaos.lab import ROOT, Lab
 
 # A table that has grown makes the oracle slow, not the faults better: begin a new pipeline after so many cycles.
 CYCLES_A_BENCH = 25
@@ -59,7 +60,7 @@ def summary(outcomes: list[Outcome], benches: list[Bench]) -> str:
         "batches committed": batches,
         "attempts at staging": epochs,
         "records acknowledged": sum(len(bench.journal.acknowledged) for bench in benches),
-        "records of unknown outcome": sum(len(bench.journal.unknown) for bench in benches),
+        "records of unknown outcome": sum(outcome.unanswered for outcome in outcomes),
         "losses": sum(line.startswith("loss") for line in violations),
         "duplicates": sum(line.startswith("duplicate") for line in violations),
         "violations": len(violations),
@@ -91,12 +92,13 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=1, help="number of the first cycle, to see one again")
+    parser.add_argument("--brokers", type=int, choices=[1, 3], default=1, help="three take part in more faults")
     asked = parser.parse_args()
     for end in (signal.SIGTERM, signal.SIGINT):
         signal.signal(end, lambda *_: sys.exit(130))  # through every finally: the servers are stopped too
     home = Path(tempfile.mkdtemp(prefix="offset-ledger-chaos-"))
     home.chmod(0o755)
-    stack = local.up(brokers=1, ports=PortChoice.any_free(), home=home / "stack", project=ROOT)
+    stack = local.up(brokers=asked.brokers, ports=PortChoice.any_free(), home=home / "stack", project=ROOT)
     outcomes: list[Outcome] = []
     try:
         outcomes = run(stack, home / "lab", asked.first, asked.cycles, asked.seed)

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import psutil
+import msgspec
 import psycopg2
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
 
 from offset_ledger.connections import Connection, postgres_arguments
-from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.labs.proxy import Proxy
 from offset_ledger.ledger.database import connect, rows
+from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.process import Daemon
-from offset_ledger.local.stack import Stack
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import Publisher, PublishFailed, TransactionOutcomeUnknown
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
 from tests.chaos import oracle
-from tests.chaos.oracle import Journal, Kind, Produced
+from tests.chaos.lab import Answer, Lab, Worker
+from tests.chaos.oracle import Journal, Kind, Place, Produced
 
-ROOT = Path(__file__).resolve().parents[2]
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
+PLAIN = {"acks": "all", "retries": 0, "enable_idempotence": False, "linger_ms": 0}
 STEPS = ("plan", "stage", "validate", "commit", "report")
 
 PIPELINE = """
@@ -47,195 +43,45 @@ record:
   tombstone: delete
   columns: {{state: text}}
 target: {{connection: postgres_default, table: public.orders}}
-quality: {{max_quarantined_share: 1.0}}
+quality: {{max_quarantined_share: {share}}}
 limits: {{records_per_batch: {batch}, records_per_slice: {slice}}}
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a worker said, or that it died (``error`` is then ``Died``) or kept silent (``Silent``)."""
-
-    found: dict[str, Any]
-
-    @property
-    def error(self) -> str | None:
-        """The class of the error, or None."""
-        return self.found.get("error")
-
-    def __str__(self) -> str:
-        return f"{self.error}: {self.found.get('message', '')}" if self.error else str(self.found)
-
-
-class Worker:
-    """A worker process; started when first asked, and again when asked after its death."""
-
-    def __init__(self, environment: dict[str, str], log: Path) -> None:
-        self._environment = environment
-        self._log = log
-        self._ids = count()
-        self._waiting: dict[int, Future[Answer]] = {}
-        self._lock = threading.Lock()
-        self.process: subprocess.Popen[str] | None = None
-
-    def submit(self, do: str, **more: Any) -> Future[Answer]:
-        """Ask, and come back for the answer later."""
-        with self._lock:
-            if self.process is None or self.process.poll() is not None:
-                self._start()
-            assert self.process is not None
-            assert self.process.stdin is not None
-            number, answer = next(self._ids), Future[Answer]()
-            self._waiting[number] = answer
-            try:
-                self.process.stdin.write(json.dumps({"id": number, "do": do, **more}) + "\n")
-                self.process.stdin.flush()
-            except (BrokenPipeError, OSError):
-                self._waiting.pop(number, None)
-                if not answer.done():
-                    answer.set_result(Answer({"error": "Died", "message": "before it was asked"}))
-            return answer
-
-    def end(self) -> None:
-        """SIGKILL it and what it started."""
-        process = self.process
-        if process is None or process.poll() is not None:
-            return
-        with suppress(psutil.NoSuchProcess):
-            family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
-            for member in family:
-                with suppress(psutil.NoSuchProcess):
-                    member.kill()
-        process.wait(10)
-
-    def stopped(self) -> list[psutil.Process]:
-        """Members of its family that are in SIGSTOP."""
-        found = []
-        if self.process is not None and self.process.poll() is None:
-            with suppress(psutil.NoSuchProcess):
-                leader = psutil.Process(self.process.pid)
-                for member in [leader, *leader.children(recursive=True)]:
-                    with suppress(psutil.NoSuchProcess):
-                        if member.status() == psutil.STATUS_STOPPED:
-                            found.append(member)
-        return found
-
-    def _start(self) -> None:
-        with self._log.open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.worker"],
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
-        self._waiting = {}  # the dead process's listener answers what was asked of it
-        threading.Thread(target=self._listen, args=(self.process, self._waiting), daemon=True).start()
-
-    def _listen(self, process: subprocess.Popen[str], waiting: dict[int, Future[Answer]]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            found = json.loads(line)
-            waiting.pop(found["id"]).set_result(Answer(found))
-        code = process.wait()
-        for number in list(waiting):
-            answer = waiting.pop(number)
-            if not answer.done():
-                answer.set_result(Answer({"error": "Died", "message": f"exit code {code}"}))
-
-
-class Lab:
-    """Servers and workers that several benches use one after another.
-
-    ``light`` and ``second`` never stage, ``heavy`` has the Spark session. Workers reach Postgres through the proxy.
-    """
-
-    def __init__(self, stack: Stack, folder: Path) -> None:
-        self.stack = stack
-        self.folder = folder
-        (folder / "once").mkdir(parents=True)
-        self.proxy = Proxy(stack.ports.postgres)
-        environment = {
-            **os.environ,
-            **stack.environment(),
-            "OFFSET_LEDGER_REPORTS": str(folder / "reports"),
-            "OFFSET_LEDGER_PATIENCE": "20",
-            VARIABLE: f"@{folder / 'failpoints'}",
-            ONCE: str(folder / "once"),
-        }
-        self.heavy, self.light, self.second = (
-            Worker(environment, folder / f"{name}.log") for name in ("heavy", "light", "second")
-        )
-
-    @property
-    def workers(self) -> tuple[Worker, ...]:
-        """All of them."""
-        return self.heavy, self.light, self.second
-
-    def arm(self, *failpoints: str) -> None:
-        """Let each of these ``place=action`` happen once, in whatever process comes there first."""
-        for mark in (self.folder / "once").iterdir():
-            mark.unlink()
-        draft = self.folder / "failpoints.new"
-        draft.write_text(";".join(failpoints))
-        draft.replace(self.folder / "failpoints")
-
-    def disarm(self) -> None:
-        """No failpoint acts any more."""
-        (self.folder / "failpoints").unlink(missing_ok=True)
-
-    def reached(self) -> set[str]:
-        """The armed places that were reached."""
-        return {mark.name for mark in (self.folder / "once").iterdir()}
-
-    def resume(self) -> int:
-        """SIGCONT to everything of ours that is stopped; how many that were."""
-        stopped = [each for worker in self.workers for each in worker.stopped()]
-        for each in stopped:
-            with suppress(psutil.NoSuchProcess):
-                each.resume()
-        return len(stopped)
-
-    @property
-    def broker(self) -> Daemon:
-        """The first broker's process."""
-        return self.stack.kafka.broker(1).daemon
-
-    def start_broker(self) -> None:
-        """Start the first broker again, if it does not run, and return when it answers."""
-        if self.broker.pid() is None:
-            self.stack.kafka.broker(1).start(self.stack.java)
-        self.stack.kafka.wait()
-
-    def close(self) -> None:
-        """End the workers and the proxy."""
-        for worker in self.workers:
-            worker.end()
-        self.proxy.close()
-
-
 @dataclass
 class Bench:
-    """One topic and one database, with the journal of what was produced."""
+    """One topic and one database, with the journal of what was produced. ``cluster``: other brokers than the lab's."""
 
     lab: Lab
     database: Connection
     folder: Path
     topic: str
     settings: dict[str, Any] = field(
-        default_factory=lambda: {"transactional": "true", "batch": 1_000_000, "slice": 100_000}
+        default_factory=lambda: {"transactional": "true", "batch": 1_000_000, "slice": 100_000, "share": 1.0}
     )
     partitions: int = 3
     journal: Journal = field(default_factory=Journal)
     serial: int = 0
+    cluster: Kafka | None = None
+
+    @property
+    def kafka(self) -> Kafka:
+        """The brokers."""
+        return self.cluster or self.lab.stack.kafka
+
+    @property
+    def servers(self) -> str:
+        """The addresses of all brokers."""
+        return self.kafka.bootstrap
+
+    def alive(self, *nodes: int) -> str:
+        """The addresses of these brokers only: a client that begins at a stopped one waits for long."""
+        return ",".join(self.kafka.broker(node).address for node in nodes)
 
     @property
     def extra(self) -> dict[str, str]:
         """The Kafka connection's settings."""
-        return {"bootstrap.servers": self.lab.stack.kafka.bootstrap}
+        return {"bootstrap.servers": self.servers}
 
     @property
     def path(self) -> Path:
@@ -255,7 +101,8 @@ class Bench:
 
     def create(self, configs: dict[str, str] | None = None) -> None:
         """Make the topic."""
-        create_topic(self.extra, self.topic, self.partitions, 1, {"retention.ms": "-1", **(configs or {})})
+        configs = {"retention.ms": "-1", **(configs or {})}
+        create_topic(self.extra, self.topic, self.partitions, self.kafka.count, configs)
 
     def record(self, random: Random, kind: Kind = Kind.EVENT, ids: int = 90) -> tuple[Record, Produced]:
         """One record: late, early or at the same moment as another one of its event, on any partition."""
@@ -294,6 +141,42 @@ class Bench:
             for produced in kinds.values():
                 self.journal.unknown[produced.mark] = produced
 
+    def send_plainly(self, drawn: list[tuple[Record, Produced]], servers: str) -> None:
+        """Send and enter records without a producer id, for which a stopped broker might be asked."""
+        producer = KafkaProducer(bootstrap_servers=servers.split(","), **PLAIN)
+        try:
+            for record, produced in drawn:
+                sent = self._send(producer, record).get(30)
+                self.journal.acknowledged[sent.partition, sent.offset] = produced
+        finally:
+            producer.close(timeout=5)
+
+    def publish_unanswered(self, drawn: list[tuple[Record, Produced]], node: int) -> None:
+        """Send records to the partitions that this node leads; it takes them in, and nobody learns that it did.
+
+        It is stopped before it has read them and goes on when their producer is gone.
+        """
+        bounds = {"request_timeout_ms": 1500, "delivery_timeout_ms": 2000}
+        producer = KafkaProducer(bootstrap_servers=self.servers.split(","), **PLAIN, **bounds)
+        try:
+            for partition in sorted({record.partition for record, _ in drawn}, key=str):
+                warm, produced = self.record(Random(self.serial))  # so that the connections stand
+                sent = self._send(producer, msgspec.structs.replace(warm, partition=partition)).get(30)
+                self.journal.acknowledged[sent.partition, sent.offset] = produced
+            self.broker(node).pause()
+            for record, produced in drawn:
+                self.journal.unknown[produced.mark] = produced
+                self._send(producer, record)
+            with suppress(KafkaError):
+                producer.flush(timeout=3)
+        finally:
+            with suppress(KafkaError):
+                producer.close(timeout=0)
+            self.broker(node).resume()
+
+    def _send(self, producer: KafkaProducer, record: Record) -> Any:
+        return producer.send(self.topic, record.value, record.key, [], record.partition, record.timestamp_ms)
+
     def produce(self, random: Random, records: int) -> None:
         """Plain, committed and aborted records of every kind, the last of them sometimes a control record."""
         kinds = [Kind.EVENT] * 20 + [Kind.MALFORMED, Kind.TOMBSTONE]
@@ -308,7 +191,9 @@ class Bench:
     def submit(self, worker: Worker, do: str, **more: Any) -> Future[Answer]:
         """Ask a worker and come back for the answer later."""
         through = replace(self.database, port=self.lab.proxy.port)
-        return worker.submit(do, pipeline=str(self.path), database=through.to_json(), **more)
+        kafka = Connection("kafka_default", "kafka", extra=self.extra)
+        asked = {"pipeline": str(self.path), "database": through.to_json(), "kafka": kafka.to_json(), **more}
+        return worker.submit(do, **asked)
 
     def ask(self, worker: Worker, do: str, seconds: float = 90, **more: Any) -> Answer:
         """Ask and wait; ``Silent`` if no answer came in time."""
@@ -323,10 +208,10 @@ class Bench:
         batch = planned.found.get("batch")
         return [planned] if planned.error or batch is None else [planned, *self.run(batch, light, seconds)]
 
-    def run(self, batch: int, light: Worker | None = None, seconds: float = 60) -> list[Answer]:
-        """The steps after the plan; they end at the first error."""
+    def run(self, batch: int, light: Worker | None = None, seconds: float = 60, skip: int = 0) -> list[Answer]:
+        """The steps after the plan, and after ``skip`` more; they end at the first error."""
         answers: list[Answer] = []
-        for step in STEPS[1:]:
+        for step in STEPS[1 + skip :]:
             worker = self.lab.heavy if step == "stage" else light or self.lab.light
             answers.append(self.ask(worker, step, seconds, batch=batch))
             if answers[-1].error:
@@ -370,6 +255,32 @@ class Bench:
         with connect(self.database, "chaos oracle") as session:
             return oracle.check(session, self.pipeline, self.journal, drained)
 
+    def settle(self) -> int:
+        """Read the topic back for records of unknown outcome; how many of them became acknowledged ones by that."""
+        found = {p: m for p, m in self.marks().items() if m in self.journal.unknown} if self.journal.unknown else {}
+        for place, mark in found.items():
+            self.journal.acknowledged[place] = self.journal.unknown[mark]
+        for mark in found.values():
+            self.journal.unknown.pop(mark, None)
+        return len(found)
+
+    def marks(self) -> dict[Place, str]:
+        """The mark of each well-formed record that a plain consumer finds up to the log's end now."""
+        places = [TopicPartition(self.topic, p) for p in range(self.partitions)]
+        marks: dict[Place, str] = {}
+        consumer = KafkaConsumer(bootstrap_servers=self.servers.split(","), isolation_level="read_committed")
+        try:
+            consumer.assign(places)
+            consumer.seek_to_beginning()
+            ends = consumer.end_offsets(places)
+            while any(consumer.position(place) < end for place, end in ends.items()):
+                for each in (each for found in consumer.poll(500).values() for each in found):
+                    with suppress(ValueError, TypeError):
+                        marks[each.partition, each.offset] = json.loads(each.value)["state"]
+        finally:
+            consumer.close()
+        return marks
+
     def fingerprint(self) -> set[tuple[str, str]]:
         """Every row with the transaction that wrote it."""
         with connect(self.database, "chaos oracle") as session:
@@ -380,6 +291,22 @@ class Bench:
         return [tuple(row) for row in self.query("SELECT batch_id, state, epoch FROM offset_ledger.batch ORDER BY 1")]
 
     # -- breaking ----------------------------------------------------------------------------------------------
+
+    def broker(self, node: int = 1) -> Daemon:
+        """A broker's process."""
+        return self.kafka.broker(node).daemon
+
+    def start_broker(self, node: int) -> None:
+        """Let a stopped broker go on, start one that does not run; returns before it is ready."""
+        self.broker(node).resume()
+        if self.broker(node).pid() is None:
+            self.kafka.broker(node).start(self.lab.stack.java)
+
+    def start_brokers(self) -> None:
+        """Start or continue all brokers and return when the cluster has them."""
+        for broker in self.kafka.brokers:
+            self.start_broker(broker.node)
+        self.kafka.wait()
 
     def terminate_sessions(self) -> int:
         """End every session in the database but this one."""

@@ -13,7 +13,15 @@ from tests.chaos.faults import choose, injected
 # What an attempt may say under faults. Anything else is a finding, though it may have changed nothing.
 EXPECTED = frozenset(
     {
-        *("Died", "Silent", "TransientError", "DatabaseUnavailable", "BrokerUnavailable", "UnknownOutcome"),
+        *(
+            "Died",
+            "Silent",
+            "TransientError",
+            "DatabaseUnavailable",
+            "DatabaseFull",
+            "BrokerUnavailable",
+            "UnknownOutcome",
+        ),
         *("SparkFailed", "IncompleteStaging", "Fenced", "StateConflict"),
     }
 )
@@ -26,6 +34,7 @@ class Outcome:
     number: int
     faults: list[str]
     records: int = 0
+    unanswered: int = 0
     errors: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -33,17 +42,18 @@ class Outcome:
 
     def __str__(self) -> str:
         seen = f" ({', '.join(sorted(set(self.errors)))})" if self.errors else ""
+        unknown = f" ({self.unanswered} unanswered)" if self.unanswered else ""
         told = [f"\n    odd: {line}" for line in self.odd] + [f"\n    VIOLATION: {line}" for line in self.violations]
-        head = f"cycle {self.number}: {self.records} records, {' + '.join(self.faults)}{seen}, {self.seconds:.1f} s"
-        return head + "".join(told)
+        head = f"cycle {self.number}: {self.records} records{unknown}, {' + '.join(self.faults)}{seen}"
+        return f"{head}, {self.seconds:.1f} s{''.join(told)}"
 
 
 def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: list[str] | None = None) -> Outcome:
     """Run cycle ``number`` of a seed; equal numbers and seeds draw equal records and faults."""
     began = time.monotonic()
     random = Random(f"{seed}/{number}")
-    outcome = Outcome(number, faults or choose(random))
-    before = len(bench.journal.acknowledged)
+    outcome = Outcome(number, faults or choose(random, bench.kafka.count))
+    before, asked = len(bench.journal.acknowledged), set(bench.journal.unknown)
     bench.produce(random, records)
     answers = []
     with ExitStack() as broken:
@@ -58,6 +68,9 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
     outcome.errors = [str(answer.error) for answer in failed]
     outcome.odd = [str(answer) for answer in failed if answer.error not in EXPECTED]
     outcome.violations += bench.check(drained=not outcome.violations)
+    outcome.unanswered = len(bench.journal.unknown.keys() - asked)
+    if bench.settle() and not outcome.violations:  # what was unknown is known now: the sheets must fit to the record
+        outcome.violations += bench.check()
     outcome.violations += _rerun(bench, random)
     outcome.records = len(bench.journal.acknowledged) - before
     outcome.seconds = time.monotonic() - began

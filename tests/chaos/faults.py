@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from random import Random
 
+import msgspec
 import psycopg2
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -19,7 +20,9 @@ from kafka.errors import KafkaError
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import OF_DELIVERY, Failpoint
 from offset_ledger.publishing.producer import Publisher
-from tests.chaos.bench import Answer, Bench, Worker
+from tests.chaos.bench import Bench
+from tests.chaos.cluster import leaders, move_leaders
+from tests.chaos.lab import Answer, Worker
 from tests.chaos.oracle import Kind
 
 
@@ -94,43 +97,52 @@ def postgres_paused(bench: Bench, random: Random) -> AbstractContextManager[None
     return _later(random, act)
 
 
+def _node(bench: Bench, random: Random) -> int:
+    return random.randint(1, bench.kafka.count)
+
+
 def broker_killed(bench: Bench, random: Random) -> AbstractContextManager[None]:
-    """SIGKILL of the broker, and a start on the same data."""
+    """SIGKILL of a broker, and a start on the same data."""
+    node = _node(bench, random)
 
     def act() -> None:
-        bench.lab.broker.kill()
-        bench.lab.start_broker()
+        bench.broker(node).kill()
+        bench.start_brokers()
 
     return _later(random, act)
 
 
 def broker_restarted(bench: Bench, random: Random) -> AbstractContextManager[None]:
-    """SIGTERM to the broker, and a start."""
+    """SIGTERM to a broker, and a start."""
+    node = _node(bench, random)
 
     def act() -> None:
-        bench.lab.broker.stop()
-        bench.lab.start_broker()
+        bench.broker(node).stop()
+        bench.start_brokers()
 
     return _later(random, act)
 
 
 def broker_paused(bench: Bench, random: Random) -> AbstractContextManager[None]:
-    """SIGSTOP and SIGCONT of the broker."""
+    """SIGSTOP and SIGCONT of a broker; of three, past its session every second time, so that its leaders move."""
+    node, asleep = _node(bench, random), random.uniform(0.2, 3)
+    asleep += random.choice((0, 6)) if bench.kafka.count > 1 else 0
 
     def act() -> None:
-        bench.lab.broker.pause()
-        time.sleep(random.uniform(0.2, 3))
-        bench.lab.broker.resume()
+        bench.broker(node).pause()
+        time.sleep(asleep)
+        bench.broker(node).resume()
 
     return _later(random, act)
 
 
 def broker_killed_while_producing(bench: Bench, random: Random) -> AbstractContextManager[None]:
-    """The broker dies while records are under way to it: some of them become unknown to their producer."""
+    """A broker dies while records are under way to it: some of them may become unknown to their producer."""
+    node = _node(bench, random)
 
     def act() -> None:
-        bench.lab.broker.kill()
-        bench.lab.start_broker()
+        bench.broker(node).kill()
+        bench.start_brokers()
 
     @contextmanager
     def both() -> Iterator[None]:
@@ -141,6 +153,62 @@ def broker_killed_while_producing(bench: Bench, random: Random) -> AbstractConte
             sending.result(120)
 
     return both()
+
+
+def answers_lost(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """A producer dies between sending and the answer: the broker has its records, and nobody knows."""
+    drawn = [bench.record(random) for _ in range(12)]
+    placed = [(msgspec.structs.replace(sent, partition=0), produced) for sent, produced in drawn]
+    return _later(random, lambda: bench.publish_unanswered(placed, leaders(bench.servers, bench.topic).get(0, 1)), 0.5)
+
+
+def two_brokers_killed(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGKILL of two of three brokers at once, every third time with the controller among them, and a start."""
+    nodes = random.choice(((1, 2), (2, 3), (2, 3)))
+
+    def act() -> None:
+        for node in nodes:
+            bench.broker(node).kill()
+        time.sleep(1)
+        bench.start_brokers()
+
+    return _later(random, act)
+
+
+def leaders_moved(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """Every partition gets another leader, once or twice."""
+    often = random.randint(1, 2)
+
+    def act() -> None:
+        for _ in range(often):
+            move_leaders(bench.servers, bench.topic)
+
+    return _later(random, act, 0.8)
+
+
+@contextmanager
+def stopped_past_heartbeat(bench: Bench, random: Random) -> Iterator[None]:
+    """A process stops, is taken for dead, and wakes when another attempt has come to its end."""
+    place = random.choice([place for place in Failpoint if place is not Failpoint.AFTER_CLAIM])
+    bench.lab.arm(f"{place}=stop")
+    over = threading.Event()
+
+    def replace_it() -> None:
+        while not over.wait(0.1):
+            if any(worker.stopped() for worker in bench.lab.workers):
+                bench.attempt(bench.lab.second)
+                bench.lab.resume()
+                return
+
+    with ThreadPoolExecutor(1) as pool:
+        replaced = pool.submit(replace_it)
+        try:
+            yield
+        finally:
+            bench.lab.disarm()
+            over.set()
+            replaced.result(300)
+            bench.lab.resume()
 
 
 def network_cut(bench: Bench, random: Random) -> AbstractContextManager[None]:
@@ -297,6 +365,7 @@ TIMED: dict[str, Callable[[Bench, Random], AbstractContextManager[None]]] = {
         broker_restarted,
         broker_paused,
         broker_killed_while_producing,
+        answers_lost,
         network_cut,
         network_held,
         hanging_transaction,
@@ -304,22 +373,31 @@ TIMED: dict[str, Callable[[Bench, Random], AbstractContextManager[None]]] = {
         replay_overlaps,
         two_attempts,
         task_cleared,
+        stopped_past_heartbeat,
         disk_full,
+        two_brokers_killed,
+        leaders_moved,
     )
 }
+OF_THREE_BROKERS = frozenset({"two_brokers_killed", "leaders_moved"})
+BROKERS = frozenset(
+    {"broker_killed", "broker_restarted", "broker_paused", "broker_killed_while_producing", "answers_lost"}
+)
 # Two of one group would fight over the same server instead of the batch.
 GROUPS = (
-    {"broker_killed", "broker_restarted", "broker_paused", "broker_killed_while_producing", "hanging_transaction"},
+    BROKERS | OF_THREE_BROKERS | {"hanging_transaction"},
     {"postgres_immediate_restart", "postgres_paused", "disk_full"},
-    {"broker_killed", "broker_restarted", "broker_paused", "broker_killed_while_producing", "partition_added"},
+    BROKERS | OF_THREE_BROKERS | {"partition_added"},
 )
 
 
-def choose(random: Random) -> list[str]:
+def choose(random: Random, brokers: int = 1) -> list[str]:
     """One to three faults that can be at once, a failpoint among them every second time."""
-    names = random.sample(sorted(TIMED), random.choice((0, 1, 1, 2)))
+    possible = sorted(TIMED if brokers > 1 else TIMED.keys() - OF_THREE_BROKERS)
+    names = random.sample(possible, random.choice((0, 1, 1, 2)))
     chosen = [name for i, name in enumerate(names) if not any(name in g and g & set(names[:i]) for g in GROUPS)]
-    if random.random() < 0.5 or not chosen:
+    # Failpoints are armed one set at a time.
+    if not chosen or (random.random() < 0.5 and "stopped_past_heartbeat" not in chosen):
         chosen.append(random.choice((*FAILPOINTS, "after_claim=kill", "after_stage=kill")))
     return chosen
 

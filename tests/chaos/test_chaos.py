@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from os import dup
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import msgspec
 import psutil
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -19,29 +21,28 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from offset_ledger import broker
 from offset_ledger.broker import Broker
 from offset_ledger.connections import Connection
+from offset_ledger.core.states import State
+from offset_ledger.errors import SparkFailed
 from offset_ledger.failpoints import OF_DELIVERY, Failpoint
 from offset_ledger.ledger.batches import Origin
-from offset_ledger.local.stack import Stack
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger.decisions import decide
 from offset_ledger.publishing.producer import Publisher
 from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.spark import reader
+from offset_ledger.spark.failures import classify
+from offset_ledger.steps.hold import hold
 from offset_ledger.steps.plan import plan
-from tests.chaos.bench import Answer, Bench, Lab
+from offset_ledger.steps.stage import stage
+from tests.chaos.bench import Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full
+from tests.chaos.lab import Answer, Lab
 from tests.chaos.oracle import Kind
+from tests.chaos.short import errors, produced, to_step, until
 from tests.fixtures.servers import Servers
 
 pytestmark = pytest.mark.chaos
-
-
-@pytest.fixture(scope="module")
-def lab(stack: Stack) -> Iterator[Lab]:
-    """Workers for all tests of this file, with one warm Spark session."""
-    folder = Path(tempfile.mkdtemp(prefix="offset-ledger-chaos-"))
-    made = Lab(stack, folder / "lab")
-    yield made
-    made.close()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -53,31 +54,6 @@ def bench(lab: Lab, servers: Servers, topic_name: Callable[[], str], tmp_path: P
     lab.disarm()
     lab.resume()
     lab.proxy.release()
-
-
-def produced(bench: Bench, records: int = 90, seed: int = 1) -> None:
-    bench.produce(Random(seed), records)
-
-
-def to_step(bench: Bench, last: str) -> int:
-    """Run a batch up to and with a step; its id."""
-    planned = bench.ask(bench.lab.light, "plan")
-    batch = planned.found["batch"]
-    for step in ("stage", "validate")[: ("plan", "stage", "validate").index(last)]:
-        answer = bench.ask(bench.lab.heavy if step == "stage" else bench.lab.light, step, batch=batch)
-        assert not answer.error, answer
-    return int(batch)
-
-
-def errors(answers: list[Answer]) -> list[str | None]:
-    return [answer.error for answer in answers if answer.error]
-
-
-def until(holds: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come so far"
-        time.sleep(0.05)
 
 
 # -- processes die, stall and run twice ------------------------------------------------------------------------
@@ -150,6 +126,66 @@ def test_spark_tries_a_failed_task_again_in_the_same_attempt(bench: Bench) -> No
     assert bench.lab.reached() == {"slice_copied", "slice_committed"}
     assert bench.check() == []
     assert bench.states() == [(1, "committed", 1)]
+
+
+def test_two_live_tasks_of_one_slice_stage_it_once(bench: Bench) -> None:
+    bench.partitions = 1
+    produced(bench)
+    batch = to_step(bench, "plan")
+    bench.lab.arm("slice_copied=stop")
+    staging = bench.submit(bench.lab.heavy, "stage", batch=batch, twins=True)
+    until(bench.lab.heavy.stopped)
+    until(lambda: waiting_slices(bench) == 1)  # the twin waits for the key of the first one's manifest row
+    bench.lab.resume()
+    assert staging.result(60).error is None
+    assert bench.query("SELECT batch_id, epoch, slice_no FROM offset_ledger.slice") == [[batch, 1, 0]]
+    assert errors(bench.run(batch, skip=1)) == []
+    assert bench.check() == []
+    assert bench.states() == [(batch, "committed", 1)]
+
+
+def test_a_live_task_stages_what_its_failing_twin_does_not(bench: Bench) -> None:
+    bench.partitions = 1
+    produced(bench)
+    batch = to_step(bench, "plan")
+    bench.lab.arm("slice_copied=kill")  # one of the two dies with its rows copied and not committed
+    staged = bench.ask(bench.lab.heavy, "stage", batch=batch, twins=True)
+    assert staged.error is None, staged
+    assert bench.lab.reached() == {"slice_copied"}
+    assert bench.query("SELECT batch_id, epoch, slice_no FROM offset_ledger.slice") == [[batch, 1, 0]]
+    assert errors(bench.run(batch, skip=1)) == []
+    assert bench.check() == []
+
+
+def waiting_slices(bench: Bench) -> int:
+    found = bench.query(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND application_name ~ ' slice '"
+    )
+    return int(found[0][0])
+
+
+def test_a_process_stopped_until_another_attempt_has_ended_changes_nothing_when_it_wakes(bench: Bench) -> None:
+    assert run_cycle(bench, 1, 1, 60, ["stopped_past_heartbeat"]).violations == []
+
+
+def test_a_replay_that_died_is_resumed_by_the_same_replay(bench: Bench) -> None:
+    produced(bench)
+    bench.drain()
+    before = bench.fingerprint()
+    ranges = bench.query("SELECT partition, from_offset, until_offset FROM offset_ledger.batch_range ORDER BY 1")
+    wanted = [list(row) for row in ranges]
+    first = bench.ask(bench.lab.light, "replay", ranges=wanted).found
+    bench.lab.arm("after_validate=kill")
+    assert errors(bench.run(first["batch"])) == ["Died"]
+    again = bench.ask(bench.lab.light, "replay", ranges=wanted).found
+    assert (again["batch"], again["resumed"]) == (first["batch"], True)
+    other = bench.ask(bench.lab.light, "replay", ranges=wanted[:1]).found
+    assert (other["batch"] == first["batch"], other["resumed"]) == (False, False)
+    assert errors([*bench.run(first["batch"]), *bench.run(other["batch"])]) == []
+    anew = bench.ask(bench.lab.light, "replay", ranges=wanted).found
+    assert (anew["batch"] == first["batch"], anew["resumed"]) == (False, False)
+    assert bench.fingerprint() == before
 
 
 def test_a_replay_beside_a_live_batch_keeps_the_newest(bench: Bench) -> None:
@@ -229,8 +265,64 @@ def test_a_full_disk_under_staging_is_an_error_and_loses_nothing(bench: Bench) -
     produced(bench, 900)
     batch = to_step(bench, "plan")
     with disk_full(bench, Random(1)):
-        assert bench.ask(bench.lab.heavy, "stage", batch=batch).error == "DatabaseUnavailable"
+        full = bench.ask(bench.lab.heavy, "stage", batch=batch)
+    assert (full.error, full.found["transient"]) == ("DatabaseFull", True)
+    assert "make room" in str(full)
     bench.drain()
+    assert bench.check() == []
+
+
+def test_a_silent_network_is_noticed_within_two_minutes_by_both_sides(servers: Servers) -> None:
+    with connect(servers.postgres) as session, socket.socket(fileno=dup(session.fileno())) as ours:
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        theirs = {
+            name: rows(session, "SELECT current_setting(%s)", [name])[0][0]
+            for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+        }
+        if psutil.LINUX:
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+            assert list(theirs.values()) == ["30", "10", "6", "120000"]
+
+
+def approved(bench: Bench) -> int:
+    """A batch that the gate rejected, for one refused record, and a person approved; its id."""
+    bench.settings["share"] = 0.0
+    random = Random(3)
+    bench.publish([bench.record(random, kind) for kind in [Kind.EVENT] * 9 + [Kind.MALFORMED]])
+    batch = to_step(bench, "stage")
+    assert bench.ask(bench.lab.light, "validate", batch=batch).found["state"] == "rejected"
+    with connect(bench.database) as session:
+        decide(session, batch, State.VALIDATED, Origin("somebody"), "known")
+    return batch
+
+
+def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_approved(bench: Bench) -> None:
+    batch = approved(bench)
+    bench.lab.stack.postgres.restart(immediate=True)
+    assert bench.ask(bench.lab.light, "commit", batch=batch).error == "IncompleteStaging"
+    bench.drain()
+    assert bench.states() == [(batch, "committed", 2)]
+    assert bench.check() == []
+    told = bench.query("SELECT why FROM offset_ledger.batch_event WHERE from_state = 'rejected' ORDER BY event_id")
+    assert [row[0] for row in told] == [
+        "known", "staged again and judged the same: the approval of somebody stands (known)"
+    ]  # fmt: skip
+
+
+def test_an_approval_does_not_pass_to_what_is_judged_otherwise(bench: Bench) -> None:
+    batch = approved(bench)
+    bench.lab.stack.postgres.restart(immediate=True)
+    bench.settings["share"] = 0.05  # another limit, so another reason
+    assert errors(bench.attempt()) == ["BatchRejected"]
+    assert bench.states() == [(batch, "rejected", 2)]
+    assert bench.query("SELECT count(*) FROM public.orders")[0][0] == 0
+
+
+def test_an_approved_batch_whose_staging_is_there_is_not_staged_again(bench: Bench) -> None:
+    batch = approved(bench)
+    bench.drain()
+    assert bench.states() == [(batch, "committed", 1)]
     assert bench.check() == []
 
 
@@ -240,8 +332,8 @@ def test_a_full_disk_under_staging_is_an_error_and_loses_nothing(bench: Bench) -
 def test_a_broker_killed_and_restarted_between_plan_and_read(bench: Bench) -> None:
     produced(bench)
     to_step(bench, "plan")
-    bench.lab.broker.kill()
-    bench.lab.start_broker()
+    bench.broker().kill()
+    bench.start_brokers()
     bench.drain()
     assert bench.check() == []
 
@@ -308,6 +400,30 @@ def test_records_of_an_open_transaction_are_read_after_its_end_or_never(bench: B
     assert bench.check() == []
 
 
+def test_a_record_whose_answer_was_lost_is_in_the_table_once(bench: Bench) -> None:
+    produced(bench)
+    random = Random(8)
+    unanswered = [bench.record(random, ids=10_000) for _ in range(5)]
+    placed = [(msgspec.structs.replace(sent, partition=0), what) for sent, what in unanswered]
+    bench.publish_unanswered(placed, 1)
+    marks = {what.mark for _, what in placed}
+    until(lambda: marks <= set(bench.marks().values()))
+    bench.publish([bench.record(random) for _ in range(20)])
+    bench.drain()
+    assert set(bench.journal.unknown) == marks
+    assert bench.check() == []  # they are told from rows that nobody produced
+    assert marks == {row[0] for row in bench.query("SELECT state FROM public.orders")} & marks
+    unknown, bench.journal.unknown = bench.journal.unknown, {}
+    told = bench.check()
+    assert len([line for line in told if "was never produced" in line]) == len(marks), told
+    bench.journal.unknown = {mark: replace(what, event_id="other") for mark, what in unknown.items()}
+    told = bench.check()
+    assert len([line for line in told if "differs from what was produced" in line]) == len(marks), told
+    bench.journal.unknown = unknown
+    assert bench.settle() == len(marks)
+    assert (bench.journal.unknown, bench.check()) == ({}, [])
+
+
 def test_a_range_that_ends_in_a_control_record_or_is_nothing_else(bench: Bench) -> None:
     random = Random(6)
     bench.publish([bench.record(random) for _ in range(30)], f"{bench.topic}-1")
@@ -343,6 +459,62 @@ def test_a_plan_made_from_an_old_snapshot_does_not_cry_damage(bench: Bench, monk
     monkeypatch.setattr(Broker, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
     assert plan(bench.pipeline, Origin("late planner")).batch is None
     assert answers == []
+
+
+def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced(bench)
+    bench.drain()
+    real = Broker.snapshot
+    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+        old = kafka.snapshot(bench.topic)
+    answers = [replace(old, partitions=old.partitions[:2])]
+    monkeypatch.setattr(Broker, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
+    assert plan(bench.pipeline, Origin("a partition seems gone")).batch is None
+    produced(bench, seed=2)
+    planned = plan(bench.pipeline, Origin("next")).batch
+    assert planned is not None
+    epochs = {p.partition: p.leader_epoch for p in old.partitions}
+    answers += [old, replace(old, partitions=old.partitions[:2])]  # the log ends below the range, a partition is gone
+    hold(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic, planned, epochs)
+    assert answers == []
+    bench.drain()
+    assert bench.check() == []
+
+
+def test_an_old_description_gives_a_range_no_old_epoch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced(bench)
+    real = Broker._describe
+
+    def old(self: Broker, topic: str) -> dict[str, Any]:
+        found = dict(real(self, topic))
+        return {**found, "partitions": [{**p, "leader_epoch": p["leader_epoch"] - 1} for p in found["partitions"]]}
+
+    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+        true = kafka.snapshot(bench.topic).partitions
+        monkeypatch.setattr(Broker, "_describe", old)
+        assert kafka.snapshot(bench.topic).partitions == true
+        assert kafka.epoch_ends(bench.topic, {p.partition: p.leader_epoch for p in true}) == {
+            p.partition: p.high_watermark for p in true
+        }
+
+
+def test_a_loss_that_spark_reports_and_the_topic_does_not_have_is_transient(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produced(bench)
+    batch = plan(bench.pipeline, Origin("test")).batch
+    assert batch is not None
+
+    def reports_a_loss(*_: object) -> int:
+        raise classify(RuntimeError("org.apache.kafka.clients.consumer.OffsetOutOfRangeException: partition 0"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "read_ranges", lambda *_: None)
+        patched.setattr(reader, "run_slices", reports_a_loss)
+        with pytest.raises(SparkFailed, match="the topic has every planned range"):
+            stage(None, bench.pipeline, batch.batch_id, Origin("test"))  # type: ignore[arg-type]
+    bench.drain()
+    assert bench.check() == []
 
 
 def test_staging_of_a_batch_that_was_never_reported_is_dropped_by_a_later_one(bench: Bench) -> None:

@@ -343,6 +343,28 @@ def test_reading_uncommitted_records_is_found(session: Session, pipeline: Pipeli
     assert [line for line in told if "comes from a record that is aborted" in line], told
 
 
+def told_of_sheet(quarantined: int, gap: int, unknown: int) -> list[str]:
+    """What the oracle says of a sheet of four offsets: one event, one malformed record, two not known."""
+    journal = Journal(unknown={f"m{n}": Produced("a", 0, f"m{n}", Kind.EVENT, b"") for n in range(unknown)})
+    journal.acknowledged[0, 0] = Produced("a", 0, "x", Kind.EVENT, b"")
+    journal.acknowledged[0, 2] = Produced("b", 0, "y", Kind.MALFORMED, b"")
+    return list(oracle._sheets([oracle.Range(1, True, 0, 0, 4, quarantined, gap)], journal))
+
+
+@pytest.mark.parametrize(
+    ("quarantined", "gap", "unknown"), [(1, 2, 0), (1, 2, 1), (1, 1, 1), (2, 1, 1), (1, 0, 2), (3, 0, 2)]
+)
+def test_a_sheet_that_the_journal_explains_passes(quarantined: int, gap: int, unknown: int) -> None:
+    assert told_of_sheet(quarantined, gap, unknown) == []
+
+
+@pytest.mark.parametrize(
+    ("quarantined", "gap", "unknown"), [(1, 1, 0), (0, 3, 0), (2, 1, 0), (1, 0, 1), (0, 2, 1), (1, 3, 1), (3, 0, 1)]
+)
+def test_a_sheet_that_no_outcome_explains_is_found(quarantined: int, gap: int, unknown: int) -> None:
+    assert len(told_of_sheet(quarantined, gap, unknown)) == 1
+
+
 def test_a_value_that_changed_on_its_way_is_found(session: Session, pipeline: Pipeline) -> None:
     ingested(session, pipeline, *HISTORY[0])
     with transaction(session) as cursor:

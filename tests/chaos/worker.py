@@ -9,6 +9,9 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -50,7 +53,8 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
             spark = local_session()
             if asked["do"] == "warm":
                 return {}
-            staged = stage(spark, pipeline, batch_id, ME)
+            with _every_slice_twice() if asked.get("twins") else nullcontext():
+                staged = stage(spark, pipeline, batch_id, ME)
             return {"epoch": staged.epoch, "done": staged.done}
         case "claim":  # staging without a session: for what happens before anything is read
             stage(None, pipeline, batch_id, ME)  # type: ignore[arg-type]
@@ -64,9 +68,32 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
     return {}
 
 
+@contextmanager
+def _every_slice_twice() -> Iterator[None]:
+    """Each slice has two live tasks, as speculation or a lost executor makes them."""
+    from offset_ledger.spark import reader
+
+    once = reader.run_slices
+
+    def twice(*given: Any) -> int:
+        with ThreadPoolExecutor(2) as pool:
+            first, second = [pool.submit(once, *given) for _ in range(2)]
+            slices = {first.result(), second.result()}
+        assert len(slices) == 1
+        return slices.pop()
+
+    reader.run_slices = twice  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        reader.run_slices = once
+
+
 def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:
     try:
         os.environ[environment_name("postgres_default")] = asked["database"]
+        os.environ[environment_name("kafka_default")] = asked["kafka"]
+        os.environ["OFFSET_LEDGER_PATIENCE"] = str(asked.get("patience", 20))
         pipeline = parse_pipeline(Path(asked["pipeline"]))
         answer = _do(asked, pipeline)
     except OffsetLedgerError as error:

@@ -13,12 +13,14 @@ from offset_ledger.core.planning import (
     beginnings,
     check_identity,
     check_replay,
+    check_truncation,
     fair_shares,
     plan_head,
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.errors import (
     LogEndBelowCursor,
+    LogTruncated,
     NoStartOffset,
     OffsetExpired,
     OffsetLedgerError,
@@ -155,6 +157,19 @@ def test_a_plan_starts_at_the_cursors_and_stays_within_log_and_limit(
     for r in ranges:
         assert r.from_offset == by_partition[r.partition].start
         assert r.until_offset <= by_partition[r.partition].end
+
+
+# -- leader epochs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", [{}, {0: 100}, {0: 101, 1: 50}])
+def test_a_log_whose_epoch_reaches_what_is_needed_was_not_cut_off(ends: dict[int, int]) -> None:
+    check_truncation("flights", {0: 100, 1: 50}, {0: 3, 1: 4}, ends, "committed")
+
+
+def test_an_epoch_that_ends_too_early_is_named_with_what_became_of_its_offsets() -> None:
+    with pytest.raises(LogTruncated, match=r"partition 1: offsets \[49, 50\) were planned under leader epoch 4, whose"):
+        check_truncation("flights", {0: 100, 1: 50}, {0: 3, 1: 4}, {0: 100, 1: 49}, "planned")
 
 
 # -- replays ---------------------------------------------------------------------------------------------------

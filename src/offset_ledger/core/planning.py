@@ -88,19 +88,23 @@ def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
         )
 
 
-def check_truncation(cursors: Cursors | None, topic: str, epoch_ends: Mapping[int, int]) -> None:
-    """Hold that no log was cut off below a cursor and written again.
+def check_truncation(
+    topic: str, needed: Mapping[int, int], epochs: Mapping[int, int], epoch_ends: Mapping[int, int], what: str
+) -> None:
+    """Hold that no log was cut off below an offset that is needed, and perhaps written again.
+
+    ``needed`` has the offset of each partition, ``epochs`` the leader epoch under which it was stable, ``what`` what
+    became of the offsets below it (committed, planned).
 
     Raises:
-        LogTruncated: the leader epoch of a cursor ends below it.
+        LogTruncated: the leader epoch ends below the offset.
     """
     for partition, end in sorted(epoch_ends.items()):
-        cursor = cursors.next_offsets[partition] if cursors else 0
-        if cursors and end < cursor:
+        if end < needed[partition]:
             raise LogTruncated(
-                f"topic {topic} partition {partition}: offsets [{end}, {cursor}) were committed under leader epoch "
-                f"{cursors.leader_epochs[partition]}, whose log ends at {end} now: an unclean election cut them off "
-                "and other records may have taken their places; nothing was read"
+                f"topic {topic} partition {partition}: offsets [{end}, {needed[partition]}) were {what} under leader "
+                f"epoch {epochs[partition]}, whose log ends at {end} now: an unclean election cut them off and other "
+                "records may have taken their places; nothing was committed"
             )
 
 

@@ -221,8 +221,7 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
         " slices_expected = NULL, gap_reason = NULL, rows = NULL, refused = NULL, skipped = NULL,"
         " verdict = NULL, staged_at = NULL,"
         " validated_at = NULL, try_number = coalesce(%s, try_number), changed_by = %s, changed_why = NULL"
-        " WHERE batch_id = %s AND state = ANY(%s)"
-        " AND NOT (state = 'validated' AND coalesce(verdict->>'success' = 'false', false)) RETURNING epoch",
+        " WHERE batch_id = %s AND state = ANY(%s) RETURNING epoch",
         [origin.try_number, origin.who, batch_id, list(CLAIMABLE)],
     )
     row = cursor.fetchone()

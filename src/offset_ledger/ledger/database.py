@@ -11,12 +11,13 @@ from math import inf
 from typing import Any
 
 import psycopg2
+from psycopg2 import errors as pg
 from psycopg2.extensions import connection
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
-from offset_ledger.connections import Connection, postgres_arguments
-from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
+from offset_ledger.errors import DatabaseFull, DatabaseUnavailable
 from offset_ledger.patience import retrying
 
 Session = connection
@@ -45,8 +46,17 @@ def named_sql(name: str) -> str:
     return files("offset_ledger").joinpath("sql", f"{name}.sql").read_text()
 
 
-# A process that was paused inside a transaction keeps its locks; the server ends its session after this.
-_OPTIONS = "-c idle_in_transaction_session_timeout=120s"
+# A process that was paused inside a transaction, or whose machine is gone, keeps its locks until the server ends it.
+_OPTIONS = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "idle_in_transaction_session_timeout": "120s",
+        "tcp_keepalives_idle": 30,
+        "tcp_keepalives_interval": 10,
+        "tcp_keepalives_count": 6,
+        "tcp_user_timeout": "120s",
+    }.items()
+)
 
 
 def application_name(batch_id: int, epoch: int, step: str) -> str:
@@ -65,8 +75,10 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
 
     Raises:
         DatabaseUnavailable: the server does not answer, or ends the session on the way.
+        DatabaseFull: a disk of the server has no room left.
     """
-    arguments = {"connect_timeout": 10, "application_name": name, "options": _OPTIONS, **postgres_arguments(connection)}
+    given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
+    arguments = {**given, "options": f"{_OPTIONS} {given.get('options', '')}".strip()}  # of two the later one holds
     try:
         waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
         session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]
@@ -82,6 +94,11 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
 
 def _unavailable(connection: Connection, error: Exception) -> DatabaseUnavailable:
     detail = re.sub(r"\s+", " ", str(error)).strip()
+    if isinstance(error, pg.DiskFull):
+        return DatabaseFull(
+            f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432} has a full "
+            f"disk ({detail[:200]}); nothing was committed; make room on it, then run the step again"
+        )
     return DatabaseUnavailable(
         f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432} is not "
         f"available ({detail[:200]}); check that it runs and that the connection is right"

@@ -55,11 +55,15 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
     return batches.read_batch(cursor, batch_id)
 
 
+def judged_stands(cursor: Cursor, batch: Batch) -> bool:
+    """Whether all that was judged of a batch still is in its staging tables, as rows or as refusals."""
+    records = (batch.rows or 0) + (batch.refused or 0)
+    return staging.is_whole(cursor, StagingTables(batch.batch_id, batch.epoch), records)
+
+
 def _hold_staging(cursor: Cursor, batch: Batch) -> None:
     """An approved batch commits exactly what was judged: so that has to be there."""
-    moved = sum((batch.verdict or {}).get("moved", {}).values())
-    rows, refused = (batch.rows or 0) - moved, (batch.refused or 0) + moved
-    if not staging.is_whole(cursor, StagingTables(batch.batch_id, batch.epoch), rows, refused):
+    if not judged_stands(cursor, batch):
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "

@@ -104,18 +104,6 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     return dropped
 
 
-def is_whole(cursor: Cursor, tables: StagingTables, rows: int, refused: int) -> bool:
-    """Whether both tables are there with so many rows."""
-    for name, expected in ((tables.rows, rows), (tables.refused, refused)):
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.{name}"])
-        if not cursor.one()[0]:
-            return False
-        cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(tables.identifier(name)))
-        if cursor.one()[0] != expected:
-            return False
-    return True
-
-
 def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str]:
     """A table that somebody still holds is left for the next call: waiting for it could wait for a paused process.
 
@@ -149,6 +137,17 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[int, Mapping[int, S
         r["partition"]: StagedCounts(r["rows"], r["refused"], r["skipped"]) for r in found if r["partition"] is not None
     }
     return sum(r["slices"] for r in found), counts
+
+
+def is_whole(cursor: Cursor, tables: StagingTables, records: int) -> bool:
+    """Whether both tables are there and hold this many rows and refusals together."""
+    for table in (tables.rows, tables.refused):
+        cursor.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.{table}"])
+        if cursor.one()[0] is None:
+            return False
+    query = "SELECT (SELECT count(*) FROM {}) + (SELECT count(DISTINCT (_partition, _offset)) FROM {})"
+    cursor.execute(sql.SQL(query).format(tables.identifier(tables.rows), tables.identifier(tables.refused)))
+    return bool(cursor.one()[0] == records)
 
 
 def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> Sequence[int]:

@@ -20,12 +20,13 @@ from offset_ledger.core.planning import (
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.core.states import Kind, State
-from offset_ledger.errors import BatchRejected, LogEndBelowCursor
+from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.planned import open_twin
 from offset_ledger.ledger.requests import take_over
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
@@ -49,7 +50,8 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
     ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
     too, by a caller that asks a person before the commit.
 
-    A log end below the cursor is looked at again for a while: after a leader change it may go back for a moment.
+    A log end below the cursor, or a partition that is missing, is looked at again for a while: after a leader change
+    an answer may be an old one.
 
     Raises:
         BatchRejected: the open head batch waits for a person.
@@ -64,7 +66,7 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
 
 
 def _may_be_stale(error: BaseException) -> bool:
-    return isinstance(error, LogEndBelowCursor)
+    return isinstance(error, LogEndBelowCursor | PartitionVanished)
 
 
 def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> Planned:
@@ -97,9 +99,9 @@ def look_at_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSna
         snapshot = kafka.snapshot(source.topic)
         check_identity(cursors, snapshot)
         hold_dead_letter_topic(kafka, pipeline)
-        check_truncation(
-            cursors, source.topic, kafka.epoch_ends(source.topic, cursors.leader_epochs if cursors else {})
-        )
+        if cursors:
+            ends = kafka.epoch_ends(source.topic, cursors.leader_epochs)
+            check_truncation(source.topic, cursors.next_offsets, cursors.leader_epochs, ends, "committed")
         if source.start is StartAt.TIMESTAMP and source.start_timestamp is not None:
             return snapshot, kafka.offsets_at(source.topic, source.start_timestamp)
     return snapshot, {}
@@ -175,9 +177,11 @@ def plan_replay(
 ) -> Planned:
     """Plan a batch that reads offset ranges again; cursors do not move and the merge order keeps newer rows.
 
-    ``request`` is what the run was asked for, kept so that a rerun of it can resume the batch.
+    ``request`` is what the run was asked for, kept so that a rerun of it can resume the batch. An open batch of this
+    kind with the very same ranges is resumed: it is one that an earlier attempt left behind.
 
     Raises:
+        BatchRejected: that open batch waits for a person.
         OffsetExpired: a range begins below the log start.
         TerminalError: a range ends beyond the last stable offset, or names an unknown partition.
     """
@@ -187,10 +191,16 @@ def plan_replay(
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
+            if found := open_twin(cursor, pipeline.name, kind, wanted):  # before any lock, as in _plan
+                return resume(cursor, found, origin)
+        with transaction(session) as cursor:
             check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
             check_replay(wanted, snapshot)
             batches.register(cursor, pipeline, snapshot)
+            batches.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
+            if found := open_twin(cursor, pipeline.name, kind, wanted):
+                return resume(cursor, found, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, request)
             batch = batches.read_batch(cursor, batch_id)
             return Planned(batch, False, 0, f"planned {batch}: {describe(wanted)}")

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
-from offset_ledger import broker
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.core.balance import StagedCounts, check_gap, gap_reason
-from offset_ledger.core.planning import TopicSnapshot
 from offset_ledger.core.states import State
-from offset_ledger.errors import (
-    IncompleteStaging,
-    LostRange,
-    OffsetExpired,
-    StateConflict,
-    TopicRecreated,
-)
+from offset_ledger.errors import IncompleteStaging, LostRange, SparkFailed, StateConflict, UnknownTopic
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
+from offset_ledger.ledger.decisions import judged_stands
+from offset_ledger.ledger.planned import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps.hold import hold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from offset_ledger.spark.slices import SliceTask
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +36,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Staged:
     """What one epoch staged, in records; ``done`` when there was nothing to stage: the batch is
-    committed already, or a person approved what was judged.
+    committed already, or a person approved what was judged and it is still there.
     """
 
     batch_id: int
@@ -57,17 +54,18 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
         Fenced: a newer attempt took over on the way.
         IncompleteStaging, SparkFailed, BrokerUnavailable, DatabaseUnavailable: worth another try.
     """
-    from offset_ledger.spark.reader import read_ranges, run_slices
     from offset_ledger.spark.slices import SliceTask
 
     database = get_connection(pipeline.target.connection)
     kafka = get_connection(pipeline.source.connection)
 
     def read(batch: Batch, tables: StagingTables) -> Written:
-        before = _hold(kafka, batch, pipeline)
-        records = read_ranges(spark, kafka, pipeline, batch.ranges)
-        slices = run_slices(spark, records, SliceTask(database, pipeline.record, pipeline.limits, tables))
-        _hold(kafka, batch, pipeline)
+        with connect(database) as session, transaction(session) as cursor:
+            epochs = planned_epochs(cursor, batch_id)
+        before = hold(kafka, pipeline.source.topic, batch, epochs)
+        task = SliceTask(database, pipeline.record, pipeline.limits, tables)
+        slices = _run(spark, kafka, batch, epochs, pipeline, task)
+        hold(kafka, pipeline.source.topic, batch, epochs)
         return Written(slices, gap_reason(before.compacted, pipeline.source.transactional))
 
     return stage_with(read, pipeline, batch_id, origin)
@@ -90,13 +88,13 @@ def stage_with(
         StateConflict, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
     """
     with connect(get_connection(pipeline.target.connection)) as session:
-        batch = _batch(session, batch_id)
-        if batch.state is State.COMMITTED or batch.approved:
+        batch, approved = _read(session, batch_id)
+        if batch.state is State.COMMITTED or approved:
             return _done(batch)
         try:
             tables = claim(session, pipeline, batch_id, origin)
         except StateConflict:
-            if (batch := _batch(session, batch_id)).state is State.COMMITTED:  # while the claim waited
+            if (batch := _read(session, batch_id)[0]).state is State.COMMITTED:  # while the claim waited
                 return _done(batch)
             raise
         reach(Failpoint.AFTER_CLAIM)
@@ -110,8 +108,32 @@ def stage_with(
 def settled(pipeline: Pipeline, batch_id: int) -> Batch | None:
     """The batch, if it needs no staging any more: it is judged, by the gate or by a person, or it is committed."""
     with connect(get_connection(pipeline.target.connection)) as session:
-        batch = _batch(session, batch_id)
-    return batch if batch.approved or batch.state in (State.REJECTED, State.COMMITTED) else None
+        batch, approved = _read(session, batch_id)
+    return batch if approved or batch.state in (State.REJECTED, State.COMMITTED) else None
+
+
+def _run(
+    spark: SparkSession,
+    kafka: Connection,
+    batch: Batch,
+    epochs: Mapping[int, int],
+    pipeline: Pipeline,
+    task: SliceTask,
+) -> int:
+    """Stage every slice and return how many there were; a loss that Spark reports is looked at before it is believed.
+
+    Spark says so too when a leader was away for longer than its patience, or answered from an old log.
+    """
+    from offset_ledger.spark.reader import read_ranges, run_slices
+
+    try:
+        return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
+    except (LostRange, UnknownTopic) as told:
+        hold(kafka, pipeline.source.topic, batch, epochs)
+        raise SparkFailed(
+            f"{told}; the topic has every planned range, so a broker was away or answered from an old log; "
+            "stage the batch again"
+        ) from told
 
 
 def _done(batch: Batch) -> Staged:
@@ -119,9 +141,14 @@ def _done(batch: Batch) -> Staged:
     return Staged(batch.batch_id, batch.epoch, counts, done=True)
 
 
-def _batch(session: Session, batch_id: int) -> Batch:
+def _read(session: Session, batch_id: int) -> tuple[Batch, bool]:
+    """The batch, and whether it is approved with all that was judged still there."""
     with transaction(session) as cursor:
-        return batches.read_batch(cursor, batch_id)
+        batch = batches.read_batch(cursor, batch_id)
+        kept = batch.approved and judged_stands(cursor, batch)
+    if batch.approved and not kept:
+        log.warning("staging of the approved batch %d is not whole any more; it is staged and judged again", batch_id)
+    return batch, kept
 
 
 def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagingTables:
@@ -148,42 +175,6 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
 def _end_lower(cursor: Cursor, batch_id: int, epoch: int) -> None:
     if ended := staging.end_lower_epochs(cursor, batch_id, epoch):
         log.warning("ended %d database sessions of older attempts at batch %d", len(ended), batch_id)
-
-
-def _hold(connection: Connection, batch: Batch, pipeline: Pipeline) -> TopicSnapshot:
-    """Hold that the topic still has the planned ranges: Spark itself would read a recreated topic silently."""
-    with broker.connect(connection) as kafka:
-        snapshot = kafka.snapshot(pipeline.source.topic)
-    check_ranges(batch, snapshot)
-    return snapshot
-
-
-def check_ranges(batch: Batch, snapshot: TopicSnapshot) -> None:
-    """Compare the planned ranges with a later snapshot.
-
-    Raises:
-        TopicRecreated, OffsetExpired, LostRange: what was planned is no longer there.
-    """
-    if batch.topic_id != snapshot.topic_id:
-        raise TopicRecreated(
-            f"topic {snapshot.topic} was recreated since batch {batch.batch_id} was planned: topic id {batch.topic_id} "
-            f"then, {snapshot.topic_id} now; nothing was committed; abandon the batch"
-        )
-    found = {p.partition: p for p in snapshot.partitions}
-    for r in batch.ranges:
-        at = found.get(r.partition)
-        if at is None or at.last_stable < r.until_offset:
-            end = "is missing" if at is None else f"is stable only up to {at.last_stable}"
-            raise LostRange(
-                f"topic {snapshot.topic}: range {r} was planned, but the partition {end}; the log was cut off after "
-                f"batch {batch.batch_id} was planned; nothing was committed"
-            )
-        if at.log_start > r.from_offset:
-            raise OffsetExpired(
-                f"topic {snapshot.topic} partition {r.partition}: range {r} was planned, but the log starts at "
-                f"{at.log_start} now; {min(at.log_start, r.until_offset) - r.from_offset} offsets are gone; nothing "
-                "was committed; abandon the batch and plan again"
-            )
 
 
 def seal(

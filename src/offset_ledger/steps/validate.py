@@ -10,7 +10,7 @@ from pathlib import Path
 
 from psycopg2 import sql
 
-from offset_ledger.connections import get_connection, postgres_arguments
+from offset_ledger.connections import KEEPALIVE, get_connection, postgres_arguments
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, Verdict | None]:
     """Judge a staged batch: the failing rows leave it, and it becomes validated or rejected, in one transaction.
 
-    A batch that is past this step already is returned as it is, with no verdict.
+    A batch that is past this step already is returned as it is, with no verdict. An approval that a person gave holds
+    when the batch had to be staged again and is rejected for the very same reasons.
 
     Raises:
         ConfigurationError: the suite file is missing or has mistakes.
@@ -50,7 +51,7 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
     name = application_name(batch_id, batch.epoch, "validate")
     verdict = judge(
         suite,
-        {**postgres_arguments(database), "application_name": name},
+        {**KEEPALIVE, **postgres_arguments(database), "application_name": name},
         SCHEMA,
         tables.rows,
         row_count=batch.rows or 0,
@@ -69,6 +70,8 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
             cursor, (batch_id, batch.epoch), State.STAGED, after, origin,
             why=why, verdict=kept, validated_at=datetime.now(UTC),
         )  # fmt: skip
+        if after is State.REJECTED:
+            _keep_approval(cursor, (batch_id, batch.epoch), why or "", origin)
         judged = batches.read_batch(cursor, batch_id)
     for note in verdict.notes:
         log.warning("batch %d: %s", batch_id, note)
@@ -88,6 +91,15 @@ def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: Stag
     for each in history:
         log.info("batch %d: %s", batch.batch_id, each.text)
     return verdict.compared(history)
+
+
+def _keep_approval(cursor: Cursor, batch: tuple[int, int], reasons: str, origin: Origin) -> None:
+    """Let a batch that was staged again pass, if a person approved the very same reasons before."""
+    cursor.execute(named_sql("approval"), {"batch_id": batch[0], "reasons": reasons})
+    if given := cursor.fetchone():
+        why = f"staged again and judged the same: the approval of {given['who']} stands ({given['why']})"
+        batches.move(cursor, batch, State.REJECTED, State.VALIDATED, origin, why=why)
+        log.info("batch %d: %s", batch[0], why)
 
 
 def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:

@@ -1,0 +1,190 @@
+"""Three brokers, of which some die, stop, lead no more or lead with an old log, while batches run."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, NotEnoughReplicasError
+
+from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.layout import PortChoice, Ports
+from offset_ledger.local.process import Launch, silent
+from offset_ledger.local.stack import Stack
+from tests.chaos.bench import PLAIN, Bench
+from tests.chaos.cluster import create_placed, elect_unclean, in_sync, leaders, move_leaders
+from tests.chaos.lab import Lab
+from tests.chaos.oracle import Journal
+from tests.chaos.short import TRANSIENT, errors, produced, to_step, until
+from tests.fixtures.servers import Servers, new_database
+
+pytestmark = pytest.mark.chaos
+
+SPREAD = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}  # node 1 is the controller too
+
+
+@pytest.fixture(scope="module")
+def cluster(stack: Stack) -> Iterator[Kafka]:
+    """Three brokers; factor 3, two in-sync replicas wanted."""
+    home = Path(tempfile.mkdtemp(prefix="offset-ledger-brokers-"))
+    made = Kafka(home / "kafka", 3, Ports.choose(PortChoice.any_free()))
+    made.up(stack.java, Launch(silent))
+    yield made
+    made.down()
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def bench(lab: Lab, cluster: Kafka, servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+    """A database of the test's own and a topic whose three partitions are led by a broker each."""
+    made = Bench(lab, servers.postgres, tmp_path, topic_name(), cluster=cluster)
+    placed(made, SPREAD)
+    yield made
+    lab.disarm()
+    lab.resume()
+    made.start_brokers()
+
+
+def placed(bench: Bench, places: dict[int, Sequence[int]], **configs: str) -> None:
+    bench.partitions = len(places)
+    create_placed(bench.servers, bench.topic, places, {"retention.ms": "-1", **configs})
+    until(lambda: leaders(bench.servers, bench.topic) == {p: nodes[0] for p, nodes in places.items()})
+
+
+def some(bench: Bench, records: int, seed: int) -> None:
+    random = Random(seed)
+    bench.publish([bench.record(random) for _ in range(records)])
+
+
+def committed(bench: Bench) -> None:
+    """What was acknowledged gets committed, whatever passes on the way, and the oracle agrees."""
+    assert {answer.error for answer in bench.drain()} <= TRANSIENT
+    assert bench.check() == []
+
+
+def test_one_of_three_brokers_dies_while_a_batch_is_staged(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "plan")
+    bench.lab.arm("slice_copied=sleep:1")
+    staging = bench.submit(bench.lab.heavy, "stage", batch=batch)
+    until(bench.lab.reached)
+    bench.broker(2).kill()
+    assert staging.result(120).error in (None, *TRANSIENT)
+    committed(bench)
+    assert [state for _, state, _ in bench.states()] == ["committed"]
+
+
+def test_a_leader_stopped_past_its_session_wakes_with_an_old_log(bench: Bench) -> None:
+    produced(bench)
+    bench.drain()
+    bench.broker(3).pause()
+    for node in (1, 2):
+        until(lambda node=node: 3 not in leaders(bench.alive(node), bench.topic).values())
+    random = Random(2)
+    bench.send_plainly([bench.record(random) for _ in range(30)], bench.alive(1, 2))
+    until(lambda: bench.ask(bench.lab.light, "plan").found.get("batch"))
+    bench.broker(3).resume()  # for a moment it still takes itself for the leader
+    committed(bench)
+
+
+def test_with_two_of_three_brokers_dead_publishing_is_refused_and_nothing_is_lost(bench: Bench) -> None:
+    produced(bench)
+    for node in (2, 3):
+        bench.broker(node).kill()
+    until(lambda: in_sync(bench.alive(1), bench.topic) == {1})
+    producer = KafkaProducer(bootstrap_servers=bench.alive(1).split(","), **PLAIN)
+    with pytest.raises(NotEnoughReplicasError):  # not in the journal: the oracle would call its row one nobody produced
+        producer.send(bench.topic, b'{"at": "2027-01-01T00:00:00Z", "state": "refused"}', b"e1", partition=0).get(30)
+    producer.close(timeout=0)
+    # A leader of less than min.insync.replicas tells its end only if it knew it before.
+    planned = bench.ask(bench.lab.light, "plan", patience=2)
+    assert planned.error in (None, "BrokerUnavailable"), planned
+    bench.start_brokers()
+    some(bench, 30, 2)
+    committed(bench)
+
+
+def test_without_controller_and_leader_staging_fails_as_transient_and_says_why(bench: Bench) -> None:
+    produced(bench)
+    batch = to_step(bench, "plan")
+    for node in (1, 2):
+        bench.broker(node).kill()
+    sent, unanswered = bench.record(Random(9))
+    bench.journal.unknown[unanswered.mark] = unanswered  # its leader has it, and nobody else ever answers
+    bounds = {"request_timeout_ms": 2000, "delivery_timeout_ms": 2500}
+    producer = KafkaProducer(bootstrap_servers=bench.alive(3).split(","), **PLAIN, **bounds)
+    with pytest.raises(KafkaError):
+        producer.send(bench.topic, sent.value, sent.key, [], 2, sent.timestamp_ms).get(30)
+    producer.close(timeout=0)
+    staged = bench.ask(bench.lab.heavy, "stage", batch=batch, patience=2)
+    assert (staged.error, staged.found["transient"]) == ("BrokerUnavailable", True)
+    assert "check that the brokers run" in str(staged)
+    bench.start_brokers()
+    committed(bench)
+
+
+def test_leaders_that_move_between_plan_and_read_are_followed(bench: Bench) -> None:
+    produced(bench)
+    to_step(bench, "plan")
+    move_leaders(bench.servers, bench.topic)
+    some(bench, 30, 2)
+    committed(bench)
+    move_leaders(bench.servers, bench.topic)  # the cursors' epochs are old ones now, of a log that was not cut
+    some(bench, 30, 3)
+    committed(bench)
+    moved = bench.query("SELECT DISTINCT leader_epoch FROM offset_ledger.batch_range ORDER BY 1")
+    assert len(moved) > 1
+
+
+def test_an_unclean_election_is_told_before_anything_is_committed(
+    bench: Bench, servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+) -> None:
+    (tmp_path / "planned").mkdir()
+    with new_database(servers.stack) as other:
+        ingested = replace(bench, topic=topic_name(), journal=Journal())
+        planned = replace(ingested, topic=topic_name(), journal=Journal(), database=other, folder=tmp_path / "planned")
+        for each in (ingested, planned):
+            placed(each, {0: (2, 3)}, **{"min.insync.replicas": "1"})
+            some(each, 20, 1)
+        bench.broker(3).kill()
+        until(
+            lambda: in_sync(ingested.alive(1, 2), ingested.topic) == in_sync(ingested.alive(1, 2), planned.topic) == {2}
+        )
+        for each in (ingested, planned):
+            some(each, 20, 2)
+        committed(ingested)
+        assert ingested.query("SELECT next_offset FROM offset_ledger.cursor") == [[40]]
+        batch = to_step(planned, "plan")
+        rows = ingested.fingerprint()
+        lose(bench, [ingested.topic, planned.topic])
+        assert errors(ingested.attempt()) == ["LogTruncated"]
+        for each in (ingested, planned):
+            each.journal, kept = Journal(), each.journal
+            some(each, 40, 3)  # other records take the lost ones' offsets, and more
+            each.journal = kept
+        assert errors(ingested.attempt()) == ["LogTruncated"]
+        lost = planned.ask(planned.lab.heavy, "stage", batch=batch)
+        assert (lost.error, lost.found["transient"]) == ("LogTruncated", False)
+        assert "offsets [20, 40) were planned under leader epoch" in str(lost)
+        assert ingested.fingerprint() == rows
+        assert ingested.check() == []
+        assert planned.query("SELECT count(*) FROM public.orders")[0][0] == 0
+
+
+def lose(bench: Bench, topics: Sequence[str]) -> None:
+    """The last replica in sync dies, and the one without the last records is made leader."""
+    bench.broker(2).kill()
+    bench.start_broker(3)
+    for topic in topics:
+
+        def elected(topic: str = topic) -> bool:
+            elect_unclean(bench.alive(1, 3), topic)
+            return leaders(bench.alive(1, 3), topic) == {0: 3}
+
+        until(elected, 40)
