@@ -6,8 +6,12 @@ import io
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from offset_ledger.errors import BrokerUnavailable, ConfigurationError
+from offset_ledger.publishing import outbox
 from offset_ledger.publishing.clients import client_arguments
 from offset_ledger.publishing.partitioner import Custom, KeyHash, RoundRobin, find_partitioner
 from offset_ledger.publishing.producer import publish
@@ -118,6 +122,17 @@ def test_no_broker_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9 .*bootstrap\.servers") as caught:
         publish([Record(None, b"1")], {"bootstrap.servers": "127.0.0.1:9"}, "t")
     assert "\n" not in str(caught.value)
+
+
+def test_records_that_nobody_answers_for_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "GRACE_SECONDS", 0.5)
+    waiting, sent = outbox.Outbox(0), [Record(None, b"%d" % n) for n in range(900)]
+    for record in sent:  # half a second for each would be more than a test may take
+        unanswered = FutureProduceResult(TopicPartition("t", 0))
+        waiting.add(record, 1, FutureRecordMetadata(unanswered, 0, 0, None, 0, 1, 0))
+    waiting.settle()
+    assert waiting.failed == sent
+    assert isinstance(waiting.cause, KafkaTimeoutError)
 
 
 def test_plain_progress_says_a_line_every_five_seconds() -> None:

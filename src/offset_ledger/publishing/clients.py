@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
@@ -99,6 +100,22 @@ def connect_producer(
             problem: OffsetLedgerError = fenced(transactional_id, error) or unavailable(extra, error)
             raise problem from error
     return producer
+
+
+def close_producer(producer: KafkaProducer, seconds: float) -> kafka_errors.KafkaTimeoutError | None:
+    """Close it, and give up what was not answered in time; the error says what that was.
+
+    kafka-python itself leaves the producer open then, with its thread.
+    """
+    try:
+        producer.close(timeout=seconds)
+    except kafka_errors.KafkaTimeoutError as late:
+        producer._sender.force_close()
+        producer._sender.join(seconds)
+        with suppress(kafka_errors.KafkaTimeoutError):
+            producer.close(timeout=seconds)
+        return late
+    return None
 
 
 _RETRIED = "record-retry-total"

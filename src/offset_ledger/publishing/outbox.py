@@ -23,6 +23,8 @@ OnError = Callable[[Record, Exception], None]
 MAX_WAITING = 20_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 SETTLE_EVERY = 1_000
+# While it waits for its producer id, kafka-python lets nothing expire: so much later we stop waiting for it.
+GRACE_SECONDS = 10.0
 
 
 class Summary(NamedTuple):
@@ -85,15 +87,16 @@ class Outbox:
 
     def settle(self, most: int = 0, most_bytes: int = 0) -> None:
         """Take off what was answered, and wait while more than that many records or bytes were not."""
-        waiting, before = self._waiting, self.acknowledged
+        waiting, before, seconds = self._waiting, self.acknowledged, self.patience + GRACE_SECONDS
         while waiting and (waiting[0][2].is_done or len(waiting) > most or self._bytes > most_bytes):
             record, size, future = waiting.popleft()
             self._bytes -= size
             try:
-                found = future.value if future.succeeded() else future.get(self.patience + 10)
+                found = future.value if future.succeeded() else future.get(seconds)
             except kafka_errors.KafkaError as error:
                 self.refuse(record, error)
                 most = most_bytes = 0  # nothing more is sent: learn what became of the rest
+                seconds = seconds if future.is_done else 0.0  # and wait that long once, not for each
             else:
                 self._accept(record, size, found.partition, found.offset)
         if self.on_progress and self.acknowledged > before:

@@ -13,7 +13,7 @@ from kafka import errors as kafka_errors
 from kafka.partitioner import Partitioner
 
 from offset_ledger.errors import OffsetLedgerError, ProducerFenced, PublishFailed, TransactionOutcomeUnknown
-from offset_ledger.publishing.clients import connect_producer, fenced, one_line, retried, within
+from offset_ledger.publishing.clients import close_producer, connect_producer, fenced, one_line, retried, within
 from offset_ledger.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.publishing.outbox import Acknowledged, OnAck, OnError, Outbox, Summary
 from offset_ledger.publishing.progress import OnProgress
@@ -194,9 +194,8 @@ class Publisher:
             log.info("nothing to abort: a newer producer has done that")
 
     def _close(self, seconds: float) -> None:
-        try:
-            self._producer.close(timeout=seconds)
-        except kafka_errors.KafkaTimeoutError as late:
+        late = close_producer(self._producer, seconds)
+        if late:
             log.warning("the producer for %r was closed with records unanswered (%s)", self._topic, one_line(late))
 
     def _settle(self) -> None:
