@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import (
-    DAG,
-    Asset,
-    AssetOrTimeSchedule,
-    AssetWatcher,
-    CronDataIntervalTimetable,
-    TriggerRule,
-    get_current_context,
-    task,
-)
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronDataIntervalTimetable
 
 from offset_ledger.airflow import runs
-from offset_ledger.airflow.assets import table_asset, topic_asset
 from offset_ledger.airflow.deadlines import freshness_alert
-from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import form
-from offset_ledger.airflow.gates import BatchGate, LossGate
+from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import StageOperator
-from offset_ledger.airflow.steps import PlanOperator, ValidateOperator
-from offset_ledger.airflow.tasks import dead_letters_task
+from offset_ledger.airflow.steps import PlanOperator
+from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging
 from offset_ledger.core.questions import Answer
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
-AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
 DOC = """
 ### {name}
@@ -103,9 +89,13 @@ def _schedule(pipeline: Pipeline) -> Any:
 
 def _tasks(path: Path, pipeline: Pipeline) -> None:
     file: dict[str, Any] = {"pipeline_file": str(path)}
-    gate = {**file, "answer_within": pipeline.answer_within}
     plan = PlanOperator(task_id=runs.PLAN, question=runs.APPROVE_LOSS, **file)
-    loss = LossGate(task_id=runs.APPROVE_LOSS, answers=(Answer.APPROVE, Answer.REJECT), **gate)
+    loss = LossGate(
+        task_id=runs.APPROVE_LOSS,
+        answers=(Answer.APPROVE, Answer.REJECT),
+        answer_within=pipeline.answer_within,
+        **file,
+    )
     stage = StageOperator(
         task_id=runs.STAGE,
         connections=[pipeline.source.connection, pipeline.target.connection],
@@ -114,62 +104,8 @@ def _tasks(path: Path, pipeline: Pipeline) -> None:
         trigger_rule=AFTER_A_QUESTION,
         **file,
     )
-    validate = ValidateOperator(task_id=runs.VALIDATE, question=runs.APPROVE_BATCH, **file)
-    verdict = BatchGate(task_id=runs.APPROVE_BATCH, answers=(Answer.APPROVE, Answer.ABANDON, Answer.REJECT), **gate)
-    commit = _commit(path, topic_asset(pipeline), table_asset(pipeline))
     plan >> [loss, stage]
-    loss >> stage >> validate >> [verdict, commit]
-    report = _report(path)
-    verdict >> commit >> report
-    if pipeline.quality.dead_letter_topic:
-        report >> dead_letters_task(path)
-
-
-def _commit(path: Path, topic: Asset, table: Asset) -> Any:
-    @task(task_id=runs.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
-    def commit_batch() -> None:
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.commit import commit, given_up
-
-        context = get_current_context()
-        batch_id = runs.batch_id_of(context["ti"])
-        assert batch_id is not None
-        with airflow_failures():
-            pipeline = parse_pipeline(path)
-            if given_up(pipeline, batch_id):
-                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
-            committed = commit(pipeline, batch_id, here())
-        context["outlet_events"][table].extra = {
-            "batch_id": batch_id,
-            "kind": committed.batch.kind.value,
-            "topic": pipeline.source.topic,
-            "ranges": {str(r.partition): [r.from_offset, r.until_offset] for r in committed.batch.ranges},
-            "counts": asdict(committed.total),
-        }
-        print(f"committed batch {batch_id}: {committed.total}")
-
-    return commit_batch()
-
-
-def _report(path: Path) -> Any:
-    @task(task_id=runs.REPORT)
-    def report_batch() -> str:
-        from offset_ledger.airflow.metrics import measure
-        from offset_ledger.steps.mirror import mirror
-        from offset_ledger.steps.report import report
-
-        batch_id = runs.batch_id_of(get_current_context()["ti"])
-        assert batch_id is not None
-        with airflow_failures():
-            pipeline = parse_pipeline(path)
-            mirror(pipeline)
-            measure(pipeline, batch_id)
-            page = report(pipeline, batch_id)
-        if page is None:  # the batch is committed: a page that could not be written does not fail its run
-            raise AirflowSkipException(f"no page of batch {batch_id} was written; the log above says why")
-        return str(page)
-
-    return report_batch()
+    loss >> stage >> after_staging(path, pipeline)
 
 
 globals().update({dag.dag_id: dag for dag in map(build, sorted(PIPELINES.glob("*.yaml")))})

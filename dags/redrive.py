@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, get_current_context, task
+from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from offset_ledger.airflow import runs
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.airflow.tasks import commit_task, dead_letters_task, report_task, validate_task
+from offset_ledger.airflow.tasks import after_staging
 from offset_ledger.pipeline.parse import parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
@@ -25,9 +26,10 @@ Tries records in the quarantine of `{name}` again. Trigger it after the decoder,
    skips the run when no unresolved record is chosen.
 2. **stage** decodes the bytes that quarantine kept, as today's pipeline file says.
 3. **validate** judges the rows with today's suite.
-4. **commit** merges what passes into `{table}`, where a newer row stays, and marks it as resolved. What fails again
+4. **approve_batch** asks a person about a rejected batch.
+5. **commit** merges what passes into `{table}`, where a newer row stays, and marks it as resolved. What fails again
    stays in quarantine, with its new reasons beside the old ones.
-5. **report** renders the quality page.
+6. **report** renders the quality page.
 
 Cursors do not move, and neither Kafka nor Spark is needed.
 """
@@ -71,7 +73,6 @@ def build(path: Path) -> DAG:
     """The redrive DAG of one pipeline file."""
     pipeline = parse_pipeline(path)
     table = f"{pipeline.target.schema}.{pipeline.target.table}"
-    asset = Asset(name=f"{pipeline.name}:{table}", uri=f"offset-ledger://{pipeline.name}/{table}")
     with DAG(
         dag_id=f"redrive_{pipeline.name}",
         schedule=None,
@@ -90,16 +91,12 @@ def build(path: Path) -> DAG:
             "max_retry_delay": timedelta(minutes=10),
         },
     ) as dag:
-        batch_id = _plan(path)
-        report = report_task(path, batch_id)
-        _stage(path, batch_id) >> validate_task(path, batch_id) >> commit_task(path, batch_id, asset) >> report
-        if pipeline.quality.dead_letter_topic:
-            report >> dead_letters_task(path)
+        _stage(path, _plan(path)) >> after_staging(path, pipeline)
     return dag
 
 
 def _plan(path: Path) -> Any:
-    @task(task_id="plan")
+    @task(task_id=runs.PLAN)
     def plan_batch() -> int:
         from offset_ledger.ledger.batches import here
         from offset_ledger.steps.redrive import plan_redrive, read_choice
@@ -117,7 +114,7 @@ def _plan(path: Path) -> Any:
 
 
 def _stage(path: Path, batch_id: Any) -> Any:
-    @task(task_id="stage")
+    @task(task_id=runs.STAGE)
     def stage_batch(batch_id: int) -> None:
         from offset_ledger.ledger.batches import here
         from offset_ledger.steps.redrive import stage_redrive

@@ -6,6 +6,7 @@ from typing import Any
 
 PLAN, APPROVE_LOSS, STAGE = "plan", "approve_loss", "stage"
 VALIDATE, APPROVE_BATCH, COMMIT, REPORT = "validate", "approve_batch", "commit", "report"
+DEAD_LETTERS = "dead_letters"
 # In this order: a run that is cleared may still have what its question once led to.
 BATCH_ID = f"{{{{ ti.xcom_pull(task_ids='{PLAN}') or ti.xcom_pull(task_ids='{APPROVE_LOSS}') or '' }}}}"
 

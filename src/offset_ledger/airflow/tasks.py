@@ -1,4 +1,4 @@
-"""The steps as Airflow tasks, for DAG files to put in order."""
+"""The tasks that every kind of batch ends with: validate, the question about a rejected one, commit, report."""
 
 from __future__ import annotations
 
@@ -6,65 +6,88 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk import Asset, TriggerRule, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
 
+from offset_ledger.airflow import runs
+from offset_ledger.airflow.assets import table_asset, topic_asset
 from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.gates import BatchGate
+from offset_ledger.airflow.steps import ValidateOperator
+from offset_ledger.core.questions import Answer
+from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 
+AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
-def validate_task(path: Path, batch_id: Any) -> Any:
-    """Judge the batch; a rejected one fails the task at once."""
 
-    @task(task_id="validate")
-    def validate_batch(batch_id: int) -> None:
+def after_staging(path: Path, pipeline: Pipeline) -> ValidateOperator:
+    """Everything from the quality gate on, in order; the first of the tasks."""
+    file: dict[str, Any] = {"pipeline_file": str(path)}
+    validate = ValidateOperator(task_id=runs.VALIDATE, question=runs.APPROVE_BATCH, **file)
+    verdict = BatchGate(
+        task_id=runs.APPROVE_BATCH,
+        answers=(Answer.APPROVE, Answer.ABANDON, Answer.REJECT),
+        answer_within=pipeline.answer_within,
+        **file,
+    )
+    commit = _commit(path, topic_asset(pipeline), table_asset(pipeline))
+    validate >> [verdict, commit]
+    verdict >> commit >> _report(path)
+    if pipeline.quality.dead_letter_topic:
+        commit >> _dead_letters(path)
+    return validate
+
+
+def _commit(path: Path, topic: Asset, table: Asset) -> Any:
+    @task(task_id=runs.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
+    def commit_batch() -> None:
         from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.validate import pass_gate
+        from offset_ledger.steps.commit import commit, given_up
 
+        context = get_current_context()
+        batch_id = runs.batch_id_of(context["ti"])
+        assert batch_id is not None
         with airflow_failures():
-            batch = pass_gate(parse_pipeline(path), batch_id, here())
-        print(f"{batch} passed")
-
-    return validate_batch(batch_id)
-
-
-def commit_task(path: Path, batch_id: Any, asset: Asset) -> Any:
-    """Commit the batch and tell the asset's readers what it brought."""
-
-    @task(task_id="commit", outlets=[asset])
-    def commit_batch(batch_id: int) -> None:
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.commit import commit
-
-        with airflow_failures():
-            committed = commit(parse_pipeline(path), batch_id, here())
-        get_current_context()["outlet_events"][asset].extra = {
+            pipeline = parse_pipeline(path)
+            if given_up(pipeline, batch_id):
+                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
+            committed = commit(pipeline, batch_id, here())
+        context["outlet_events"][table].extra = {
             "batch_id": batch_id,
             "kind": committed.batch.kind.value,
+            "topic": pipeline.source.topic,
             "ranges": {str(r.partition): [r.from_offset, r.until_offset] for r in committed.batch.ranges},
             "counts": asdict(committed.total),
         }
         print(f"committed batch {batch_id}: {committed.total}")
 
-    return commit_batch(batch_id)
+    return commit_batch()
 
 
-def report_task(path: Path, batch_id: Any) -> Any:
-    """Render the batch's quality page."""
-
-    @task(task_id="report")
-    def report_batch(batch_id: int) -> str:
+def _report(path: Path) -> Any:
+    @task(task_id=runs.REPORT)
+    def report_batch() -> str:
+        from offset_ledger.airflow.metrics import measure
+        from offset_ledger.steps.mirror import mirror
         from offset_ledger.steps.report import report
 
+        batch_id = runs.batch_id_of(get_current_context()["ti"])
+        assert batch_id is not None
         with airflow_failures():
-            return str(report(parse_pipeline(path), batch_id))
+            pipeline = parse_pipeline(path)
+            mirror(pipeline)
+            measure(pipeline, batch_id)
+            page = report(pipeline, batch_id)
+        if page is None:  # the batch is committed: a page that could not be written does not fail its run
+            raise AirflowSkipException(f"no page of batch {batch_id} was written; the log above says why")
+        return str(page)
 
-    return report_batch(batch_id)
+    return report_batch()
 
 
-def dead_letters_task(path: Path) -> Any:
-    """Deliver what waits in the outbox."""
-
-    @task(task_id="dead_letters")
+def _dead_letters(path: Path) -> Any:
+    @task(task_id=runs.DEAD_LETTERS)
     def deliver_dead_letters() -> None:
         from offset_ledger.steps.dead_letters import deliver
 

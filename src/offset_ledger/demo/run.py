@@ -10,7 +10,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from offset_ledger.commands import Outcome
+from offset_ledger.commands.verbs import Outcome
 from offset_ledger.demo.dag_runs import DagRun, DagRuns
 from offset_ledger.demo.proof import Claim, fingerprint, prove
 from offset_ledger.errors import StackError

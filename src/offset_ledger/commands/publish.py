@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.commands import Outcome, say
+from offset_ledger.commands.verbs import Outcome, Verbs, say
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.pipeline.document import Refused
 from offset_ledger.pipeline.json_path import parse_path
@@ -18,8 +18,9 @@ from offset_ledger.publishing.serializers import SERIALIZERS
 from offset_ledger.publishing.settings import COMPRESSIONS, Danger
 
 
-def add_arguments(made: ArgumentParser) -> None:
-    """The arguments of ``publish``."""
+def add_verbs(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    made = verbs.add("publish", "publish a file of records to a topic", publish)
     names, dangers = list(SERIALIZERS), ", ".join(Danger)
     made.add_argument("topic", metavar="TOPIC")
     made.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")

@@ -1,4 +1,4 @@
-"""What the verbs about quarantined records do: looking at them, trying them again, delivering dead letters."""
+"""The verbs about quarantined records: looking at them, trying them again, delivering dead letters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,25 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offset_ledger.commands import Outcome, line, pipeline_of, say, summary
+from offset_ledger.commands.batches import line, summary
+from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, say
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Add the verbs of this module to the command line."""
+    made = verbs.of_pipeline("redrive", "try quarantined records again, with today's decoder and suite", redrive)
+    made.add_argument("--reason", help="only records refused for this reason code; see: quarantine PIPELINE")
+    made.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
+    made.add_argument("--limit", type=int, help="at most so many records (limits.records_per_batch)")
+    made.add_argument("--why", help="kept with the batch")
+
+    made = verbs.of_pipeline("quarantine", "the quarantined records by reason, with some coordinates", quarantine)
+    made.add_argument("--reason", help="only this reason code")
+    made.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
+    made.add_argument("--limit", type=int, default=5, help="coordinates shown of each reason (5)")
+    made.add_argument("--resolved", action="store_true", help="those that a redrive has resolved instead")
+
+    verbs.of_pipeline("dead-letters", "deliver the dead letters that wait in the outbox", deliver_letters)
 
 
 def redrive(arguments: Namespace) -> Outcome:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from offset_ledger.commands import Outcome, say
+from offset_ledger.commands.verbs import Outcome, Verbs, say
 from offset_ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from offset_ledger.audit.run import Audit
     from offset_ledger.topics.settings import TopicSettings
 
-Verb = Callable[[str, str, Callable[[Namespace], Outcome]], argparse.ArgumentParser]
 
-
-def add_verbs(verb: Verb) -> None:
+def add_verbs(verbs: Verbs) -> None:
     """Add the verbs of this module to the command line."""
-    made = verb("audit", "hold a topic against the rules of reliability", audit)
+    made = verbs.add("audit", "hold a topic against the rules of reliability", audit)
     made.add_argument("pipeline", metavar="PIPELINE", nargs="?", help="a pipeline, whose topic and cursors are audited")
     made.add_argument("--topic", help="a topic, instead of a pipeline")
     made.add_argument("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)")
@@ -32,7 +29,7 @@ def add_verbs(verb: Verb) -> None:
     made.add_argument("--elect", action="store_true", help="first bring leaders back to their preferred brokers")
     made.add_argument("--fail-on", choices=["error", "warning"], default="error", help="exit 1 from here on (error)")
 
-    made = verb("topic", "plan, create or describe a topic, and say what each setting buys", topic)
+    made = verbs.add("topic", "plan, create or describe a topic, and say what each setting buys", topic)
     made.add_argument("action", choices=["plan", "create", "describe"])
     made.add_argument("topic", metavar="TOPIC")
     made.add_argument("--connection", default="kafka_default", help="Airflow connection id (kafka_default)")
@@ -46,7 +43,7 @@ def add_verbs(verb: Verb) -> None:
     made.add_argument("--replication-factor", type=int, help="instead of the planned one")
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of your own; repeat")
 
-    made = verb("lab", "show delivery semantics, replication or ordering on real servers that break", lab)
+    made = verbs.add("lab", "show delivery semantics, replication or ordering on real servers that break", lab)
     made.add_argument("name", choices=["semantics", "replication", "ordering"], metavar="LAB")
     made.add_argument("--seed", type=int, default=1, help="draws where things break (1)")
 

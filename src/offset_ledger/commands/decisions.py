@@ -1,0 +1,82 @@
+"""The verbs by which a person decides, with a reason that the ledger keeps."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Add the verbs of this module to the command line."""
+    for name, summary, run in (
+        ("approve", "let a rejected batch commit what was judged", approve),
+        ("abandon", "give an open batch up; its ranges are planned again", abandon),
+    ):
+        made = verbs.add(name, summary, run)
+        made.add_argument("batch_id", type=int, metavar="BATCH")
+        made.add_argument("--why", required=True, help="kept with the batch")
+        made.add_argument("--connection", default="postgres_default", help="Airflow connection id (postgres_default)")
+
+    lost = "approve the loss of offsets that retention deleted under the cursors"
+    verbs.of_pipeline("skip", lost, skip).add_argument(
+        "--why", required=True, help="kept with the batch that records the loss"
+    )
+    recreated = "go on with a recreated topic from the start of its log"
+    verbs.of_pipeline("accept-topic", recreated, accept_topic).add_argument(
+        "--why", required=True, help="kept with the decision"
+    )
+
+
+def approve(arguments: Namespace) -> Outcome:
+    """Let a rejected batch commit what was judged."""
+    from offset_ledger.core.states import State
+
+    return _decide(arguments, State.VALIDATED)
+
+
+def abandon(arguments: Namespace) -> Outcome:
+    """Give an open batch up."""
+    from offset_ledger.core.states import State
+
+    return _decide(arguments, State.ABANDONED)
+
+
+def _decide(arguments: Namespace, after: Any) -> Outcome:
+    from offset_ledger.connections import get_connection
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.ledger.database import connect
+    from offset_ledger.ledger.decisions import decide
+
+    with connect(get_connection(arguments.connection)) as session:
+        batch = decide(session, arguments.batch_id, after, here(), arguments.why)
+    return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch}")
+
+
+def skip(arguments: Namespace) -> Outcome:
+    """Approve a loss."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.lost import skip_lost
+    from offset_ledger.steps.mirror import mirror
+
+    pipeline = pipeline_of(arguments)
+    committed = skip_lost(pipeline, here(), arguments.why)
+    mirror(pipeline)
+    lost = ", ".join(str(r) for r in committed.batch.ranges)
+    text = f"batch {committed.batch.batch_id} records {committed.total.skipped:,} lost offsets as skipped: {lost}"
+    return Outcome({"batch_id": committed.batch.batch_id, "skipped": committed.total.skipped}, text)
+
+
+def accept_topic(arguments: Namespace) -> Outcome:
+    """Go on with a recreated topic."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.lost import accept_topic as accept
+    from offset_ledger.steps.mirror import mirror
+
+    pipeline = pipeline_of(arguments)
+    snapshot = accept(pipeline, here(), arguments.why)
+    mirror(pipeline, backwards=True)
+    starts = {p.partition: p.log_start for p in snapshot.partitions}
+    text = f"{pipeline.name} goes on with topic id {snapshot.topic_id} of {snapshot.topic}, from {starts}"
+    return Outcome({"topic_id": snapshot.topic_id, "starts": starts}, text)

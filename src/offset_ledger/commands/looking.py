@@ -1,0 +1,88 @@
+"""The verbs that look and change nothing."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from typing import Any
+
+from tabulate import tabulate
+
+from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.errors import ConfigurationError
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Add the verbs of this module to the command line."""
+    verbs.of_pipeline("check", "check a pipeline file", check)
+    verbs.of_pipeline("status", "cursors, lag and the open batch", status)
+    made = verbs.of_pipeline("batches", "the batches with their balance sheets", batches)
+    made.add_argument("--limit", type=int, default=20, help="newest first (20)")
+    made = verbs.of_pipeline("verify", "check every invariant of the ledger", verify)
+    made.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
+    made = verbs.add("report", "one day of every pipeline, as a page and as figures", report)
+    made.add_argument("--date", help="a day in UTC, such as 2026-01-31 (default: today)")
+
+
+def check(arguments: Namespace) -> Outcome:
+    """Check a pipeline file, and its suite."""
+    from offset_ledger.steps.validate import read_suite
+
+    pipeline = pipeline_of(arguments)
+    read_suite(pipeline)
+    return Outcome({"pipeline": pipeline.name, "config_hash": pipeline.config_hash}, f"{pipeline.path}: no mistakes")
+
+
+def status(arguments: Namespace) -> Outcome:
+    """Cursors, lag and the open batch."""
+    from offset_ledger.steps.look import look
+
+    found = look(pipeline_of(arguments))
+    rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in found.partitions]
+    table = tabulate(rows, headers=["partition", "log start", "cursor", "last stable", "lag"])
+    letters = f"\ndead letters waiting: {found.dead_letters_waiting:,}" if found.dead_letters_waiting else ""
+    return Outcome(asdict(found), f"{table}\nopen head batch: {found.open_batch or 'none'}{letters}")
+
+
+def batches(arguments: Namespace) -> Outcome:
+    """The batches with their balance sheets."""
+    from offset_ledger.steps.look import recent_batches
+
+    found = recent_batches(pipeline_of(arguments), arguments.limit)
+    return Outcome(found, tabulate(found, headers="keys"))
+
+
+def verify(arguments: Namespace) -> Outcome:
+    """Check every invariant."""
+    from offset_ledger.steps.verify import explain_gaps
+    from offset_ledger.steps.verify import verify as run
+
+    pipeline = pipeline_of(arguments)
+    violations, checked = run(pipeline)
+    lines = violations or [f"all {checked} invariants hold"]
+    data: dict[str, Any] = {"violations": violations, "checked": checked}
+    if arguments.deep:
+        deep = explain_gaps(pipeline)
+        violations = [*violations, *deep.violations]
+        lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
+        data |= {"violations": violations, "gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+    return Outcome(data, "\n".join(lines), 1 if violations else 0)
+
+
+def report(arguments: Namespace) -> Outcome:
+    """One day of every pipeline under dags/pipelines/."""
+    from offset_ledger.pipeline.parse import parse_all
+    from offset_ledger.steps.daily_report import daily_report
+
+    made = daily_report(parse_all(), _day(arguments.date))
+    return Outcome({"date": made.day, "page": made.page, "pipelines": made.figures}, str(made.page))
+
+
+def _day(given: str | None) -> date:
+    if given is None:
+        return datetime.now(UTC).date()
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise ConfigurationError(f"report: --date takes a day such as 2026-01-31, not {given!r}") from None

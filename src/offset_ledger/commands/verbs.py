@@ -1,0 +1,59 @@
+"""How a verb of the command line is declared: its arguments stand beside what it does."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from offset_ledger.pipeline.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a verb found: ``data`` for --json, ``text`` for people."""
+
+    data: Any
+    text: str
+    exit_code: int = 0
+
+
+Command = Callable[[Namespace], Outcome]
+
+
+class Verbs:
+    """The verbs of a parser; each takes --json and --verbose."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        self._common = ArgumentParser(add_help=False)
+        self._common.add_argument("--json", action="store_true", help="print the result as one JSON document")
+        self._common.add_argument("-v", "--verbose", action="store_true", help="log every step")
+
+    def add(self, name: str, summary: str, run: Command) -> ArgumentParser:
+        """A verb, to add its arguments to."""
+        made = self._verbs.add_parser(name, help=summary, description=summary, parents=[self._common])
+        made.set_defaults(run=run)
+        return made
+
+    def of_pipeline(self, name: str, summary: str, run: Command) -> ArgumentParser:
+        """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
+        made = self.add(name, summary, run)
+        made.add_argument(
+            "pipeline", metavar="PIPELINE", help="a name under dags/pipelines/, or the path of a YAML file"
+        )
+        return made
+
+
+def say(line: str) -> None:
+    """Progress: to stderr, so that the result stands alone on stdout."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def pipeline_of(arguments: Namespace) -> Pipeline:
+    """The pipeline that the arguments name."""
+    from offset_ledger.pipeline.parse import find_pipeline, parse_pipeline
+
+    return parse_pipeline(find_pipeline(arguments.pipeline))
