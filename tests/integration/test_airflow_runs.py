@@ -145,7 +145,13 @@ class World:
 
         found = until(ask, f"the question of {run_id}")
         assert found is not True, self.tasks(name, run_id)
+        until(lambda: self.parked(run_id), f"the scheduler to have seen that {run_id} waits")
         return found[0]
+
+    def parked(self, run_id: str) -> bool:
+        """Whether the scheduler knows that a task of the run waits; after an earlier answer it tries the task again."""
+        log = (self.airflow.directory / "scheduler.log").read_text(errors="replace")
+        return any(f"run_id={run_id}," in line and "state=awaiting_input" in line for line in log.splitlines())
 
     def airflow_cli(self, *arguments: str) -> str:
         done = subprocess.run(

@@ -202,22 +202,14 @@ def test_the_newest_audit_is_shown(bench: Bench) -> None:
     bench.publish(0, 1)
     bench.ingest()
     with transaction(bench.session) as cursor:
-        cursor.execute(AUDIT_TABLE)
         for days, rule, severity in ((2, "old", "error"), (1, "one", "ok"), (1, "two", "error")):
             cursor.execute(
-                "INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found)"
-                " VALUES (%s, 'orders', 'x', %s, %s, 'f')",
+                "INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk)"
+                " VALUES (%s, 'orders', 'x', %s, %s, 'f', 'r')",
                 [SENT - timedelta(days=days), rule, severity],
             )
     found = bench.get("/api/pipelines/orders")["findings"]
     assert [(each["rule"], each["severity"]) for each in found] == [("two", "error"), ("one", "ok")]
-
-
-AUDIT_TABLE = """
-CREATE TABLE IF NOT EXISTS offset_ledger.topic_audit (
-    audit_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, audited_at timestamptz NOT NULL, pipeline text,
-    topic text NOT NULL, rule text NOT NULL, severity text NOT NULL, found text NOT NULL, risk text, remedy text)
-"""
 
 
 def test_without_the_broker_the_page_shows_what_the_last_batch_knew(

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,7 +64,10 @@ def pids(stack: Stack) -> dict[str, int | None]:
 
 def listeners(daemon: Daemon) -> set[str]:
     leader = psutil.Process(daemon.pid())
-    opened = [each for process in (leader, *leader.children(recursive=True)) for each in process.net_connections("tcp")]
+    opened = []
+    for process in (leader, *leader.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # a Postgres backend ends with its session
+            opened += process.net_connections("tcp")
     return {each.laddr.ip for each in opened if each.status == psutil.CONN_LISTEN}
 
 

@@ -82,10 +82,20 @@ class DagRuns:
         finished = self._finished(run_id)
         if run["state"] == "failed":
             failed = [task for task, state in finished.tasks.items() if state == "failed"]
+            told = "; ".join(f"{task}: {self._cause(run_id, task)}" for task in failed)
             raise DagRunFailed(
-                f"DAG run {run_id} failed in {failed}; its log is in the Airflow UI at {self._airflow.address}"
+                f"DAG run {run_id} failed in {told}; its log is in the Airflow UI at {self._airflow.address}"
             )
         return finished
+
+    def _cause(self, run_id: str, task_id: str) -> str:
+        """The error that a failed task's log ends with."""
+        path = f"/api/v2/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        tries = self._airflow.request("GET", path, None, self._token)[1].get("try_number", 1)
+        status, log = self._airflow.request("GET", f"{path}/logs/{tries}", None, self._token)
+        events = log.get("content", []) if status == 200 else []
+        details = [detail for event in events if isinstance(event, dict) for detail in event.get("error_detail") or ()]
+        return " ".join(str(details[-1].get("exc_value")).split())[:500] if details else "its log does not say why"
 
     def _settle(self) -> None:
         """Wait for the runs that the schedule has begun."""

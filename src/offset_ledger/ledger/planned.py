@@ -6,16 +6,20 @@ from collections.abc import Sequence
 
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import Kind
-from offset_ledger.ledger.batches import Batch, read_batch
+from offset_ledger.ledger.batches import Batch, Origin, read_batch
 from offset_ledger.ledger.database import Cursor
 
 
-def open_twin(cursor: Cursor, pipeline: str, kind: Kind, ranges: Sequence[OffsetRange]) -> Batch | None:
-    """The oldest open batch of this kind with exactly these ranges."""
+def open_twin(cursor: Cursor, pipeline: str, kind: Kind, ranges: Sequence[OffsetRange], origin: Origin) -> Batch | None:
+    """The oldest open batch of this kind with exactly these ranges that this run, or a person without one, planned.
+
+    The batch of another run may be at work: to take it over would fence that run.
+    """
     cursor.execute(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND kind = %s"
+        " AND dag_id IS NOT DISTINCT FROM %s AND run_id IS NOT DISTINCT FROM %s"
         " AND state NOT IN ('committed', 'abandoned') ORDER BY batch_id",
-        [pipeline, kind],
+        [pipeline, kind, origin.dag_id, origin.run_id],
     )
     candidates = (read_batch(cursor, row["batch_id"]) for row in cursor.fetchall())
     return next((batch for batch in candidates if set(batch.ranges) == set(ranges)), None)

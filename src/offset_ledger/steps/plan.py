@@ -178,7 +178,7 @@ def plan_replay(
     """Plan a batch that reads offset ranges again; cursors do not move and the merge order keeps newer rows.
 
     ``request`` is what the run was asked for, kept so that a rerun of it can resume the batch. An open batch of this
-    kind with the very same ranges is resumed: it is one that an earlier attempt left behind.
+    kind with the very same ranges is resumed: it is one that an earlier attempt of this run left behind.
 
     Raises:
         BatchRejected: that open batch waits for a person.
@@ -191,7 +191,7 @@ def plan_replay(
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            if found := open_twin(cursor, pipeline.name, kind, wanted):  # before any lock, as in _plan
+            if found := open_twin(cursor, pipeline.name, kind, wanted, origin):  # before any lock, as in _plan
                 return resume(cursor, found, origin)
         with transaction(session) as cursor:
             check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
@@ -199,7 +199,7 @@ def plan_replay(
             batches.register(cursor, pipeline, snapshot)
             batches.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
-            if found := open_twin(cursor, pipeline.name, kind, wanted):
+            if found := open_twin(cursor, pipeline.name, kind, wanted, origin):
                 return resume(cursor, found, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, request)
             batch = batches.read_batch(cursor, batch_id)
