@@ -154,10 +154,11 @@ class Bench:
     def publish_unanswered(self, drawn: list[tuple[Record, Produced]], node: int) -> None:
         """Send records to the partitions that this node leads; it takes them in, and nobody learns that it did.
 
-        It is stopped before it has read them and goes on when their producer is gone.
+        It is stopped before it has read them and goes on when their producer is gone. They travel in one request: a
+        broker reads the next one of a connection only when it has answered, and here it cannot answer.
         """
-        bounds = {"request_timeout_ms": 1500, "delivery_timeout_ms": 2000}
-        producer = KafkaProducer(bootstrap_servers=self.servers.split(","), **PLAIN, **bounds)
+        bounds = {"request_timeout_ms": 1500, "delivery_timeout_ms": 3000, "linger_ms": 1000}
+        producer = KafkaProducer(bootstrap_servers=self.servers.split(","), **{**PLAIN, **bounds})
         try:
             for partition in sorted({record.partition for record, _ in drawn}, key=str):
                 warm, produced = self.record(Random(self.serial))  # so that the connections stand
@@ -168,7 +169,7 @@ class Bench:
                 self.journal.unknown[produced.mark] = produced
                 self._send(producer, record)
             with suppress(KafkaError):
-                producer.flush(timeout=3)
+                producer.flush(timeout=5)
         finally:
             with suppress(KafkaError):
                 producer.close(timeout=0)
