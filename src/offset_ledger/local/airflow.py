@@ -83,7 +83,7 @@ class Airflow:
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.passwords),
             "AIRFLOW__CORE__FERNET_KEY": kept["fernet_key"],
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.address,
@@ -138,7 +138,7 @@ class Airflow:
     def password(self, user: str = USER) -> str:
         """The password of the admin, or of the viewer."""
         self._secrets()
-        return str(json.loads(self._passwords.read_text())[user])
+        return str(json.loads(self.passwords.read_text())[user])
 
     def request(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
         """One REST call: the status, and the JSON of the answer (None if it has none)."""
@@ -153,7 +153,8 @@ class Airflow:
         return answer.status, json.loads(text) if text else None
 
     @property
-    def _passwords(self) -> Path:
+    def passwords(self) -> Path:
+        """The file with the logins and their passwords."""
         return self.directory / "passwords.json"
 
     def _secrets(self) -> dict[str, str]:
@@ -161,7 +162,7 @@ class Airflow:
         if not path.exists():
             self.directory.mkdir(parents=True, exist_ok=True)
             made = {name: secrets.token_urlsafe(64) for name in ("jwt_secret", "secret_key")}
-            _write_private(self._passwords, {user: secrets.token_urlsafe(24) for user in (USER, VIEWER)})
+            _write_private(self.passwords, {user: secrets.token_urlsafe(24) for user in (USER, VIEWER)})
             _write_private(path, {**made, "fernet_key": Fernet.generate_key().decode()})
         return dict(json.loads(path.read_text()))
 

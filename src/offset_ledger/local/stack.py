@@ -116,7 +116,7 @@ class Stack:
         launch.say(f"Postgres is ready on {self.postgres.address}")
         if self.with_airflow:
             self.airflow.up(self._connections_environment(), launch)
-            launch.say(f"Airflow is ready on {self.airflow.address}")
+            launch.say(f"Airflow is ready on {self.airflow.address}; its logins are in {self.airflow.passwords}")
 
 
 def up(

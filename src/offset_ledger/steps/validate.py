@@ -110,10 +110,10 @@ def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
     """
     batch, _ = validate(pipeline, batch_id, origin)
     if batch.state is State.REJECTED:
-        report(pipeline, batch_id)
+        page = report(pipeline, batch_id) or "its report"
         raise BatchRejected(
             f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
-            "moved; see its report, then approve or abandon it"
+            f"moved; see {page}, then approve or abandon it"
         )
     return batch
 
