@@ -204,9 +204,9 @@ def test_the_newest_audit_is_shown(bench: Bench) -> None:
     with transaction(bench.session) as cursor:
         for days, rule, severity in ((2, "old", "error"), (1, "one", "ok"), (1, "two", "error")):
             cursor.execute(
-                "INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk)"
-                " VALUES (%s, 'orders', 'x', %s, %s, 'f', 'r')",
-                [SENT - timedelta(days=days), rule, severity],
+                "INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk,"
+                " remedy) VALUES (%s, 'orders', 'x', %s, %s, 'f', 'r', %s)",
+                [SENT - timedelta(days=days), rule, severity, None if severity == "ok" else "mend it"],
             )
     found = bench.get("/api/pipelines/orders")["findings"]
     assert [(each["rule"], each["severity"]) for each in found] == [("two", "error"), ("one", "ok")]

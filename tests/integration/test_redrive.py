@@ -24,8 +24,10 @@ from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.redrive import Choice
+from offset_ledger.local.stack import Stack
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.publishing.topics import create_topic
 from offset_ledger.steps import redrive as step
 from offset_ledger.steps.commit import Committed, commit
 from offset_ledger.steps.ingest import run_batch
@@ -115,6 +117,12 @@ class Bench:
     def execute(self, statement: str) -> None:
         with transaction(self.session) as cursor:
             cursor.execute(statement)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topic(stack: Stack) -> None:
+    """The topic that the records are said to come from: the mirror of the cursors would wait for it."""
+    create_topic({"bootstrap.servers": stack.kafka.bootstrap}, "orders", 4, 1)
 
 
 @pytest.fixture
