@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
@@ -57,7 +58,7 @@ class KeyHash(StickyPartitioner):  # type: ignore[misc]
         return int(super().partition(topic, key, serialized_key, value, serialized_value, cluster))
 
 
-class _Choosing(Partitioner):  # type: ignore[misc]
+class _Choosing(Partitioner, ABC):  # type: ignore[misc]
     """A partitioner that goes by topic, key and cluster."""
 
     def partition(
@@ -66,9 +67,9 @@ class _Choosing(Partitioner):  # type: ignore[misc]
         """As kafka-python asks."""
         return self.choose(topic, serialized_key, cluster)
 
+    @abstractmethod
     def choose(self, topic: str, key: bytes | None, cluster: Any) -> int:
         """The partition."""
-        raise NotImplementedError
 
 
 class RoundRobin(_Choosing):
