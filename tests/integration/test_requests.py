@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger import broker
+from offset_ledger.airflow.beside import one_after_the_other
 from offset_ledger.core.balance import Dispositions
 from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.ranges import OffsetRange
@@ -310,3 +312,19 @@ def test_moments_between_two_milliseconds_leave_no_record_to_both_sides(bench: B
     with broker.connect(bench.servers.kafka) as kafka:
         assert kafka.offsets_at(bench.topic, NOON)[0] == 0
         assert kafka.offsets_at(bench.topic, moment)[0] is None
+
+
+def test_of_two_runs_that_begin_together_one_looks_after_the_other_has_planned(bench: Bench) -> None:
+    seen: list[str] = []
+
+    def second() -> None:
+        with one_after_the_other(bench.pipeline):
+            seen.append("second")
+
+    with one_after_the_other(bench.pipeline):
+        other = threading.Thread(target=second)
+        other.start()
+        other.join(0.5)
+        seen.append("first")
+    other.join(30)
+    assert seen == ["first", "second"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
@@ -12,6 +15,22 @@ from offset_ledger.ledger import batches, decisions
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.pipeline.model import Pipeline
+
+_SECONDS = 30.0  # a stopped process may hold the lock, and fencing decides in any case
+
+
+@contextmanager
+def one_after_the_other(pipeline: Pipeline) -> Iterator[None]:
+    """Let one run at a time look whether it is alone, and plan: of two that begin together one finds the other."""
+    with connect(get_connection(pipeline.target.connection)) as session:
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            with transaction(session) as cursor:
+                cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s))", [f"offset-ledger plan {pipeline.name}"])
+                if cursor.one()[0]:
+                    break
+            time.sleep(0.2)
+        yield
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:

@@ -39,16 +39,17 @@ class PlanOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Plan, or show what would be planned, or decide; the log says which."""
-        from offset_ledger.airflow.beside import other_run
+        from offset_ledger.airflow.beside import one_after_the_other, other_run
 
         with airflow_failures():
             request = request_of(context)
             pipeline = parse_pipeline(Path(self.pipeline_file))
             if request.dry_run:
                 self._preview(pipeline, request, context)
-            if request.action is Action.NEXT and (busy := other_run(pipeline, context["ti"])):
-                self._nothing(context, BUSY, f"nothing to do: {busy}")
-            batch_id = self._plan(pipeline, request, context)
+            with one_after_the_other(pipeline):
+                if request.action is Action.NEXT and (busy := other_run(pipeline, context["ti"])):
+                    self._nothing(context, BUSY, f"nothing to do: {busy}")
+                batch_id = self._plan(pipeline, request, context)
         if batch_id is not None:
             context["ti"].xcom_push("return_value", batch_id)
             self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])
