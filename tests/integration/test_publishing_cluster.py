@@ -466,17 +466,21 @@ def test_the_command_publishes_a_file_or_says_why_not(
 
 
 def in_sync(extra: dict[str, str], topic: str) -> set[int]:
-    """How many replicas of each partition are in sync; nothing if the broker that was asked is away."""
-    with closing(KafkaAdminClient(bootstrap_servers=extra["bootstrap.servers"].split(","))) as admin:
-        try:
+    """How many replicas of each partition are in sync; nothing if the broker that was asked is away.
+
+    The client asks brokers at random and waits longer for each that is dead: it begins anew after a short while.
+    """
+    servers = extra["bootstrap.servers"].split(",")
+    try:
+        with closing(KafkaAdminClient(bootstrap_servers=servers, bootstrap_timeout_ms=3000)) as admin:
             (described,) = admin.describe_topics([topic])
-        except KafkaError:
-            return set()
+    except KafkaError:
+        return set()
     return {len(partition["isr_nodes"]) for partition in described["partitions"]}
 
 
 def wait_for(extra: dict[str, str], topic: str, replicas: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while in_sync(extra, topic) != {replicas}:
         assert time.monotonic() < deadline, in_sync(extra, topic)
         time.sleep(0.2)

@@ -39,7 +39,7 @@ from tests.fixtures.staged import ME, NOON
 
 PIPELINE = """
 pipeline: orders
-source: {{connection: kafka_default, topic: orders}}
+source: {{connection: kafka_default, topic: orders.redriven}}
 record:
   event_id: $.id
   publish_at: $.at
@@ -122,7 +122,7 @@ class Bench:
 @pytest.fixture(scope="module", autouse=True)
 def topic(stack: Stack) -> None:
     """The topic that the records are said to come from: the mirror of the cursors would wait for it."""
-    create_topic({"bootstrap.servers": stack.kafka.bootstrap}, "orders", 4, 1)
+    create_topic({"bootstrap.servers": stack.kafka.bootstrap}, "orders.redriven", 4, 1)
 
 
 @pytest.fixture
