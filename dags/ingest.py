@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from offset_ledger.airflow.form import form
 from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import StageOperator
 from offset_ledger.airflow.steps import PlanOperator
-from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging
+from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging, default_args
 from offset_ledger.core.questions import Answer
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
@@ -64,13 +64,7 @@ def build(path: Path) -> DAG:
         ),
         tags=["offset-ledger", *pipeline.tags],
         deadline=freshness_alert(pipeline),
-        default_args={
-            "owner": pipeline.owner,
-            "retries": 3,
-            "retry_delay": timedelta(seconds=30),
-            "retry_exponential_backoff": True,
-            "max_retry_delay": timedelta(minutes=10),
-        },
+        default_args=default_args(pipeline),
     ) as dag:
         _tasks(path, pipeline)
     return dag

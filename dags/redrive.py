@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow import runs
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.airflow.tasks import after_staging
+from offset_ledger.airflow.tasks import after_staging, default_args
 from offset_ledger.pipeline.parse import parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
@@ -83,13 +83,7 @@ def build(path: Path) -> DAG:
         doc_md=DOC.format(name=pipeline.name, table=table, suite=pipeline.quality.suite),
         params=PARAMS,
         tags=["offset-ledger", *pipeline.tags],
-        default_args={
-            "owner": pipeline.owner,
-            "retries": 3,
-            "retry_delay": timedelta(seconds=30),
-            "retry_exponential_backoff": True,
-            "max_retry_delay": timedelta(minutes=10),
-        },
+        default_args=default_args(pipeline),
     ) as dag:
         _stage(path, _plan(path)) >> after_staging(path, pipeline)
     return dag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,17 @@ from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 
 AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+
+
+def default_args(pipeline: Pipeline) -> dict[str, Any]:
+    """Owner and retries of a pipeline's tasks; a terminal error is not tried again."""
+    return {
+        "owner": pipeline.owner,
+        "retries": 3,
+        "retry_delay": timedelta(seconds=30),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": timedelta(minutes=10),
+    }
 
 
 def after_staging(path: Path, pipeline: Pipeline) -> ValidateOperator:
