@@ -13,10 +13,16 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, NotEnoughReplicasError
 
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.core.questions import Answer
+from offset_ledger.ledger.batches import Origin
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.stack import Stack
+from offset_ledger.steps.answers import answer_loss, keep
+from offset_ledger.steps.lost import loss_question
+from offset_ledger.steps.verify import verify
 from tests.chaos.bench import PLAIN, Bench
 from tests.chaos.cluster import create_placed, elect_unclean, in_sync, leaders, move_leaders
 from tests.chaos.lab import Lab
@@ -143,7 +149,7 @@ def test_leaders_that_move_between_plan_and_read_are_followed(bench: Bench) -> N
 
 
 def test_an_unclean_election_is_told_before_anything_is_committed(
-    bench: Bench, servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+    bench: Bench, servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "planned").mkdir()
     with new_database(servers.stack) as other:
@@ -152,6 +158,7 @@ def test_an_unclean_election_is_told_before_anything_is_committed(
         for each in (ingested, planned):
             placed(each, {0: (2, 3)}, **{"min.insync.replicas": "1"})
             some(each, 20, 1)
+        committed(ingested)
         bench.broker(3).kill()
         until(
             lambda: in_sync(ingested.alive(1, 2), ingested.topic) == in_sync(ingested.alive(1, 2), planned.topic) == {2}
@@ -164,10 +171,11 @@ def test_an_unclean_election_is_told_before_anything_is_committed(
         rows = ingested.fingerprint()
         lose(bench, [ingested.topic, planned.topic])
         assert errors(ingested.attempt()) == ["LogTruncated"]
+        others = {}
         for each in (ingested, planned):
             each.journal, kept = Journal(), each.journal
             some(each, 40, 3)  # other records take the lost ones' offsets, and more
-            each.journal = kept
+            each.journal, others[each.topic] = kept, each.journal
         assert errors(ingested.attempt()) == ["LogTruncated"]
         lost = planned.ask(planned.lab.heavy, "stage", batch=batch)
         assert (lost.error, lost.found["transient"]) == ("LogTruncated", False)
@@ -175,6 +183,44 @@ def test_an_unclean_election_is_told_before_anything_is_committed(
         assert ingested.fingerprint() == rows
         assert ingested.check() == []
         assert planned.query("SELECT count(*) FROM public.orders")[0][0] == 0
+        accepted(ingested, monkeypatch, back=[[0, 20, 40]])
+        accepted(planned, monkeypatch, abandons=batch)
+        assert planned.states()[0][1] == "abandoned"
+        assert table(ingested) == newest([ingested.journal, others[ingested.topic]])  # the lost ones stand, too
+        assert table(planned) == newest([first(planned.journal, 20), others[planned.topic]])
+
+
+def accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch, **numbers: object) -> None:
+    """A person is asked with these numbers and says yes; the next attempt takes what the log holds now."""
+    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": bench.alive(1, 3)})
+    for connection in (kafka, replace(bench.database, conn_id="postgres_default")):
+        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
+    asked = loss_question(bench.pipeline)
+    assert asked is not None
+    assert {name: asked.details.get(name) for name in ("back", "abandons")} == {
+        "back": None,
+        "abandons": None,
+        **numbers,
+    }
+    answer_loss(bench.pipeline, keep(bench.pipeline, asked), Answer.APPROVE, Origin("ann"), "the broker's disk died")
+    assert loss_question(bench.pipeline) is None
+    assert [str(a) for a in bench.attempt() if a.error] == []
+    assert bench.query("SELECT kind, answer, who FROM offset_ledger.decision") == [["truncated_log", "approve", "ann"]]
+    assert verify(bench.pipeline)[0] == []
+
+
+def table(bench: Bench) -> dict[str, str]:
+    return dict(bench.query("SELECT event_id, state FROM public.orders"))
+
+
+def first(journal: Journal, records: int) -> Journal:
+    return Journal({place: record for place, record in journal.acknowledged.items() if place[1] < records})
+
+
+def newest(journals: Sequence[Journal]) -> dict[str, str | None]:
+    """Event id -> the mark of its newest record, by the merge's own order."""
+    records = [(r.publish_at, *place, r) for journal in journals for place, r in journal.acknowledged.items()]
+    return {r.event_id: r.mark for *_, r in sorted(records, key=lambda each: each[:3])}
 
 
 def lose(bench: Bench, topics: Sequence[str]) -> None:

@@ -104,6 +104,16 @@ def test_a_delete_leaves_a_marker_that_an_older_replay_does_not_resurrect(sessio
     assert table(session, pipeline) == {("a", None, 0, 1)}
 
 
+@pytest.mark.parametrize("how", list(Merge))
+def test_another_record_at_the_same_place_is_accounted_for(session: Session, how: Merge) -> None:
+    """After another log was accepted, its records have the offsets of lost ones."""
+    pipeline = a_pipeline(merge=how)
+    run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(5, 0, 0, "a"), Event(1, 0, 1, "b")])
+    run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(4, 0, 0, "a"), Event(2, 0, 1, "b")], Kind.REPLAY)
+    stands = "2/0/1" if how is Merge.NEWEST_WINS else "1/0/1"
+    assert table(session, pipeline) == {("a", "5/0/0", 0, 0), ("b", stands, 0, 1)}
+
+
 def test_skip_existing_keeps_the_first(session: Session) -> None:
     pipeline = a_pipeline(merge=Merge.SKIP_EXISTING)
     run(session, pipeline, [OffsetRange(0, 0, 1)], [Event(1, 0, 0, "a")])

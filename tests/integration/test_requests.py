@@ -28,10 +28,11 @@ from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.local.jars import Artifact, Bundle, artifact_name, fetch, kafka_jars
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.steps.another_log import accept_topic
 from offset_ledger.steps.answers import answer_loss
 from offset_ledger.steps.figures import figures
 from offset_ledger.steps.ingest import run_batch
-from offset_ledger.steps.lost import accept_topic, loss_question, skip_lost
+from offset_ledger.steps.lost import loss_question, skip_lost
 from offset_ledger.steps.mirror import group_name, mirror
 from offset_ledger.steps.plan import plan
 from offset_ledger.steps.preview import preview
@@ -202,6 +203,24 @@ def test_who_decides_by_another_way_answers_the_run_that_waits(bench: Bench) -> 
     assert answer_loss(bench.pipeline, waits, Answer.REJECT, ME, "no answer in time") is Answer.APPROVE
 
 
+def test_an_open_batch_that_would_read_lost_offsets_is_abandoned_with_the_yes(bench: Bench) -> None:
+    bench.settings["expired"] = "earliest_after_approval"
+    bench.publish(*(at(minute, 0, f"{minute}") for minute in range(5)))
+    plan(bench.pipeline, ME)
+    delete_records(bench, 0, 2)
+    question = loss_question(bench.pipeline)
+    assert question is not None
+    assert question.details == {"ranges": [[0, 0, 2]], "abandons": 1}
+    with transaction(bench.session) as cursor:
+        decision_id = decisions.ask(cursor, question, RUN)
+    answer_loss(bench.pipeline, decision_id, Answer.APPROVE, replace(RUN, who="ann"), "known")
+    bench.ingest()
+    assert set(bench.table()) == {"2", "3", "4"}
+    states = rows(bench.session, "SELECT batch_id, state FROM offset_ledger.batch ORDER BY 1")
+    assert [tuple(row) for row in states] == [(1, "abandoned"), (2, "committed"), (3, "committed")]
+    assert verify(bench.pipeline)[0] == []
+
+
 def test_a_no_changes_nothing_and_a_loss_that_changed_its_shape_is_not_skipped(bench: Bench) -> None:
     bench.settings["expired"] = "earliest_after_approval"
     bench.publish(*(at(minute, 0, f"{minute}") for minute in range(6)))
@@ -235,9 +254,9 @@ def test_an_accepted_topic_begins_anew_and_the_old_one_stays_in_the_ledger(bench
     assert question.kind is QuestionKind.RECREATED_TOPIC
     assert question.details["cursors"] == {"0": 2, "1": 0}
     assert question.details["log"] == {"0": [0, 1], "1": [0, 1]}
-    with pytest.raises(StateConflict, match="was approved, but the broker has"):
-        accept_topic(bench.pipeline, ME, "x", approved="another")
-    accept_topic(bench.pipeline, replace(RUN, who="ann"), "moved house", question.topic_id)
+    with pytest.raises(StateConflict, match="another log was approved than there is now"):
+        accept_topic(bench.pipeline, ME, "x", replace(question, topic_id="another"))
+    accept_topic(bench.pipeline, replace(RUN, who="ann"), "moved house", question)
     bench.ingest()
     assert {event: row[0] for event, row in bench.table().items()} == {"a": "paid", "b": "new", "x": "new"}
     assert cursors(bench) == {0: 1, 1: 1}

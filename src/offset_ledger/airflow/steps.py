@@ -20,6 +20,9 @@ from offset_ledger.pipeline.parse import parse_pipeline
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from offset_ledger.core.questions import Question
+    from offset_ledger.steps.plan import Planned
+
 _DECISIONS = (Action.APPROVE, Action.ABANDON, Action.SKIP)
 
 
@@ -68,6 +71,9 @@ class PlanOperator(BaseOperator, SkipMixin):
             self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
             return None
         self.log.info(planned.message)
+        if planned.resumed and request.action is Action.NEXT and (question := self._in_the_way(pipeline, planned)):
+            self.log.warning("the task %s asks: %s", self.question, question.text)
+            return None
         if planned.batch is not None:
             return planned.batch.batch_id
         if request.action is Action.SKIP:
@@ -76,6 +82,12 @@ class PlanOperator(BaseOperator, SkipMixin):
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)
         return None
+
+    def _in_the_way(self, pipeline: Pipeline, planned: Planned) -> Question | None:
+        """A loss that an open batch would meet at its read; it may have happened since the batch was planned."""
+        from offset_ledger.steps.lost import loss_question
+
+        return loss_question(pipeline) if planned.batch and not planned.batch.judged else None
 
     def _preview(self, pipeline: Pipeline, request: Request, context: Context) -> None:
         from offset_ledger.steps.preview import preview

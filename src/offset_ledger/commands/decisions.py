@@ -23,8 +23,8 @@ def add_verbs(verbs: Verbs) -> None:
     verbs.of_pipeline("skip", lost, skip).add_argument(
         "--why", required=True, help="kept with the batch that records the loss"
     )
-    recreated = "go on with a recreated topic from the start of its log"
-    verbs.of_pipeline("accept-topic", recreated, accept_topic).add_argument(
+    another = "go on with a recreated topic, or with a log that was cut off, from where it can be read on"
+    verbs.of_pipeline("accept-topic", another, accept_topic).add_argument(
         "--why", required=True, help="kept with the decision"
     )
 
@@ -69,14 +69,13 @@ def skip(arguments: Namespace) -> Outcome:
 
 
 def accept_topic(arguments: Namespace) -> Outcome:
-    """Go on with a recreated topic."""
+    """Go on with a recreated topic, or with a log that was cut off."""
     from offset_ledger.ledger.batches import here
-    from offset_ledger.steps.lost import accept_topic as accept
+    from offset_ledger.steps.another_log import accept_topic as accept
     from offset_ledger.steps.mirror import mirror
 
     pipeline = pipeline_of(arguments)
-    snapshot = accept(pipeline, here(), arguments.why)
+    accepted = accept(pipeline, here(), arguments.why)
     mirror(pipeline, backwards=True)
-    starts = {p.partition: p.log_start for p in snapshot.partitions}
-    text = f"{pipeline.name} goes on with topic id {snapshot.topic_id} of {snapshot.topic}, from {starts}"
-    return Outcome({"topic_id": snapshot.topic_id, "starts": starts}, text)
+    found = {"log_id": accepted.log_id, "starts": accepted.starts}
+    return Outcome(found, f"{pipeline.name} accepted {accepted}")

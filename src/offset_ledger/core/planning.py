@@ -17,6 +17,8 @@ from offset_ledger.errors import (
 )
 from offset_ledger.pipeline.model import StartAt
 
+_GO_ON = "to go on from where the log still agrees with the ledger: offset-ledger accept-topic PIPELINE --why ..."
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
@@ -51,6 +53,12 @@ class Cursors:
     topic_id: str
     next_offsets: Mapping[int, int]
     leader_epochs: Mapping[int, int] = field(default_factory=dict)  # of partitions that have committed
+    cuts: int = 0  # how often the log was cut off below the cursors and a person accepted it
+
+    @property
+    def log_id(self) -> str:
+        """The ledger's name of the log that these offsets belong to: the topic id, and which cut began it."""
+        return f"{self.topic_id}/{self.cuts}" if self.cuts else self.topic_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,12 @@ class Backlog:
     def width(self) -> int:
         """Offsets waiting."""
         return self.end - self.start
+
+
+def topic_of(log_id: str) -> tuple[str, int]:
+    """Kafka's topic id and the number of cuts in the ledger's name of a log."""
+    topic_id, _, cuts = log_id.partition("/")
+    return topic_id, int(cuts or 0)
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
@@ -104,7 +118,7 @@ def check_truncation(
             raise LogTruncated(
                 f"topic {topic} partition {partition}: offsets [{end}, {needed[partition]}) were {what} under leader "
                 f"epoch {epochs[partition]}, whose log ends at {end} now: an unclean election cut them off and other "
-                "records may have taken their places; nothing was committed"
+                f"records may have taken their places; nothing was committed; {_GO_ON}"
             )
 
 
@@ -163,7 +177,7 @@ def _backlog(p: PartitionSnapshot, cursor: int, topic: str) -> Backlog:
     if cursor > p.high_watermark:
         raise LogEndBelowCursor(
             f"topic {topic} partition {p.partition}: the log ends at {p.high_watermark}, below the cursor {cursor}: "
-            "committed records were cut off, or the topic was restored from an older copy; nothing was read"
+            f"committed records were cut off, or the topic was restored from an older copy; nothing was read; {_GO_ON}"
         )
     return Backlog(p.partition, cursor, max(cursor, p.last_stable))
 

@@ -13,6 +13,7 @@ class QuestionKind(StrEnum):
 
     LOST_RANGE = "lost_range"
     RECREATED_TOPIC = "recreated_topic"
+    TRUNCATED_LOG = "truncated_log"
     REJECTED_BATCH = "rejected_batch"
 
 

@@ -13,7 +13,8 @@ from psycopg2 import sql
 from psycopg2.extras import execute_values
 
 from offset_ledger import __version__
-from offset_ledger.core.planning import Cursors, TopicSnapshot
+from offset_ledger.core.cuts import Boundary
+from offset_ledger.core.planning import Cursors, TopicSnapshot, topic_of
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import CLAIMABLE, Kind, State
 from offset_ledger.errors import ConfigurationError, Fenced, StateConflict, UnknownBatch
@@ -52,6 +53,11 @@ class Batch:
     def approved(self) -> bool:
         """Whether a person let it pass although the gate had rejected it; it then commits exactly what was judged."""
         return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
+
+    @property
+    def judged(self) -> bool:
+        """Whether a person decides, or has decided, on what was staged: it needs no offset of the topic any more."""
+        return self.state is State.REJECTED or self.approved
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch})"
@@ -114,7 +120,8 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     if topic is None:
         return None
     cursor.execute(
-        "SELECT partition, coalesce(c.next_offset, b.start_offset) AS next_offset, c.leader_epoch"
+        "SELECT partition, coalesce(c.next_offset, b.start_offset) AS next_offset,"
+        " coalesce(c.leader_epoch, b.leader_epoch) AS leader_epoch"
         " FROM offset_ledger.beginning b LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)"
         " WHERE pipeline = %s AND topic_id = %s ORDER BY partition",
         [pipeline, topic["topic_id"]],
@@ -122,17 +129,37 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     found = cursor.fetchall()
     epochs = {r["partition"]: r["leader_epoch"] for r in found if r["leader_epoch"] is not None}
     offsets = {r["partition"]: r["next_offset"] for r in found}
-    return Cursors(topic["cluster_id"], topic["topic_id"], offsets, epochs)
+    topic_id, cuts = topic_of(topic["topic_id"])
+    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
 
 
-def record_beginnings(cursor: Cursor, pipeline: str, topic_id: str, offsets: Mapping[int, int]) -> None:
-    """Remember where partitions begin; the first committed range of each must start there."""
+def record_beginnings(
+    cursor: Cursor,
+    pipeline: str,
+    log_id: str,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, int | None] | None = None,
+) -> None:
+    """Remember where partitions of the log begin; the first committed range of each must start there.
+
+    ``epochs`` are the leader epochs under which these offsets were stable, where they are known.
+    """
+    known = epochs or {}
     if offsets:
         execute_values(
             cursor,
-            "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset) VALUES %s",
-            [(pipeline, topic_id, partition, offset) for partition, offset in sorted(offsets.items())],
+            "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
+            [
+                (pipeline, log_id, partition, offset, known.get(partition))
+                for partition, offset in sorted(offsets.items())
+            ],
         )
+
+
+def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
+    """Every offset of these partitions up to which the ledger knows the present log: its beginning, committed ends."""
+    cursor.execute(named_sql("boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
+    return tuple(Boundary(*row) for row in cursor.fetchall())
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -182,17 +209,18 @@ def insert_batch(
     why: str | None = None,
     request: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write a planned batch with its ranges, and what was asked for, and return its id."""
+    """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id."""
     cursor.execute(
         "INSERT INTO offset_ledger.batch (pipeline, kind, topic_id, config_hash, dag_id, run_id, try_number,"
-        " code_version, changed_by, changed_why, request) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-        " RETURNING batch_id",
+        " code_version, changed_by, changed_why, request)"
+        " SELECT pipeline, %s, topic_id, %s, %s, %s, %s, %s, %s, %s, %s FROM offset_ledger.pipeline WHERE pipeline = %s"
+        " RETURNING batch_id, topic_id",
         [
-            *(pipeline.name, kind, snapshot.topic_id, pipeline.config_hash, origin.dag_id, origin.run_id),
-            *(origin.try_number, __version__, origin.who, why, json.dumps(request) if request else None),
+            *(kind, pipeline.config_hash, origin.dag_id, origin.run_id),
+            *(origin.try_number, __version__, origin.who, why, json.dumps(request) if request else None, pipeline.name),
         ],
     )
-    batch_id = int(cursor.one()["batch_id"])
+    batch_id, log_id = cursor.one()
     seen = {p.partition: p for p in snapshot.partitions}
     execute_values(
         cursor,
@@ -200,14 +228,14 @@ def insert_batch(
         " log_start, last_stable, high_watermark, leader_epoch) VALUES %s",
         [
             (
-                *(batch_id, pipeline.name, snapshot.topic_id, r.partition, r.from_offset, r.until_offset),
+                *(batch_id, pipeline.name, log_id, r.partition, r.from_offset, r.until_offset),
                 *(at.log_start, at.last_stable, at.high_watermark, at.leader_epoch),
             )
             for r in ranges
             for at in [seen[r.partition]]
         ],
     )
-    return batch_id
+    return int(batch_id)
 
 
 def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:

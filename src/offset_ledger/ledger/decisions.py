@@ -123,6 +123,13 @@ def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = No
     return tuple(map(_asked, cursor.fetchall()))
 
 
+def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: int | None) -> list[int]:
+    """The question that was answered; without one, those that runs wait with while somebody decides by another way."""
+    if decision_id is not None:
+        return [decision_id]
+    return [asked.decision_id for asked in open_questions(cursor, pipeline, kind)]
+
+
 def _asked(row: Any) -> Asked:
     question = Question(
         row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]

@@ -32,18 +32,14 @@ def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
         )
 
 
-def committed_ranges(
-    cursor: Cursor, pipeline: str, topic_id: str, wanted: Sequence[OffsetRange]
-) -> tuple[CommittedRange, ...]:
-    """The committed ranges, of every kind, in the partitions of the wanted ones."""
+def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
+    """The committed ranges of the present log, of every kind, in the partitions of the wanted ones."""
     partitions = [r.partition for r in wanted]
-    cursor.execute(
-        named_sql("committed_ranges"), {"pipeline": pipeline, "topic_id": topic_id, "partitions": partitions}
-    )
+    cursor.execute(named_sql("committed_ranges"), {"pipeline": pipeline, "partitions": partitions})
     return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
 
 
-def read_before(cursor: Cursor, pipeline: str, topic_id: str) -> tuple[ReadBefore, ...]:
-    """What committed batches have read of the topic, with the record timestamps of each range."""
-    cursor.execute(named_sql("read_before"), {"pipeline": pipeline, "topic_id": topic_id})
+def read_before(cursor: Cursor, pipeline: str) -> tuple[ReadBefore, ...]:
+    """What committed batches have read of the present log, with the record timestamps of each range."""
+    cursor.execute(named_sql("read_before"), {"pipeline": pipeline})
     return tuple(ReadBefore(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())

@@ -10,7 +10,8 @@ from offset_ledger.ledger import batches, decisions
 from offset_ledger.ledger.batches import Origin, here
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.steps.lost import accept_topic, loss_question, skip_lost
+from offset_ledger.steps.another_log import accept_topic
+from offset_ledger.steps.lost import loss_question, skip_lost
 
 _AFTER = {Answer.APPROVE: State.VALIDATED, Answer.ABANDON: State.ABANDONED}
 
@@ -42,7 +43,7 @@ def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Ori
         approved = [OffsetRange(*r) for r in asked.details["ranges"]]
         skip_lost(pipeline, origin, why, approved, decision_id)
     else:
-        accept_topic(pipeline, origin, why, asked.topic_id, decision_id)
+        accept_topic(pipeline, origin, why, asked, decision_id)
     return given
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from offset_ledger import broker
 from offset_ledger.broker import Broker
 from offset_ledger.connections import Connection
-from offset_ledger.core.planning import TopicSnapshot, check_truncation
+from offset_ledger.core.planning import TopicSnapshot, check_truncation, topic_of
 from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.patience import retrying
@@ -48,9 +48,10 @@ def check_topic(batch: Batch, snapshot: TopicSnapshot) -> None:
     Raises:
         TopicRecreated: it is another one of the same name.
     """
-    if batch.topic_id != snapshot.topic_id:
+    planned, _ = topic_of(batch.topic_id)
+    if planned != snapshot.topic_id:
         raise TopicRecreated(
-            f"topic {snapshot.topic} was recreated since batch {batch.batch_id} was planned: topic id {batch.topic_id} "
+            f"topic {snapshot.topic} was recreated since batch {batch.batch_id} was planned: topic id {planned} "
             f"then, {snapshot.topic_id} now; nothing was committed; abandon the batch"
         )
 

@@ -1,9 +1,10 @@
-"""Losses: what a person decides when retention deleted offsets that are still needed, or the topic was recreated."""
+"""Losses: what a person decides when retention deleted offsets that are still needed, or the log is another one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
@@ -14,11 +15,12 @@ from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
 from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.batches import Origin
+from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import OnExpired, Pipeline
+from offset_ledger.steps import another_log
 from offset_ledger.steps.commit import Committed, commit_sheet
 
 
@@ -37,36 +39,24 @@ def loss_question(pipeline: Pipeline) -> Question | None:
 
     A pipeline file with ``on_expired: fail`` asks nothing about expired offsets: it has said no.
     """
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    connection = get_connection(pipeline.source.connection)
+    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
         snapshot = kafka.snapshot(pipeline.source.topic)
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        cursors = batches.read_cursors(cursor, pipeline.name)
-    if cursors is None:
-        return None
-    if (cursors.cluster_id, cursors.topic_id) != (snapshot.cluster_id, snapshot.topic_id):
-        return _recreated(pipeline, cursors, snapshot)
-    ranges = lost_ranges(cursors, snapshot)
+        if other := another_log.find(kafka, session, pipeline, snapshot):
+            return other.question
+        with transaction(session) as cursor:
+            cursors = batches.read_cursors(cursor, pipeline.name)
+            head = batches.open_head(cursor, pipeline.name)
+    ranges = lost_ranges(cursors, snapshot) if cursors else ()
     if not ranges or pipeline.source.on_expired is OnExpired.FAIL:
         return None
     lost = ", ".join(map(str, ranges))
     text = f"skip {total_width(ranges):,} offsets of topic {snapshot.topic} that retention deleted unread: {lost}?"
-    details = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
+    details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
+    if head:
+        text += f" {head} is abandoned: it would read them."
+        details["abandons"] = head.batch_id
     return Question(pipeline.name, QuestionKind.LOST_RANGE, snapshot.topic_id, text, details)
-
-
-def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) -> Question:
-    text = (
-        f"topic {snapshot.topic} is another one now (id {snapshot.topic_id} on cluster {snapshot.cluster_id}) than the "
-        f"cursors belong to (id {cursors.topic_id} on cluster {cursors.cluster_id}): go on with the new topic from the "
-        "start of its log?"
-    )
-    details = {
-        "topic_id": [cursors.topic_id, snapshot.topic_id],
-        "cluster_id": [cursors.cluster_id, snapshot.cluster_id],
-        "cursors": {str(p): offset for p, offset in cursors.next_offsets.items()},
-        "log": {str(p.partition): [p.log_start, p.last_stable] for p in snapshot.partitions},
-    }
-    return Question(pipeline.name, QuestionKind.RECREATED_TOPIC, snapshot.topic_id, text, details)
 
 
 def skip_lost(
@@ -78,11 +68,12 @@ def skip_lost(
 ) -> Committed:
     """Commit the lost ranges as skipped: a head batch without rows, kept with who approved it and why.
 
-    ``approved`` are the ranges that the person saw; more than these is never skipped.
+    ``approved`` are the ranges that the person saw; more than these is never skipped. An open head batch that still
+    has to be read is abandoned.
 
     Raises:
         ConfigurationError: the pipeline file says ``on_expired: fail``.
-        StateConflict: a head batch is open, or an approved range is no longer the loss.
+        StateConflict: a judged head batch waits for its commit, or an approved range is no longer the loss.
         TerminalError: nothing is lost.
     """
     if pipeline.source.on_expired is OnExpired.FAIL:
@@ -98,7 +89,7 @@ def skip_lost(
             batches.lock_pipeline(cursor, pipeline.name)
             ranges = _approved(cursor, pipeline, snapshot, approved)
             done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
-            for asked in _answered_by_this(cursor, pipeline, QuestionKind.LOST_RANGE, decision_id):
+            for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
                 decisions.answer(cursor, asked, Answer.APPROVE, origin, why, done.batch.batch_id)
             return done
 
@@ -126,8 +117,8 @@ def _skip(
     origin: Origin,
     why: str,
 ) -> Committed:
-    if found := batches.open_head(cursor, pipeline.name):
-        raise StateConflict(f"{found} is open; abandon it before a loss is approved: it reads offsets that are gone")
+    if head := batches.open_head(cursor, pipeline.name):
+        _give_up(cursor, head, origin, why)
     batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin, why)
     epoch = batches.claim(cursor, batch_id, origin)
     key, now = (batch_id, epoch), datetime.now(UTC)
@@ -144,60 +135,10 @@ def _skip(
     return Committed(batches.read_batch(cursor, batch_id), sheet)
 
 
-def accept_topic(
-    pipeline: Pipeline, origin: Origin, why: str, approved: str | None = None, decision_id: int | None = None
-) -> TopicSnapshot:
-    """Go on with the recreated topic from the start of its log; what the ledger has of the old one stays.
-
-    ``approved`` is the topic id that the person saw. Open batches of the old topic are abandoned: nobody can read
-    their ranges any more.
-
-    Raises:
-        StateConflict: the topic is again another one than was approved.
-        TerminalError: the topic is the one that the cursors belong to.
-    """
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
-        snapshot = kafka.snapshot(pipeline.source.topic)
-    if approved is not None and approved != snapshot.topic_id:
+def _give_up(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
+    if head.judged:
         raise StateConflict(
-            f"topic {snapshot.topic}: id {approved} was approved, but the broker has {snapshot.topic_id} now; "
-            "nothing was changed"
+            f"{head} is judged and needs no offset of the topic any more; approve and commit it, or abandon it, before "
+            "a loss is approved"
         )
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            batches.lock_pipeline(cursor, pipeline.name)
-            _accept(cursor, pipeline, snapshot, origin, why, decision_id)
-    return snapshot
-
-
-def _accept(
-    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin: Origin, why: str, decision_id: int | None
-) -> None:
-    cursors = batches.read_cursors(cursor, pipeline.name)
-    if cursors is None or (cursors.cluster_id, cursors.topic_id) == (snapshot.cluster_id, snapshot.topic_id):
-        raise TerminalError(f"pipeline {pipeline.name}: topic {snapshot.topic} is the one its cursors belong to")
-    cursor.execute(
-        "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')",
-        [pipeline.name],
-    )
-    for (batch_id,) in cursor.fetchall():
-        decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its topic was recreated: {why}")
-    asked = _answered_by_this(cursor, pipeline, QuestionKind.RECREATED_TOPIC, decision_id)
-    for each in asked or [decisions.ask(cursor, _recreated(pipeline, cursors, snapshot), origin)]:
-        decisions.answer(cursor, each, Answer.APPROVE, origin, why)
-    cursor.execute(
-        "UPDATE offset_ledger.pipeline SET topic_id = %s, cluster_id = %s, updated_at = now() WHERE pipeline = %s",
-        [snapshot.topic_id, snapshot.cluster_id, pipeline.name],
-    )
-    known = batches.read_cursors(cursor, pipeline.name)
-    begun = set(known.next_offsets) if known else set()
-    starts = {p.partition: p.log_start for p in snapshot.partitions if p.partition not in begun}
-    batches.record_beginnings(cursor, pipeline.name, snapshot.topic_id, starts)
-
-
-def _answered_by_this(cursor: Cursor, pipeline: Pipeline, kind: QuestionKind, decision_id: int | None) -> list[int]:
-    """The question that was answered; without one, those that runs wait with while somebody decides by another way."""
-    if decision_id is not None:
-        return [decision_id]
-    return [asked.decision_id for asked in decisions.open_questions(cursor, pipeline.name, kind)]
+    decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")

@@ -137,9 +137,11 @@ def _plan_next(
     limit: int | None,
 ) -> Planned:
     cursors = batches.read_cursors(cursor, pipeline.name)
+    assert cursors is not None
+    check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
     new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
-    batches.record_beginnings(cursor, pipeline.name, snapshot.topic_id, new)
-    waiting = backlogs({**(cursors.next_offsets if cursors else {}), **new}, snapshot)
+    batches.record_beginnings(cursor, pipeline.name, cursors.log_id, new)
+    waiting = backlogs({**cursors.next_offsets, **new}, snapshot)
     ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
     if not ranges:
         return Planned(

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
 from offset_ledger.core.overlap import Overlap, overlaps
-from offset_ledger.core.planning import TopicSnapshot, backlogs, beginnings, check_identity, check_replay, plan_head
+from offset_ledger.core.planning import backlogs, beginnings, check_identity, check_replay, plan_head
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import Kind
@@ -81,7 +81,7 @@ def preview(pipeline: Pipeline, request: Request) -> Preview:
         with transaction(session) as cursor:
             check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
             check_replay(wanted, snapshot)
-            return Preview(request.kind, _lines(cursor, pipeline, snapshot, wanted), notes)
+            return Preview(request.kind, _lines(cursor, pipeline, wanted), notes)
 
 
 def _next(pipeline: Pipeline, request: Request) -> Preview:
@@ -93,7 +93,7 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
         snapshot, at_timestamp = look_at_topic(pipeline, cursors)
         with transaction(session) as cursor:
             if found:
-                return Preview(Kind.HEAD, _lines(cursor, pipeline, snapshot, found.ranges), f"{found} would be resumed")
+                return Preview(Kind.HEAD, _lines(cursor, pipeline, found.ranges), f"{found} would be resumed")
             new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
             waiting = backlogs({**(cursors.next_offsets if cursors else {}), **new}, snapshot)
             ranges = plan_head(waiting, most(pipeline, request.limit), turn(cursor, pipeline))
@@ -103,10 +103,8 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
                 if ranges
                 else "nothing new: every cursor is at the last stable offset"
             )
-            return Preview(Kind.HEAD, _lines(cursor, pipeline, snapshot, ranges), notes)
+            return Preview(Kind.HEAD, _lines(cursor, pipeline, ranges), notes)
 
 
-def _lines(
-    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, wanted: tuple[OffsetRange, ...]
-) -> tuple[Overlap, ...]:
-    return overlaps(wanted, committed_ranges(cursor, pipeline.name, snapshot.topic_id, wanted))
+def _lines(cursor: Cursor, pipeline: Pipeline, wanted: tuple[OffsetRange, ...]) -> tuple[Overlap, ...]:
+    return overlaps(wanted, committed_ranges(cursor, pipeline.name, wanted))

@@ -17,7 +17,8 @@ from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.requests import open_request
 from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.steps.lost import accept_topic, loss_question, skip_lost
+from offset_ledger.steps.another_log import accept_topic
+from offset_ledger.steps.lost import loss_question, skip_lost
 from offset_ledger.steps.plan import Planned, plan, plan_replay
 from offset_ledger.steps.window import look_up, nothing_in
 
@@ -95,9 +96,8 @@ def _decided(
 def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
     assert request.why is not None
     question = loss_question(pipeline)
-    if question and question.kind is QuestionKind.RECREATED_TOPIC:
-        snapshot = accept_topic(pipeline, origin, request.why, question.topic_id)
-        return Planned(None, False, 0, f"accepted topic id {snapshot.topic_id} of {snapshot.topic} from its log start")
+    if question and question.kind is not QuestionKind.LOST_RANGE:
+        return Planned(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
     committed = skip_lost(pipeline, origin, request.why)
     lost = ", ".join(map(str, committed.batch.ranges))
     return Planned(None, False, 0, f"{committed.batch} records {committed.total.skipped:,} lost offsets: {lost}")

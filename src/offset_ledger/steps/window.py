@@ -30,7 +30,7 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime) -> Window:
         check_migrated(session)
         with transaction(session) as cursor:
             check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
-            before = read_before(cursor, pipeline.name, snapshot.topic_id)
+            before = read_before(cursor, pipeline.name)
     return find_window(since, until, snapshot, starts, ends, before)
 
 
