@@ -13,7 +13,6 @@ from psycopg2 import sql
 from psycopg2.extras import execute_values
 
 from offset_ledger import __version__
-from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import Cursors, TopicSnapshot, topic_of
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import CLAIMABLE, Kind, State
@@ -154,12 +153,6 @@ def record_beginnings(
                 for partition, offset in sorted(offsets.items())
             ],
         )
-
-
-def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
-    """Every offset of these partitions up to which the ledger knows the present log: its beginning, committed ends."""
-    cursor.execute(named_sql("boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
-    return tuple(Boundary(*row) for row in cursor.fetchall())
 
 
 # -- reading ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from offset_ledger.ledger.database import Cursor, named_sql
 
 
 def open_request(cursor: Cursor, pipeline: str, kind: Kind, origin: Origin, request: Mapping[str, Any]) -> Batch | None:
-    """The open batch that this very run has planned for this very request."""
+    """The newest open batch of this kind that this run, or a person without one, has planned for this very request."""
     place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
     cursor.execute(named_sql("open_request"), {**place, "request": json.dumps(request)})
     row = cursor.fetchone()

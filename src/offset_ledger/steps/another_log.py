@@ -21,9 +21,9 @@ from offset_ledger.core.states import State
 from offset_ledger.errors import StateConflict, TerminalError
 from offset_ledger.ledger import batches, decisions
 from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.boundaries import planned_epochs, read_boundaries
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.planned import planned_epochs
 from offset_ledger.pipeline.model import Pipeline
 
 
@@ -69,7 +69,7 @@ def find(kafka: Broker, session: Session, pipeline: Pipeline, snapshot: TopicSna
     if not cut and not planned:
         return None
     with transaction(session) as cursor:
-        history = batches.read_boundaries(cursor, pipeline.name, cut)
+        history = read_boundaries(cursor, pipeline.name, cut)
     agreed = last_agreed(history, ends, _epoch_ends(kafka, snapshot.topic, history))
     starts = {p.partition: Boundary(p.partition, p.log_start) for p in snapshot.partitions}
     back = {partition: agreed.get(partition, starts[partition]) for partition in cut}

@@ -19,6 +19,7 @@ from offset_ledger.core.planning import (
     plan_head,
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
+from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
 from offset_ledger.failpoints import Failpoint, reach
@@ -26,8 +27,7 @@ from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.planned import open_twin
-from offset_ledger.ledger.requests import take_over
+from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
 from offset_ledger.pipeline.model import Pipeline, StartAt
@@ -179,8 +179,8 @@ def plan_replay(
 ) -> Planned:
     """Plan a batch that reads offset ranges again; cursors do not move and the merge order keeps newer rows.
 
-    ``request`` is what the run was asked for, kept so that a rerun of it can resume the batch. An open batch of this
-    kind with the very same ranges is resumed: it is one that an earlier attempt of this run left behind.
+    ``request`` is what the run was asked for, by default these ranges, kept so that a rerun of it resumes the batch
+    that an earlier attempt left open.
 
     Raises:
         BatchRejected: that open batch waits for a person.
@@ -192,8 +192,9 @@ def plan_replay(
         hold_dead_letter_topic(kafka, pipeline)
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
+        key = request or Request(Action.RANGES, ranges=tuple(wanted)).key
         with transaction(session) as cursor:
-            if found := open_twin(cursor, pipeline.name, kind, wanted, origin):  # before any lock, as in _plan
+            if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
                 return resume(cursor, found, origin)
         with transaction(session) as cursor:
             check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
@@ -201,8 +202,8 @@ def plan_replay(
             batches.register(cursor, pipeline, snapshot)
             batches.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
-            if found := open_twin(cursor, pipeline.name, kind, wanted, origin):
+            if found := open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, found, origin)
-            batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, request)
+            batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
             return Planned(batch, False, 0, f"planned {batch}: {describe(wanted)}")

@@ -56,9 +56,9 @@ def _next(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
 
 
 def _again(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
-    """Read ranges again: resume the open batch of this very run and request, else plan one."""
+    """Read ranges again: resume the open batch of this run and request, whatever a window means now, or plan one."""
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        if origin.run_id and (found := open_request(cursor, pipeline.name, request.kind, origin, request.key)):
+        if found := open_request(cursor, pipeline.name, request.kind, origin, request.key):
             return Planned(found, True, 0, f"resuming {found}, which this run has planned before")
     wanted, notes = wanted_ranges(pipeline, request)
     if not wanted:
