@@ -28,11 +28,8 @@ class Change:
 
 
 def changes(before: Mapping[str, Severity], findings: Sequence[Finding]) -> tuple[Change, ...]:
-    """Each rule whose severity changed, as :func:`compare` has it. Nothing if there was no audit before."""
-    return compare(before, {finding.rule: finding.severity for finding in findings}) if before else ()
-
-
-def compare(before: Mapping[str, Severity], after: Mapping[str, Severity]) -> tuple[Change, ...]:
-    """Each rule whose severity differs between two audits; one that an audit did not judge counts as ok there."""
-    pairs = [Change(rule, before.get(rule, Severity.OK), after.get(rule, Severity.OK)) for rule in {**after, **before}]
+    """Each rule whose severity changed; one not judged then counts as ok. Nothing if there was no audit before."""
+    if not before:
+        return ()
+    pairs = [Change(f.rule, before.get(f.rule, Severity.OK), f.severity) for f in findings]
     return tuple(change for change in pairs if change.before is not change.after)

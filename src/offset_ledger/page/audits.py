@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.audit.changes import Change, compare
+from offset_ledger.audit.changes import Change
 from offset_ledger.audit.finding import Severity
 
 STILL = "still"
@@ -53,11 +53,9 @@ def words(after: Severities, before: Severities | None) -> dict[str, str]:
     """By rule, in the order of ``after``: the word of each that one of the two audits found broken."""
     if before is None:
         return {}
-    changed: dict[str, Change] = {change.rule: change for change in compare(before, after)}
-    told = {rule: changed[rule].word if rule in changed else STILL for rule in {**after, **before}}
-    return {
-        rule: word for rule, word in told.items() if rule in changed or after.get(rule, Severity.OK) is not Severity.OK
-    }
+    pairs = [Change(rule, before.get(rule, Severity.OK), after.get(rule, Severity.OK)) for rule in {**after, **before}]
+    broken = [each for each in pairs if {each.before, each.after} != {Severity.OK}]
+    return {each.rule: STILL if each.before is each.after else each.word for each in broken}
 
 
 def line(row: Mapping[str, Any]) -> Line:

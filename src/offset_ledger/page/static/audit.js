@@ -6,10 +6,14 @@ import { h } from "./dom.js";
 import { named, readings } from "./readings.js";
 
 const LIMIT = 20;
-const NOTHING = { topic: "", severity: "", rule: "", pages: [] };
+const NOTHING = { severity: "", rule: "", pages: [] };
 const view = { ...NOTHING, open: new Set() };
 
-const chosenTopic = (pipeline) => pipeline.topics.find((each) => topicKey(each) === view.topic) ?? pipeline.topics[0];
+/** The topic that the address names after its pipeline, or the first. */
+function chosenTopic(pipeline) {
+  const key = decodeURIComponent(location.hash).split("/").slice(1).join("/");
+  return pipeline.topics.find((each) => topicKey(each) === key) ?? pipeline.topics[0];
+}
 
 /** Everything that is on view. */
 async function readAll() {
@@ -42,9 +46,8 @@ function draw(shown) {
   if (!pipeline) return [top(shown.action), overview(shown.pipelines)];
   const topic = chosenTopic(pipeline);
   const known = shown.newest && shown.name === pipeline.name && shown.topic === topicKey(topic);
-  const choose = (key) => refresh({ ...NOTHING, topic: key });
   return [
-    head(pipeline, topic, shown.action, shown.pipelines.length > 1, choose, refresh),
+    head(pipeline, topic, shown.action, shown.pipelines.length > 1, refresh),
     known && newestAudit(shown.newest, view, refresh),
     known && past(shown.page, shown.opened, view, refresh),
   ];

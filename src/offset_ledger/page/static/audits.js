@@ -4,12 +4,14 @@ import { airflowLink, runPath } from "./airflow.js";
 import { filter, pager } from "./batches.js";
 import { auditNow } from "./dialogs.js";
 import { h } from "./dom.js";
-import { changeChip, findingsTable, passedTable, severityChip } from "./findings.js";
+import { changeChip, findingsTable, passedLine, passedTable, severityChip } from "./findings.js";
 import { ago, moment, plural } from "./format.js";
+import { row, table } from "./tables.js";
 import { notice } from "./views.js";
 
 const OVERVIEW = ["Pipeline and topic", "Newest audit", "Changed", "Audited", "By"];
 const PAST = ["Audited", "Found", "Changed", "By"];
+const CELLS = ["td.lead", "td", "td", "td", "td"];
 const NAMES = {
   error: ["error", "errors"],
   warning: ["warning", "warnings"],
@@ -23,21 +25,22 @@ export function overview(pipelines) {
   if (!pipelines.length)
     return h("p.notice", {}, "There is no pipeline that you may see; you see those whose DAG you may read.");
   const rows = pipelines.flatMap((p) => (p.ledger_problem ? [lost(p)] : p.topics.map((topic) => newestRow(p, topic))));
-  return lines(OVERVIEW, rows);
+  return h("section", {}, table("newest", OVERVIEW, rows));
 }
 
 function newestRow(pipeline, topic) {
   const { newest } = topic;
-  const name = h("a.name", { href: `#${pipeline.name}`, "data-key": `${pipeline.name} ${topicKey(topic)}` }, pipeline.name);
+  const href = address(pipeline, topic);
+  const name = h("a.name", { href, "data-key": href }, pipeline.name);
   const values = newest
     ? [counts(newest), changes(newest), when(newest), by(newest)]
     : [h("span.soft", {}, "never audited"), "–", "–", "–"];
-  return row(OVERVIEW, [[name, h("span.soft", {}, topicName(topic))], ...values]);
+  return row(OVERVIEW, CELLS, [[name, h("span.soft", {}, topicName(topic))], ...values]);
 }
 
 function lost({ name, topic, ledger_problem }) {
   const link = h("a.name", { href: `#${name}`, "data-key": name }, name);
-  const told = h("span.bad", {}, "its ledger cannot be read: ", ledger_problem);
+  const told = [severityChip("error", "its ledger cannot be read"), h("span.soft", {}, ledger_problem)];
   return h(
     "tr",
     {},
@@ -47,12 +50,15 @@ function lost({ name, topic, ledger_problem }) {
 }
 
 /** What tells a pipeline's topics apart: one may be audited for the pipeline, and without it too. */
-export const topicKey = ({ topic, own }) => `${topic} ${own}`;
+export const topicKey = ({ topic, own }) => (own ? topic : `${topic}/alone`);
+
+/** Where a pipeline's topic is shown; no name of either holds a slash. */
+const address = ({ name }, topic) => `#${name}/${topicKey(topic)}`;
 
 const topicName = ({ topic, own }) => (own ? topic : `${topic}, audited without the pipeline`);
 
 /** Name, topics and the button of a pipeline; its figures are those of the newest audit. */
-export function head(pipeline, topic, action, several, choose, refresh) {
+export function head(pipeline, topic, action, several, refresh) {
   const links = [
     several && h("a", { href: "#", "data-key": "back" }, "All topics"),
     h("a", { href: `./#${encodeURIComponent(pipeline.name)}`, "data-key": "ledger" }, "Ledger"),
@@ -66,12 +72,13 @@ export function head(pipeline, topic, action, several, choose, refresh) {
         {},
         h("div.soft.links", {}, links),
         h("h1", {}, pipeline.name, topic?.newest && counts(topic.newest)),
-        h("div.soft", {}, topic ? topicName(topic) : pipeline.topic),
+        pipeline.topics.length > 1
+          ? h("div.buttons.group", {}, topicLinks(pipeline, topic))
+          : h("div.soft", {}, pipeline.topic),
       ),
       auditButton(action, refresh),
     ),
     pipeline.ledger_problem && notice("bad", "The ledger cannot be read. ", pipeline.ledger_problem),
-    pipeline.topics.length > 1 && h("div.buttons.group", {}, topicButtons(pipeline, topic, choose)),
     topic?.newest && figures(topic.newest),
     topic && !topic.newest && notice("plain", "This topic was never audited. Audit it now, or: ", byHand(pipeline)),
   ];
@@ -91,11 +98,10 @@ export function auditButton({ dag_id, hindrance }, refresh) {
 
 const byHand = ({ name }) => h("code", {}, `offset-ledger audit ${name}`);
 
-function topicButtons(pipeline, chosen, choose) {
+function topicLinks(pipeline, chosen) {
   return pipeline.topics.map((topic) => {
-    const key = topicKey(topic);
-    const pressed = String(key === topicKey(chosen));
-    return h("button", { onclick: () => choose(key), "aria-pressed": pressed, "data-key": key }, topicName(topic));
+    const href = address(pipeline, topic);
+    return h("a.choice", { href, "aria-current": topic === chosen && "true", "data-key": href }, topicName(topic));
   });
 }
 
@@ -112,7 +118,9 @@ function figures(newest) {
   return h(
     "dl.figures.card",
     {},
-    found.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("span.of", {}, more)))),
+    found.map(([name, value, more]) =>
+      h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("span.of", {}, more))),
+    ),
   );
 }
 
@@ -159,7 +167,7 @@ export function past(page, opened, view, refresh) {
     "section",
     {},
     h("div.head", {}, h("h2", {}, "Audits"), narrowing(view)),
-    lines(PAST, rows.length ? rows : none),
+    table("past", PAST, rows.length ? rows : none),
     pager(view, page, refresh),
   );
 }
@@ -181,13 +189,14 @@ function pastRow(audit, isOpen, refresh) {
     h("span.arrow", {}, isOpen ? "▾" : "▸"),
     ` ${moment(audit.audited_at)}`,
   );
-  return row(PAST, [toggle, counts(audit), changes(audit, true), by(audit)], isOpen);
+  return row(PAST, CELLS, [toggle, counts(audit), changes(audit, true), by(audit)], { class: isOpen ? "open" : null });
 }
 
 function unfolded(audit) {
-  if (!audit) return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, h("p.soft", {}, "Reading…")));
-  const found = findingsTable(audit.rules, audit.audit_id);
-  return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, found || h("p.soft", {}, "Nothing was found."), passedTable(audit.rules)));
+  const body = audit
+    ? [findingsTable(audit.rules, audit.audit_id), passedLine(audit.rules)]
+    : h("p.soft", {}, "Reading…");
+  return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, body));
 }
 
 /** Chips for what was found, or that nothing was. */
@@ -209,7 +218,8 @@ function changes(audit, named = false) {
     const rules = audit.changes[word];
     return [changeChip(word, `${rules.length} ${word}`), named && h("span.soft", {}, rules.join(", "))];
   });
-  return h("span.chips", { title: words.map((word) => `${word}: ${audit.changes[word].join(", ")}`).join("\n") }, chips);
+  const title = words.map((word) => `${word}: ${audit.changes[word].join(", ")}`).join("\n");
+  return h("span.chips", { title }, chips);
 }
 
 const when = ({ audited_at }) => h("span", { title: moment(audited_at) }, ago(audited_at));
@@ -217,21 +227,4 @@ const when = ({ audited_at }) => h("span", { title: moment(audited_at) }, ago(au
 function by({ dag_id, run_id, who }) {
   if (!dag_id || !run_id) return who ?? "–";
   return h("a", { ...airflowLink(runPath(dag_id, run_id)), title: `${dag_id} ${run_id}` }, "run");
-}
-
-function row(columns, values, isOpen = false) {
-  return h(
-    "tr",
-    { class: isOpen ? "open" : null },
-    values.map((value, n) => h(n ? "td" : "td.lead", { "data-label": columns[n] }, value)),
-  );
-}
-
-function lines(columns, rows) {
-  const head = h(
-    "tr",
-    {},
-    columns.map((name) => h("th", {}, name)),
-  );
-  return h("div.card.scroll", {}, h("table.stacks", {}, h("thead", {}, head), h("tbody", {}, rows)));
 }

@@ -4,11 +4,14 @@ import { chip } from "./batches.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { ago, moment, plural } from "./format.js";
+import { row, table } from "./tables.js";
 
 const LEVEL = { error: "bad", warning: "warn", info: "info", ok: "good" };
 const CHANGE_LEVEL = { new: "warn", worse: "bad", better: "good", gone: "good" };
-const FOUND = ["Severity", "Rule and what was found", "Mend it with", "Found"];
-const PASSED = ["Rule", "What was seen", "Passes since"];
+const FOUND = ["Severity", "Rule and what was found", "Mend it with", "Since"];
+const FOUND_CELLS = ["td", "td.lead", "td.wide", "td.when"];
+const PASSED = ["Rule", "What was seen", "Since"];
+const PASSED_CELLS = ["td.lead", "td.lead", "td.when"];
 
 export const isFinding = (judged) => judged.severity !== null && judged.severity !== "ok";
 export const severityChip = (severity, text = severity) => chip(LEVEL[severity] ?? "plain", text);
@@ -18,16 +21,22 @@ export const changeChip = (word, text = word) => chip(CHANGE_LEVEL[word] ?? "pla
 export function findingsTable(judged, place, columns = FOUND) {
   const gone = judged.filter((each) => each.change === "gone");
   const values = [...judged.filter(isFinding).map((each) => finding(each, place)), ...gone.map(goneFinding)];
-  const rows = values.map((each) => row(columns, each.slice(0, columns.length), 1));
-  return rows.length > 0 && table("table.stacks.findings", columns, rows);
+  const rows = values.map((each) => row(columns, FOUND_CELLS, each));
+  return rows.length > 0 && table("findings", columns, rows);
 }
 
 /** The rules that an audit found kept. */
 export function passedTable(judged) {
   const rows = judged
     .filter((each) => each.severity === "ok")
-    .map((each) => row(PASSED, [h("b", {}, each.rule), each.found, time(each.since)], 0));
-  return rows.length > 0 && table("table.stacks.passed", PASSED, rows);
+    .map((each) => row(PASSED, PASSED_CELLS, [h("b", {}, each.rule), each.found, time(each.since)]));
+  return rows.length > 0 && table("passed", PASSED, rows);
+}
+
+/** The same in one line. */
+export function passedLine(judged) {
+  const rules = judged.filter((each) => each.severity === "ok").map((each) => each.rule);
+  return h("p.soft", {}, `${plural(rules.length, "rule")} passed: ${rules.join(", ")}`);
 }
 
 /** The section of the ledger page: findings of the newest audit, and the way to the page of audits. */
@@ -75,21 +84,4 @@ function goneFinding({ rule, found, was, since }) {
   return [changeChip("gone"), told, "nothing to mend", time(since)];
 }
 
-const time = (at) => (at ? h("span", { title: moment(at) }, "since ", ago(at).replace(/ ago$/, "")) : "–");
-
-function row(columns, values, lead) {
-  return h(
-    "tr",
-    {},
-    values.map((value, n) => h(n === lead ? "td.lead" : "td", { "data-label": columns[n] }, value)),
-  );
-}
-
-function table(spec, columns, rows) {
-  const head = h(
-    "tr",
-    {},
-    columns.map((name) => h("th", {}, name)),
-  );
-  return h("div.card.scroll", {}, h(spec, {}, h("thead", {}, head), h("tbody", {}, rows)));
-}
+const time = (at) => (at ? h("span", { title: moment(at) }, ago(at)) : "–");

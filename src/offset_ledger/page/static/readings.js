@@ -8,8 +8,8 @@ import { notice } from "./views.js";
 const EVERY = 8000; // milliseconds between two readings
 
 /**
- * Keep ``place`` filled: ``readAll`` reads what is on view, ``draw`` makes elements of it. Of two readings under way the
- * one begun later wins. Returns ``refresh``, which reads at once, and ``show``, which draws what was read last.
+ * Keep ``place`` filled: ``readAll`` reads what is on view, ``draw`` makes elements of it. Of two readings under way
+ * the one begun later wins. Returns ``refresh``, which reads at once, and ``show``, which draws what was read last.
  */
 export function readings(place, readAll, draw) {
   let shown = null;
@@ -46,8 +46,9 @@ export function readings(place, readAll, draw) {
 
 const footer = (at) => h("footer.soft", {}, `Read at ${moment(at)}; reads itself again every ${EVERY / 1000} s.`);
 
-/** The pipeline that the address names after #, or the only one there is. */
+/** The pipeline that the address names after #, up to a slash, or the only one there is. */
 export function named(pipelines) {
+  const [name] = decodeURIComponent(location.hash.slice(1)).split("/");
   const only = pipelines.length === 1 ? pipelines[0] : undefined;
-  return pipelines.find((p) => p.name === decodeURIComponent(location.hash.slice(1))) ?? only;
+  return pipelines.find((p) => p.name === name) ?? only;
 }
