@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,14 +15,19 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.audit.rules import RULES
+from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.local.layout import free_ports
 from offset_ledger.page.app import create_app
 from offset_ledger.page.rights import Rights
+from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited
+from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -112,6 +118,28 @@ def test_each_finding_is_new_still_there_since_or_gone(bench: Bench) -> None:
     assert two["changes"] == {"new": ["a"], "worse": ["d"], "still": ["c"], "gone": ["b", "e"]}
     first = told(bench.get(f"/api/pipelines/orders/audits/{one['audit_id']}"))
     assert {rule: (change, days) for rule, (_, change, _, days) in first.items()} == dict.fromkeys("abcde", (None, 0))
+
+
+def test_an_audit_of_a_real_topic_is_shown_with_the_run_that_made_it(
+    bench: Bench, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"p{uuid.uuid4().hex[:12]}"
+    (bench.folder / f"{name}.yaml").write_text(PIPELINE.format(name=name))
+    create_topic(dict(servers.kafka.extra), f"{name}.events", 1, 1, {"retention.bytes": "1000000000"})
+    run = {"DAG_ID": "audit_topics", "DAG_RUN_ID": "manual__1", "TASK_ID": f"audit_{name}"}
+    for key, value in run.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{key}", value)
+    done = audit_pipeline(parse_pipeline(bench.folder / f"{name}.yaml"))
+    rights = replace(FULL, readable=frozenset({f"ingest_{name}"}))
+    (shown,) = bench.get("/api/audits", rights)["pipelines"]
+    newest = shown["topics"][0]["newest"]
+    assert (newest["dag_id"], newest["run_id"], newest["changes"]) == ("audit_topics", "manual__1", None)
+    rules = bench.get(f"/api/pipelines/{name}/audits/{newest['audit_id']}", rights)["rules"]
+    names = ("rule", "severity", "found", "risk", "remedy")
+    assert {tuple(each[name] for name in names) for each in rules} == {
+        (f.rule, f.severity.value, f.found, f.risk, f.remedy) for f in done.findings
+    }
+    assert {each["rule"] for each in rules} == {rule.name for rule in RULES}
 
 
 def test_a_rule_is_so_since_the_first_audit_in_a_row_that_said_so(bench: Bench) -> None:

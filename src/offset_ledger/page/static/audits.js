@@ -142,8 +142,9 @@ export function newestAudit(audit, view, refresh) {
   ];
 }
 
-function matches({ rule, severity, was }, view) {
-  return (!view.rule || rule === view.rule) && (!view.severity || [severity, was].includes(view.severity));
+function matches({ rule, severity, change, was }, view) {
+  const severities = change === "gone" ? [severity, was] : [severity];
+  return (!view.rule || rule === view.rule) && (!view.severity || severities.includes(view.severity));
 }
 
 function filters(audit, view, refresh) {
