@@ -71,7 +71,7 @@ export function head(pipeline, topic, action, several, refresh) {
         "div",
         {},
         h("div.soft.links", {}, links),
-        h("h1", {}, pipeline.name, topic?.newest && counts(topic.newest)),
+        h("h1", {}, `Topic audit of ${pipeline.name}`, topic?.newest && counts(topic.newest)),
         pipeline.topics.length > 1
           ? h("div.buttons.group", {}, topicLinks(pipeline, topic))
           : h("div.soft", {}, pipeline.topic),
