@@ -1,4 +1,4 @@
-"""The ledger page in the Airflow UI: registration only, for every Airflow process imports this file."""
+"""The ledger and its audits in the Airflow UI: registration only, for every Airflow process imports this file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ Message = MutableMapping[str, Any]
 async def ledger_page(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """The page's ASGI application, imported with the first request: only an API server ever gets one."""
+    """The pages' ASGI application, imported with the first request: only an API server ever gets one."""
     page = await asyncio.to_thread(import_module, "offset_ledger.page.mounted")
     await page.app(scope, receive, send)
 
 
-def _view(url_route: str, destination: str, query: str = "") -> dict[str, str | bool]:
-    # Relative, so that it follows Airflow's base URL; the slash, because the page's own addresses are relative too.
-    href = f"offset-ledger/{query}"
+def _view(url_route: str, destination: str, place: str = "", name: str = "Ledger") -> dict[str, str | bool]:
+    # Relative, so that it follows Airflow's base URL; the slash, because the pages' own addresses are relative too.
     return {
-        "name": "Ledger",
-        "href": href,
+        "name": name,
+        "href": f"offset-ledger/{place}",
         "url_route": url_route,
         "destination": destination,
         "nav_top_level": destination == "nav",
@@ -33,12 +32,13 @@ def _view(url_route: str, destination: str, query: str = "") -> dict[str, str | 
 
 
 class OffsetLedgerPlugin(AirflowPlugin):
-    """A navigation entry, and a tab on each DAG and each DAG run."""
+    """Navigation entries for ledger and audits, and a tab of the ledger on each DAG and each DAG run."""
 
     name = "offset_ledger"
     fastapi_apps = [{"app": ledger_page, "url_prefix": "/offset-ledger", "name": "Offset ledger"}]
     external_views = [
         _view("offset-ledger", "nav"),
+        _view("offset-ledger-audit", "nav", "audit", "Topic audit"),
         _view("offset-ledger-dag", "dag", "?dag_id={DAG_ID}"),
         _view("offset-ledger-run", "dag_run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
     ]

@@ -36,5 +36,5 @@ def test_it_registers_and_imports_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert [name for name in found["imported"] if not name.startswith("asyncio")] == []
-    assert len(set(found["routes"])) == 3
+    assert len(set(found["routes"])) == 4
     assert found["prefix"] == ["/offset-ledger"]

@@ -32,6 +32,7 @@ from offset_ledger.publishing.topics import create_topic
 from offset_ledger.steps.commit import commit
 from offset_ledger.steps.plan import plan, plan_replay
 from tests.fixtures.asgi import Client
+from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, Event, staged, validated
 
@@ -201,13 +202,8 @@ def test_the_charts_sum_what_was_committed(bench: Bench) -> None:
 def test_the_newest_audit_is_shown(bench: Bench) -> None:
     bench.publish(0, 1)
     bench.ingest()
-    with transaction(bench.session) as cursor:
-        for days, rule, severity in ((2, "old", "error"), (1, "one", "ok"), (1, "two", "error")):
-            cursor.execute(
-                "INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk,"
-                " remedy) VALUES (%s, 'orders', 'x', %s, %s, 'f', 'r', %s)",
-                [SENT - timedelta(days=days), rule, severity, None if severity == "ok" else "mend it"],
-            )
+    for days, said in ((2, {"old": "error"}), (1, {"one": "ok", "two": "error"})):
+        audited(bench.session, "orders", bench.pipeline.source.topic, SENT - timedelta(days=days), said)
     found = bench.get("/api/pipelines/orders")["findings"]
     assert [(each["rule"], each["severity"]) for each in found] == [("two", "error"), ("one", "ok")]
 

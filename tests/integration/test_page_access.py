@@ -14,10 +14,11 @@ import pytest
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.ledger.database import connect
+from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.layout import free_ports
+from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers
-from tests.fixtures.staged import a_pipeline, planned
+from tests.fixtures.staged import NOON, a_pipeline, planned
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "hunter2-of-the-broker"
@@ -28,6 +29,7 @@ source: {connection: kafka_default, topic: orders}
 record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
 target: {connection: postgres_default, table: public.orders}
 """
+BUTTONS = ("trigger", "audit now")
 ESCAPES = (
     "..%2fsecret.html",
     "orders%2f..%2f..%2fsecret.html",
@@ -51,20 +53,24 @@ class Asked:
 def asked(servers: Servers, tmp_path: Path) -> Asked:
     with connect(servers.postgres) as session:
         batch_id = planned(session, a_pipeline(), [OffsetRange(0, 0, 5)])
+        audited(session, "orders", "orders", NOON, {"a": "error"})
+        (audit_id,) = rows(session, "SELECT audit_id FROM offset_ledger.topic_audit")[0]
     _files(tmp_path, batch_id)
     site = "/offset-ledger"
     paths = [
         *("/", "/static/page.js", "/api/pipelines", "/api/pipelines/orders", "/api/pipelines/orders/batches"),
         *(f"/api/pipelines/orders/batches/{batch_id}", "/api/pipelines/orders/history", "/reports/orders/1.html"),
+        *("/audit", "/static/audit.js", "/api/audits", "/api/pipelines/orders/audits"),
+        *(f"/api/pipelines/orders/audits/{audit_id}", "/api/pipelines/orders/audits?own=false"),
         *(f"/reports/{path}" for path in ESCAPES),
     ]
     wanted = [["GET", site + path, None] for path in paths]
-    trigger = "/api/v2/dags/ingest_orders/dagRuns"
-    body = {"logical_date": None, "conf": {"action": "next"}}
+    trigger, audit = (f"/api/v2/dags/{dag_id}/dagRuns" for dag_id in ("ingest_orders", "audit_topics"))
+    body, nothing = ({"logical_date": None, "conf": conf} for conf in ({"action": "next"}, {}))
     asked = {
         "connections": [_postgres(servers.postgres)],
         "users": list(USERS),
-        "requests": [*wanted, ["POST", trigger, body]],
+        "requests": [*wanted, ["POST", trigger, body], ["POST", audit, nothing]],
     }
     done = subprocess.run(
         [sys.executable, "-m", "tests.fixtures.airflow_app", str(tmp_path / "answers.json")],
@@ -77,7 +83,7 @@ def asked(servers: Servers, tmp_path: Path) -> Asked:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads((tmp_path / "answers.json").read_text())
-    names = [*paths, "trigger"]
+    names = [*paths, *BUTTONS]
     by_user = {user: dict(zip(names, each, strict=True)) for user, each in found["answers"].items()}
     status = {user: {path: answer["status"] for path, answer in each.items()} for user, each in by_user.items()}
     text = {user: {path: answer["text"] for path, answer in each.items()} for user, each in by_user.items()}
@@ -133,29 +139,33 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None:
     """One test, for the application takes seconds to make."""
-    paths = [path for path in asked.status["nobody"] if path != "trigger"]
-    rows = [path for path in paths if "orders" in path and "%" not in path and "link" not in path]
+    paths = [path for path in asked.status["nobody"] if path not in BUTTONS]
+    of_orders = [path for path in paths if "orders" in path and "%" not in path and "link" not in path]
     escapes = [f"/reports/{path}" for path in ESCAPES]
     # Nobody without a login, whatever the path.
     assert {path: asked.status["nobody"][path] for path in paths} == dict.fromkeys(paths, 401)
     assert {path: asked.status["forged"][path] for path in paths} == dict.fromkeys(paths, 403)
     # Rows only of DAGs that the user may read.
     for user in ("reader", "worker", "boss"):
-        assert {path: asked.status[user][path] for path in rows} == dict.fromkeys(rows, 200), asked.text[user]
-    assert {path: asked.status["limited"][path] for path in rows} == dict.fromkeys(rows, 404)
-    assert json.loads(asked.text["limited"]["/api/pipelines"])["pipelines"] == []
+        assert {path: asked.status[user][path] for path in of_orders} == dict.fromkeys(of_orders, 200), asked.text[user]
+    assert {path: asked.status["limited"][path] for path in of_orders} == dict.fromkeys(of_orders, 404)
+    for path in ("/api/pipelines", "/api/audits"):
+        assert json.loads(asked.text["limited"][path])["pipelines"] == []
     # No way out of the reports, for anybody.
     for user in USERS:
         assert {path: asked.status[user][path] for path in escapes} == dict.fromkeys(escapes, 404)
     # A button is offered to whom Airflow would let press it, and Airflow itself refuses the others.
-    hindrances = {user: _hindrance(asked.text[user]["/api/pipelines"]) for user in ("reader", "worker", "boss")}
-    assert hindrances == {"reader": "you may not trigger ingest_orders", "worker": None, "boss": None}
-    assert {user: asked.status[user]["trigger"] for user in ("nobody", "reader", "limited")} == {
-        "nobody": 401,
-        "reader": 403,
-        "limited": 403,
-    }
-    assert asked.status["worker"]["trigger"] not in (401, 403)
+    hindrances = {user: _hindrances(asked.text[user]) for user in ("reader", "worker", "boss")}
+    refused = tuple(f"you may not trigger {dag_id}" for dag_id in ("ingest_orders", "audit_topics"))
+    assert hindrances == {"reader": refused, "worker": (None, None), "boss": (None, None)}
+    assert json.loads(asked.text["limited"]["/api/audits"])["action"]["hindrance"] == "Airflow has no DAG audit_topics"
+    for button in BUTTONS:
+        assert {user: asked.status[user][button] for user in ("nobody", "reader", "limited")} == {
+            "nobody": 401,
+            "reader": 403,
+            "limited": 403,
+        }
+        assert asked.status["worker"][button] not in (401, 403)
     # The ledger's connection came from Airflow's metadata, the broker's from the environment; no secret is told.
     (pipeline,) = json.loads(asked.text["boss"]["/api/pipelines"])["pipelines"]
     assert (pipeline["ledger_problem"], pipeline["broker_problem"] is None) == (None, False)
@@ -163,12 +173,13 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
     # Registered where the plugin says.
     assert [(view["destination"], view["href"]) for view in asked.views] == [
         ("nav", "offset-ledger/"),
+        ("nav", "offset-ledger/audit"),
         ("dag", "offset-ledger/?dag_id={DAG_ID}"),
         ("dag_run", "offset-ledger/?dag_id={DAG_ID}&run_id={RUN_ID}"),
     ]
 
 
-def _hindrance(overview: str) -> str | None:
-    (pipeline,) = json.loads(overview)["pipelines"]
-    found: str | None = pipeline["actions"]["ingest"]["hindrance"]
-    return found
+def _hindrances(answers: dict[str, str]) -> tuple[str | None, str | None]:
+    """Of the ingest DAG and of the audit."""
+    (pipeline,) = json.loads(answers["/api/pipelines"])["pipelines"]
+    return pipeline["actions"]["ingest"]["hindrance"], json.loads(answers["/api/audits"])["action"]["hindrance"]

@@ -59,15 +59,18 @@ def test_the_hindrance_names_what_is_in_the_way() -> None:
 def test_without_a_gate_nobody_gets_in(tmp_path: Path) -> None:
     app = create_app(Rights, tmp_path)
     app.dependency_overrides.clear()
-    values = {"name": "orders", "batch_id": "1", "path": "orders/1.html"}
+    values = {"name": "orders", "batch_id": "1", "audit_id": "1", "path": "orders/1.html"}
     paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
-    assert {"/", "/api/pipelines/orders/batches/1", "/reports/orders/1.html"} < set(paths)
+    assert {"/", "/api/pipelines/orders/batches/1", "/api/pipelines/orders/audits/1", "/reports/orders/1.html"} < set(
+        paths
+    )
     assert {path: Client(app).get(path).status_code for path in paths} == dict.fromkeys(paths, 401)
 
 
-def test_the_files_of_the_page_are_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["/", "/audit"])
+def test_the_files_of_a_page_are_its_own(tmp_path: Path, path: str) -> None:
     client = Client(create_app(Rights, tmp_path))
-    page = client.get("/")
+    page = client.get(path)
     assert (page.status_code, "script-src 'self'" in page.headers["content-security-policy"]) == (200, True)
     used = re.findall(r'(?:href|src)="(static/[^"]+)"', page.text)
     scripts = [name for name in used if name.endswith(".js")]

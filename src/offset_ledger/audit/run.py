@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +17,14 @@ from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import judge
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.ledger import batches
+from offset_ledger.ledger.batches import Origin, here
 from offset_ledger.ledger.database import Session, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.pipeline.model import Merge, Pipeline
 
 _INSERT = """
-INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk, remedy) VALUES %s
+INSERT INTO offset_ledger.topic_audit
+    (audited_at, pipeline, topic, rule, severity, found, risk, remedy, who, dag_id, run_id) VALUES %s
 """
 
 
@@ -52,7 +54,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
-        return _keep(session, facts)
+        return keep(session, _judged(facts), here())
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
@@ -64,10 +66,10 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
     """
     facts = _facts(connection, topic, None, elect)
     if ledger is None:
-        return Audit(None, topic, facts.taken_at, judge(facts))
+        return _judged(facts)
     with connect(ledger) as session:
         check_migrated(session)
-        return _keep(session, facts)
+        return keep(session, _judged(facts), here())
 
 
 def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:
@@ -96,15 +98,18 @@ def _reading(session: Session, pipeline: Pipeline) -> Reading:
     return Reading(reader, known.topic_id, known.next_offsets) if known else Reading(reader)
 
 
-def _keep(session: Session, facts: TopicFacts) -> Audit:
-    """Write the findings down and say what changed since the audit before."""
-    findings = judge(facts)
-    name = facts.reader.pipeline if facts.reader else None
+def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
+    """Write an audit down, with who ran it; the same audit with what changed since the one before."""
     with transaction(session) as cursor:
-        cursor.execute(named_sql("last_audit"), {"pipeline": name, "topic": facts.topic})
+        cursor.execute(named_sql("last_audit"), {"pipeline": audit.pipeline, "topic": audit.topic})
         before = {row["rule"]: Severity(row["severity"]) for row in cursor.fetchall()}
+        which, whose = (audit.audited_at, audit.pipeline, audit.topic), (origin.who, origin.dag_id, origin.run_id)
         rows: list[tuple[Any, ...]] = [
-            (facts.taken_at, name, facts.topic, f.rule, f.severity.value, f.found, f.risk, f.remedy) for f in findings
+            (*which, f.rule, f.severity.value, f.found, f.risk, f.remedy, *whose) for f in audit.findings
         ]
         execute_values(cursor, _INSERT, rows)
-    return Audit(name, facts.topic, facts.taken_at, findings, changes(before, findings))
+    return replace(audit, changes=changes(before, audit.findings))
+
+
+def _judged(facts: TopicFacts) -> Audit:
+    return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, judge(facts))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from offset_ledger.page.batches import BatchView, batch_view, sheet
 from offset_ledger.page.history import Window
 from offset_ledger.page.history import history as in_steps
 from offset_ledger.page.live import Seen, Watch
+from offset_ledger.page.pipelines import by_ledger
 from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, totals
 from offset_ledger.page.queries import Row, Wanted
 from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
@@ -36,9 +36,7 @@ def overview(pipelines: Sequence[Pipeline], rights: Rights, watch: Watch) -> lis
     """Every pipeline in a line."""
     seen = watch.looks(pipelines)
     found: list[Answer] = []
-    by_connection = sorted(pipelines, key=lambda p: p.target.connection)
-    for conn_id, group in groupby(by_connection, key=lambda p: p.target.connection):
-        here = list(group)
+    for conn_id, here in by_ledger(pipelines):
         ledger = _ledger(conn_id, [pipeline.name for pipeline in here])
         found += [_summary(pipeline, rights, ledger, seen[pipeline.name])[0] for pipeline in here]
     return sorted(found, key=lambda each: str(each["name"]))

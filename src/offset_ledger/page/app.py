@@ -1,4 +1,4 @@
-"""The ledger page: one HTML page, its static files, a small read-only API and the quality reports.
+"""The ledger page and the page of audits: their HTML and static files, a small read-only API and the quality reports.
 
 Every route depends on the user's rights, and those are refused to whoever is not logged in. Nothing here changes
 anything: the page's buttons call Airflow's own REST API.
@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse
+from pydantic import AwareDatetime
 
+from offset_ledger.audit.finding import Severity
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
-from offset_ledger.page import answers
+from offset_ledger.page import answers, audit_answers
 from offset_ledger.page.answers import Answer
 from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.live import Watch
 from offset_ledger.page.pipelines import Known, read_pipelines
-from offset_ledger.page.queries import NEWEST, Wanted
+from offset_ledger.page.queries import NEWEST, Wanted, WantedAudits
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.pipeline.model import Pipeline
@@ -93,13 +96,13 @@ router = APIRouter(dependencies=[Depends(user_rights), Depends(_private)])
 
 @router.get("/")
 def page() -> Response:
-    """The one HTML page."""
+    """The page of the ledger."""
     return _static("index.html")
 
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """Its style and scripts."""
+    """Style and scripts of both pages."""
     return _static(name)
 
 
@@ -143,6 +146,41 @@ def history(this: This, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> li
     return answers.history(this, WINDOWS[window])
 
 
+@router.get("/audit")
+def audit_page() -> Response:
+    """The page of the audits; below the same folder, so that it has the same style and API."""
+    return _static("audit.html")
+
+
+@router.get("/api/audits")
+def audit_overview(user: User, here: Here) -> Answer:
+    """The newest audits of the pipelines that the user may see."""
+    known = here.known()
+    problems = known.problems if user.import_errors else ()
+    return {"problems": problems, **audit_answers.overview(known.visible(user), user)}
+
+
+@router.get("/api/pipelines/{name}/audits")
+def audits(
+    this: This,
+    topic: Annotated[str | None, Query(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = None,
+    own: bool = True,
+    before: AwareDatetime | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    severity: Severity | None = None,
+    rule: Annotated[str | None, Query(pattern=r"^[a-z-]{1,100}$")] = None,
+) -> Answer:
+    """A page of past audits, newest first."""
+    wanted = WantedAudits(before, limit, severity.value if severity else None, rule)
+    return _found(audit_answers.audits(this, topic, own, wanted), f"pipeline {this.name} has no such topic")
+
+
+@router.get("/api/pipelines/{name}/audits/{audit_id}")
+def audit(this: This, audit_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> Answer:
+    """One audit with what it said of each rule."""
+    return _found(audit_answers.audit(this, audit_id), f"pipeline {this.name} has no audit {audit_id}")
+
+
 @router.get("/reports/{path:path}")
 def report(path: str, user: User, here: Here) -> Response:
     """A quality report, if it is one of a pipeline that the user may see."""
@@ -150,6 +188,12 @@ def report(path: str, user: User, here: Here) -> Response:
     if found is None or not user.sees_report(found[0], here.known().pipelines):
         raise HTTPException(404, "there is no report here that you may see")
     return _file(found[1], found[2], _REPORT_POLICY)
+
+
+def _found(answer: Answer | None, missing: str) -> Answer:
+    if answer is None:
+        raise HTTPException(404, missing)
+    return answer
 
 
 def _static(name: str) -> Response:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, PipelineFileError
@@ -23,6 +25,12 @@ class Known:
     def visible(self, rights: Rights) -> tuple[Pipeline, ...]:
         """Those whose DAG the user may read."""
         return tuple(pipeline for name, pipeline in sorted(self.pipelines.items()) if rights.sees(name))
+
+
+def by_ledger(pipelines: Iterable[Pipeline]) -> list[tuple[str, list[Pipeline]]]:
+    """The pipelines of each target connection, whose database holds their ledger."""
+    ordered = sorted(pipelines, key=lambda pipeline: pipeline.target.connection)
+    return [(conn_id, list(group)) for conn_id, group in groupby(ordered, key=lambda p: p.target.connection)]
 
 
 def pipelines_folder(dags: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,27 @@ class Wanted:
     dag_id: str | None = None
     run_id: str | None = None
     batch_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The audits that are held against each other: those of a topic, for the pipeline or, where None, without one."""
+
+    pipeline: str | None
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAudits:
+    """Which audits of a series: the newest ``limit`` below ``before``, or the one ``at`` a time, that have a finding
+    of this severity and rule, where these are not None.
+    """
+
+    before: datetime | None = None
+    limit: int = 50
+    severity: str | None = None
+    rule: str | None = None
+    at: datetime | None = None
 
 
 @contextmanager
@@ -97,6 +118,28 @@ def findings(cursor: Cursor, pipeline: str, topic: str) -> list[Row]:
     """What the newest audit found for the topic; nothing where no audit ever ran."""
     cursor.execute("SELECT to_regclass('offset_ledger.topic_audit') IS NOT NULL")
     return _rows(cursor, "findings", pipeline=pipeline, topic=topic) if cursor.one()[0] else []
+
+
+def audited_topics(cursor: Cursor, names: Sequence[str]) -> list[Series]:
+    """Every topic that was audited for one of the pipelines, also one that it no longer reads."""
+    return [Series(row["pipeline"], row["topic"]) for row in _rows(cursor, "audited_topics", pipelines=list(names))]
+
+
+def audits(cursor: Cursor, series: Series, wanted: WantedAudits) -> list[Row]:
+    """Newest first: when, by whom, and the severity of each rule then and in the audit before."""
+    asked = {**asdict(wanted), "before": wanted.before or "infinity"}
+    return _rows(cursor, "audits", **asdict(series), **asked)
+
+
+def find_audit(cursor: Cursor, audit_id: int, pipeline: str, topics: Sequence[str]) -> tuple[Series, datetime] | None:
+    """Series and time of the audit, if it is one of the pipeline or, without a pipeline, of one of the topics."""
+    found = _rows(cursor, "audit", audit_id=audit_id, pipeline=pipeline, topics=list(topics))
+    return (Series(found[0]["pipeline"], found[0]["topic"]), found[0]["audited_at"]) if found else None
+
+
+def audit_findings(cursor: Cursor, series: Series, at: datetime) -> list[Row]:
+    """What one audit said of each rule, the worst first, and since when audits say so."""
+    return _rows(cursor, "audit_findings", **asdict(series), at=at)
 
 
 def _rows(cursor: Cursor, name: str, **arguments: object) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+AUDIT_DAG = "audit_topics"
 DAILY_DAG = "daily_quality_report"
 DAILY_FOLDER = "daily"
 

@@ -66,7 +66,8 @@ export function batches(pipeline, view, page, opened, refresh) {
   );
 }
 
-function filter(view, name, all, choices, refresh) {
+/** A choice that narrows what is on view. */
+export function filter(view, name, all, choices, refresh) {
   const change = (event) => refresh({ [name]: event.target.value, pages: [] });
   const options = [
     h("option", { value: "" }, all),
@@ -75,7 +76,8 @@ function filter(view, name, all, choices, refresh) {
   return h("select", { onchange: change, "data-key": name, "aria-label": all }, options);
 }
 
-function pager(view, page, refresh) {
+/** Newer and older pages. */
+export function pager(view, page, refresh) {
   if (!view.pages.length && page.before === null) return null;
   const newer = () => refresh({ pages: view.pages.slice(0, -1) });
   const older = () => refresh({ pages: [...view.pages, page.before] });

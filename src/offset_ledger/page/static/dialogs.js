@@ -130,6 +130,12 @@ export function decide(pipeline, action, batchId, done) {
   ask(`${verb} batch ${batchId} of ${pipeline.name}`, means, fields, verb, pipeline.actions.ingest.dag_id, conf, done);
 }
 
+/** Every pipeline's topic, audited now. */
+export function auditNow(dagId, done) {
+  const means = "Holds the topic of every pipeline against the rules, a task for each. What they find shows here.";
+  ask("Audit the topics now", means, [], "Audit", dagId, () => ({}), done);
+}
+
 /** A quality report over the page, with a way back. */
 export function report(path) {
   const frame = h("iframe", { src: `reports/${path}`, title: `Quality report ${path}` });

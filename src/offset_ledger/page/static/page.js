@@ -1,18 +1,17 @@
-// The page: what is chosen, reading it again and again, and showing it.
+// The page of the ledger: what is chosen, what is read of it, and its sections.
 
-import { followTheme, read } from "./airflow.js";
+import { read } from "./airflow.js";
 import { batches } from "./batches.js";
 import { charts } from "./charts.js";
-import { fill, h } from "./dom.js";
-import { moment } from "./format.js";
+import { h } from "./dom.js";
+import { newestFindings } from "./findings.js";
 import { partitions } from "./partitions.js";
-import { findings, head, notice, overview } from "./views.js";
+import { named, readings } from "./readings.js";
+import { head, notice, overview } from "./views.js";
 
-const EVERY = 8000; // milliseconds between two readings while somebody looks
 const WINDOWS = ["1h", "24h", "7d", "30d"];
 
 const tab = new URLSearchParams(location.search); // on a DAG's tab: dag_id; on a run's: run_id too
-const place = document.getElementById("page");
 const view = {
   kind: "",
   state: "",
@@ -21,39 +20,23 @@ const view = {
   window: localStorage.getItem("offset-ledger.window") ?? "24h",
   run_id: tab.get("run_id"),
 };
-let shown = { pipelines: [], problems: [], at: null };
-let failure = null;
-let turn = 0;
 
-function chosen() {
+function chosen(pipelines) {
   const dag = tab.get("dag_id");
-  if (dag) return shown.pipelines.find((p) => Object.values(p.actions).some((action) => action.dag_id === dag));
-  const only = shown.pipelines.length === 1 ? shown.pipelines[0] : undefined;
-  return shown.pipelines.find((p) => p.name === decodeURIComponent(location.hash.slice(1))) ?? only;
+  return dag
+    ? pipelines.find((p) => Object.values(p.actions).some((action) => action.dag_id === dag))
+    : named(pipelines);
 }
 
-/** Read everything that is on view; a later reading that has begun meanwhile wins. */
-async function refresh(change = {}) {
-  if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
-  for (const name of ["kind", "state", "pages", "window"]) if (name in change) view[name] = change[name];
-  const mine = ++turn;
-  try {
-    const found = { ...(await read("pipelines")), at: new Date().toISOString() };
-    if (mine !== turn) return;
-    shown = { ...shown, ...found };
-    const pipeline = chosen();
-    const more = pipeline && !pipeline.ledger_problem ? await readPipeline(pipeline.name) : {};
-    if (mine !== turn) return;
-    shown = { ...found, ...more, name: pipeline?.name };
-    failure = null;
-  } catch (error) {
-    if (mine !== turn) return;
-    failure = error.message;
-  }
-  show();
+/** Everything that is on view; ``before`` is what was read last. */
+async function readAll(before) {
+  const found = await read("pipelines");
+  const pipeline = chosen(found.pipelines);
+  const more = pipeline && !pipeline.ledger_problem ? await readPipeline(pipeline.name, before) : {};
+  return { ...found, ...more, name: pipeline?.name };
 }
 
-async function readPipeline(name) {
+async function readPipeline(name, before) {
   const wanted = new URLSearchParams({ limit: 50 });
   for (const key of ["kind", "state"]) if (view[key]) wanted.set(key, view[key]);
   if (view.pages.length) wanted.set("before", view.pages.at(-1));
@@ -64,35 +47,37 @@ async function readPipeline(name) {
     read(`${at}/batches?${wanted}`),
     read(`${at}/history?window=${view.window}`),
   ]);
-  if (view.run_id && !shown.page) page.batches.forEach((batch) => view.open.add(batch.batch_id)); // a run has few: all open
+  if (view.run_id && !before?.page) page.batches.forEach((batch) => view.open.add(batch.batch_id)); // a run has few: all open
   const open = page.batches.filter((batch) => view.open.has(batch.batch_id));
   const opened = await Promise.all(open.map((batch) => read(`${at}/batches/${batch.batch_id}`)));
   return { detail, page, points, opened: new Map(opened.map((batch) => [batch.batch_id, batch])) };
 }
 
-function show() {
-  const pipeline = chosen();
-  const problems = [
-    failure && notice("bad", failure, shown.at && ` What is shown is from ${moment(shown.at)}.`),
-    shown.problems.map((line) => notice("bad", line)),
-  ];
-  if (!shown.at) return fill(place, problems);
+/** Change what is on view, and read it. */
+function refresh(change = {}) {
+  if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
+  for (const name of ["kind", "state", "pages", "window"]) if (name in change) view[name] = change[name];
+  return reading.refresh();
+}
+
+function draw(shown) {
+  const pipeline = chosen(shown.pipelines);
   if (!pipeline) {
     const other = tab.get("dag_id") && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
-    return fill(place, problems, other || [h("h1", {}, "Pipelines"), overview(shown.pipelines)], footer());
+    return other || [h("h1", {}, "Pipelines"), overview(shown.pipelines)];
   }
   const several = shown.pipelines.length > 1 && !tab.has("dag_id");
   const detail = shown.name === pipeline.name ? shown.detail : undefined;
-  fill(place, problems, head({ ...pipeline, ...detail }, several, refresh), detail && sections(detail), footer());
+  return [head({ ...pipeline, ...detail }, several, refresh), detail && sections(shown)];
 }
 
-function sections(detail) {
-  const list = batches(detail, view, shown.page, shown.opened, refresh);
-  if (view.run_id) return [list, detail.partitions.length > 0 && partitions(detail.partitions)];
-  return [detail.partitions.length > 0 && partitions(detail.partitions), overTime(), findings(detail.findings), list];
+function sections({ detail, page, opened, points }) {
+  const list = batches(detail, view, page, opened, refresh);
+  const bars = detail.partitions.length > 0 && partitions(detail.partitions);
+  return view.run_id ? [list, bars] : [bars, overTime(points), newestFindings(detail), list];
 }
 
-function overTime() {
+function overTime(points) {
   const choose = (name) => () => {
     localStorage.setItem("offset-ledger.window", name);
     refresh({ window: name });
@@ -107,19 +92,15 @@ function overTime() {
     "section",
     {},
     h("div.head", {}, h("h2", {}, "Over time"), h("div.buttons.group", {}, WINDOWS.map(button))),
-    h("div.charts", {}, charts(shown.points)),
+    h("div.charts", {}, charts(points)),
   );
 }
 
-const footer = () => h("footer.soft", {}, `Read at ${moment(shown.at)}; reads itself again every ${EVERY / 1000} s.`);
-
-followTheme();
+const reading = readings(document.getElementById("page"), readAll, draw);
 if (!WINDOWS.includes(view.window)) view.window = "24h";
 window.addEventListener("hashchange", () => {
   Object.assign(view, { kind: "", state: "", pages: [], open: new Set() });
-  show();
-  refresh();
+  reading.show();
+  reading.refresh();
 });
-document.addEventListener("visibilitychange", () => document.hidden || refresh());
-setInterval(() => document.hidden || refresh(), EVERY);
-refresh();
+reading.refresh();

@@ -190,24 +190,3 @@ function notices(p, refresh) {
 
 /** A line above everything else. */
 export const notice = (level, ...text) => h(`p.notice.${level}`, { role: "status" }, text);
-
-const SEVERITY = { error: "bad", warning: "warn", info: "info", ok: "good" };
-
-/** What the newest audit of the topic found; nothing where there was none. */
-export function findings(found) {
-  if (!found.length) return null;
-  const line = (f) =>
-    h(
-      "tr",
-      {},
-      h("td", {}, chip(SEVERITY[f.severity] ?? "plain", f.severity)),
-      h("td.lead", {}, h("b", {}, f.rule), " ", f.found, f.risk && h("span.soft", {}, f.risk)),
-      h("td", {}, f.remedy ?? ""),
-    );
-  return h(
-    "section",
-    {},
-    h("div.head", {}, h("h2", {}, "Topic audit"), h("span.soft", {}, moment(found[0].audited_at))),
-    h("div.card.scroll", {}, h("table", {}, h("tbody", {}, found.map(line)))),
-  );
-}

@@ -1,0 +1,64 @@
+// The page of the audits: what is chosen, what is read of it, and its sections.
+
+import { read } from "./airflow.js";
+import { auditButton, head, newestAudit, overview, past, topicKey } from "./audits.js";
+import { h } from "./dom.js";
+import { named, readings } from "./readings.js";
+
+const LIMIT = 20;
+const NOTHING = { severity: "", rule: "", pages: [] };
+const view = { ...NOTHING, open: new Set() };
+
+/** The topic that the address names after its pipeline, or the first. */
+function chosenTopic(pipeline) {
+  const key = decodeURIComponent(location.hash).split("/").slice(1).join("/");
+  return pipeline.topics.find((each) => topicKey(each) === key) ?? pipeline.topics[0];
+}
+
+/** Everything that is on view. */
+async function readAll() {
+  const found = await read("audits");
+  const pipeline = named(found.pipelines);
+  const topic = pipeline && chosenTopic(pipeline);
+  return { ...found, ...(topic?.newest && (await readTopic(pipeline.name, topic))), name: pipeline?.name };
+}
+
+async function readTopic(name, topic) {
+  const wanted = new URLSearchParams({ limit: LIMIT, topic: topic.topic, own: topic.own });
+  for (const key of ["severity", "rule"]) if (view[key]) wanted.set(key, view[key]);
+  if (view.pages.length) wanted.set("before", view.pages.at(-1));
+  const at = `pipelines/${encodeURIComponent(name)}/audits`;
+  const one = (audit) => read(`${at}/${audit.audit_id}`);
+  const [page, newest] = await Promise.all([read(`${at}?${wanted}`), one(topic.newest)]);
+  const opened = await Promise.all(page.audits.filter((audit) => view.open.has(audit.audit_id)).map(one));
+  return { page, newest, opened: new Map(opened.map((audit) => [audit.audit_id, audit])), topic: topicKey(topic) };
+}
+
+/** Change what is on view, and read it. */
+function refresh(change = {}) {
+  if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
+  for (const name of Object.keys(NOTHING)) if (name in change) view[name] = change[name];
+  return reading.refresh();
+}
+
+function draw(shown) {
+  const pipeline = named(shown.pipelines);
+  if (!pipeline) return [top(shown.action), overview(shown.pipelines)];
+  const topic = chosenTopic(pipeline);
+  const known = shown.newest && shown.name === pipeline.name && shown.topic === topicKey(topic);
+  return [
+    head(pipeline, topic, shown.action, shown.pipelines.length > 1, refresh),
+    known && newestAudit(shown.newest, view, refresh),
+    known && past(shown.page, shown.opened, view, refresh),
+  ];
+}
+
+const top = (action) => h("div.head", {}, h("h1", {}, "Topic audit"), auditButton(action, refresh));
+
+const reading = readings(document.getElementById("page"), readAll, draw);
+window.addEventListener("hashchange", () => {
+  Object.assign(view, NOTHING, { open: new Set() });
+  reading.show();
+  reading.refresh();
+});
+reading.refresh();

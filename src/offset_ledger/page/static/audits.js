@@ -1,0 +1,231 @@
+// Audits in lines: the newest of every topic, the head of one pipeline, and the audits of the past.
+
+import { airflowLink, runPath } from "./airflow.js";
+import { filter, pager } from "./batches.js";
+import { auditNow } from "./dialogs.js";
+import { h } from "./dom.js";
+import { changeChip, findingsTable, passedLine, passedTable, severityChip } from "./findings.js";
+import { ago, moment, plural } from "./format.js";
+import { row, table } from "./tables.js";
+import { notice } from "./views.js";
+
+const OVERVIEW = ["Pipeline and topic", "Newest audit", "Changed", "Audited", "By"];
+const PAST = ["Audited", "Found", "Changed", "By"];
+const CELLS = ["td.lead", "td", "td", "td", "td"];
+const NAMES = {
+  error: ["error", "errors"],
+  warning: ["warning", "warnings"],
+  info: ["good to know", "good to know"],
+  ok: ["passed", "passed"],
+};
+const WORDS = ["new", "worse", "better", "gone"];
+
+/** Every topic of every pipeline, with its newest audit. */
+export function overview(pipelines) {
+  if (!pipelines.length)
+    return h("p.notice", {}, "There is no pipeline that you may see; you see those whose DAG you may read.");
+  const rows = pipelines.flatMap((p) => (p.ledger_problem ? [lost(p)] : p.topics.map((topic) => newestRow(p, topic))));
+  return h("section", {}, table("newest", OVERVIEW, rows));
+}
+
+function newestRow(pipeline, topic) {
+  const { newest } = topic;
+  const href = address(pipeline, topic);
+  const name = h("a.name", { href, "data-key": href }, pipeline.name);
+  const values = newest
+    ? [counts(newest), changes(newest), when(newest), by(newest)]
+    : [h("span.soft", {}, "never audited"), "–", "–", "–"];
+  return row(OVERVIEW, CELLS, [[name, h("span.soft", {}, topicName(topic))], ...values]);
+}
+
+function lost({ name, topic, ledger_problem }) {
+  const link = h("a.name", { href: `#${name}`, "data-key": name }, name);
+  const told = [severityChip("error", "its ledger cannot be read"), h("span.soft", {}, ledger_problem)];
+  return h(
+    "tr",
+    {},
+    h("td.lead", {}, link, h("span.soft", {}, topic)),
+    h("td.lead", { colspan: OVERVIEW.length - 1 }, told),
+  );
+}
+
+/** What tells a pipeline's topics apart: one may be audited for the pipeline, and without it too. */
+export const topicKey = ({ topic, own }) => (own ? topic : `${topic}/alone`);
+
+/** Where a pipeline's topic is shown; no name of either holds a slash. */
+const address = ({ name }, topic) => `#${name}/${topicKey(topic)}`;
+
+const topicName = ({ topic, own }) => (own ? topic : `${topic}, audited without the pipeline`);
+
+/** Name, topics and the button of a pipeline; its figures are those of the newest audit. */
+export function head(pipeline, topic, action, several, refresh) {
+  const links = [
+    several && h("a", { href: "#", "data-key": "back" }, "All topics"),
+    h("a", { href: `./#${encodeURIComponent(pipeline.name)}`, "data-key": "ledger" }, "Ledger"),
+  ].filter(Boolean);
+  return [
+    h(
+      "div.head",
+      {},
+      h(
+        "div",
+        {},
+        h("div.soft.links", {}, links),
+        h("h1", {}, `Topic audit of ${pipeline.name}`, topic?.newest && counts(topic.newest)),
+        pipeline.topics.length > 1
+          ? h("div.buttons.group", {}, topicLinks(pipeline, topic))
+          : h("div.soft", {}, pipeline.topic),
+      ),
+      auditButton(action, refresh),
+    ),
+    pipeline.ledger_problem && notice("bad", "The ledger cannot be read. ", pipeline.ledger_problem),
+    topic?.newest && figures(topic.newest),
+    topic && !topic.newest && notice("plain", "This topic was never audited. Audit it now, or: ", byHand(pipeline)),
+  ];
+}
+
+/** The button that has every topic audited now, and why it is disabled where it is. */
+export function auditButton({ dag_id, hindrance }, refresh) {
+  const press = () => auditNow(dag_id, refresh);
+  const attributes = { onclick: press, disabled: Boolean(hindrance), title: hindrance, "data-key": "audit-now" };
+  return h(
+    "div",
+    {},
+    h("div.buttons", {}, h("button", attributes, "Audit now…")),
+    hindrance && h("div.soft.hindrance", {}, hindrance),
+  );
+}
+
+const byHand = ({ name }) => h("code", {}, `offset-ledger audit ${name}`);
+
+function topicLinks(pipeline, chosen) {
+  return pipeline.topics.map((topic) => {
+    const href = address(pipeline, topic);
+    return h("a.choice", { href, "aria-current": topic === chosen && "true", "data-key": href }, topicName(topic));
+  });
+}
+
+function figures(newest) {
+  const all = Object.values(newest.counts).reduce((sum, count) => sum + count, 0);
+  const found = [
+    ["Errors", newest.counts.error],
+    ["Warnings", newest.counts.warning],
+    ["Good to know", newest.counts.info],
+    ["Passed", newest.counts.ok, ` of ${plural(all, "rule")}`],
+    ["Changed", changes(newest)],
+    ["Audited", when(newest), [" by ", by(newest)]],
+  ];
+  return h(
+    "dl.figures.card",
+    {},
+    found.map(([name, value, more]) =>
+      h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("span.of", {}, more))),
+    ),
+  );
+}
+
+/** The newest audit: its findings, then the rules that passed; narrowed by what is chosen in ``view``. */
+export function newestAudit(audit, view, refresh) {
+  const wanted = audit.rules.filter((each) => matches(each, view));
+  const found = findingsTable(wanted, "newest");
+  const passed = passedTable(wanted);
+  const narrowed = view.severity || view.rule;
+  const none = narrowed ? "No finding matches." : `Every one of the ${audit.counts.ok} rules passed.`;
+  return [
+    h(
+      "section",
+      {},
+      h("div.head", {}, h("h2", {}, "Findings"), filters(audit, view, refresh)),
+      found || notice(narrowed ? "plain" : "good", none),
+    ),
+    passed && h("section", {}, h("div.head", {}, h("h2", {}, "Rules that passed")), passed),
+  ];
+}
+
+function matches({ rule, severity, change, was }, view) {
+  const severities = change === "gone" ? [severity, was] : [severity];
+  return (!view.rule || rule === view.rule) && (!view.severity || severities.includes(view.severity));
+}
+
+function filters(audit, view, refresh) {
+  const rules = audit.rules.map((each) => each.rule).sort();
+  return h(
+    "div.buttons",
+    {},
+    filter(view, "severity", "all severities", Object.keys(NAMES), refresh),
+    filter(view, "rule", "all rules", rules, refresh),
+  );
+}
+
+/** The audits of the past, a line each, opened to what they found. */
+export function past(page, opened, view, refresh) {
+  const rows = page.audits.flatMap((audit) => {
+    const isOpen = view.open.has(audit.audit_id);
+    return [pastRow(audit, isOpen, refresh), isOpen && unfolded(opened.get(audit.audit_id))];
+  });
+  const none = h("tr", {}, h("td.soft", { colspan: PAST.length }, "No audit matches."));
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Audits"), narrowing(view)),
+    table("past", PAST, rows.length ? rows : none),
+    pager(view, page, refresh),
+  );
+}
+
+function narrowing({ severity, rule }) {
+  if (!severity && !rule) return null;
+  const what = severity ? `where ${rule || "a rule"} was ${severity}` : `that found ${rule} broken`;
+  return h("span.soft", {}, `those ${what}`);
+}
+
+function pastRow(audit, isOpen, refresh) {
+  const toggle = h(
+    "button.toggle",
+    {
+      onclick: () => refresh({ toggle: audit.audit_id }),
+      "aria-expanded": String(isOpen),
+      "data-key": `audit-${audit.audit_id}`,
+    },
+    h("span.arrow", {}, isOpen ? "▾" : "▸"),
+    ` ${moment(audit.audited_at)}`,
+  );
+  return row(PAST, CELLS, [toggle, counts(audit), changes(audit, true), by(audit)], { class: isOpen ? "open" : null });
+}
+
+function unfolded(audit) {
+  const body = audit
+    ? [findingsTable(audit.rules, audit.audit_id), passedLine(audit.rules)]
+    : h("p.soft", {}, "Reading…");
+  return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, body));
+}
+
+/** Chips for what was found, or that nothing was. */
+function counts(audit) {
+  const found = ["error", "warning", "info"].filter((severity) => audit.counts[severity]);
+  if (!found.length) return severityChip("ok", `clean: ${plural(audit.counts.ok, "rule")} passed`);
+  return h(
+    "span.chips",
+    {},
+    found.map((severity) => severityChip(severity, plural(audit.counts[severity], ...NAMES[severity]))),
+  );
+}
+
+function changes(audit, named = false) {
+  if (audit.changes === null) return h("span.soft", {}, "first audit");
+  const words = WORDS.filter((word) => audit.changes[word]);
+  if (!words.length) return h("span.soft", {}, "nothing");
+  const chips = words.map((word) => {
+    const rules = audit.changes[word];
+    return [changeChip(word, `${rules.length} ${word}`), named && h("span.soft", {}, rules.join(", "))];
+  });
+  const title = words.map((word) => `${word}: ${audit.changes[word].join(", ")}`).join("\n");
+  return h("span.chips", { title }, chips);
+}
+
+const when = ({ audited_at }) => h("span", { title: moment(audited_at) }, ago(audited_at));
+
+function by({ dag_id, run_id, who }) {
+  if (!dag_id || !run_id) return who ?? "–";
+  return h("a", { ...airflowLink(runPath(dag_id, run_id)), title: `${dag_id} ${run_id}` }, "run");
+}
