@@ -81,7 +81,7 @@ function history({ change, was, since }) {
 
 function goneFinding({ rule, found, was, since }) {
   const told = h("div", {}, h("b", {}, rule), " ", found, h("span.soft", {}, `was ${was} in the audit before`));
-  return [changeChip("gone"), told, "nothing to mend", time(since)];
+  return [changeChip("gone"), told, h("div", {}, "nothing to mend"), time(since)];
 }
 
 const time = (at) => (at ? h("span", { title: moment(at) }, ago(at)) : "–");
