@@ -15,7 +15,16 @@ from offset_ledger.page.batches import BatchView, batch_view, sheet
 from offset_ledger.page.history import Window
 from offset_ledger.page.history import history as in_steps
 from offset_ledger.page.live import Seen, Watch
-from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, totals
+from offset_ledger.page.positions import (
+    Condition,
+    Level,
+    Position,
+    Remembered,
+    condition,
+    dated_long_ago,
+    positions,
+    totals,
+)
 from offset_ledger.page.queries import Row, Wanted
 from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
 from offset_ledger.pipeline.model import Pipeline
@@ -111,7 +120,8 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
     row = ledger.pipelines.get(pipeline.name)
     open_head = row if row and row["batch_id"] is not None else None
     found = positions(ledger.partitions.get(pipeline.name, ()), seen.look) if ledger.problem is None else ()
-    state = condition(row["topic_id"] if row else None, open_head, found, seen.look, datetime.now(UTC))
+    whole, now = totals(found), datetime.now(UTC)
+    state = condition(row["topic_id"] if row else None, open_head, found, seen.look, now)
     if ledger.problem is not None:
         state = Condition(Level.BAD, "its ledger cannot be read")
     summary = {
@@ -120,7 +130,8 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
         "topic": pipeline.source.topic,
         "target": f"{pipeline.target.schema}.{pipeline.target.table}",
         "condition": asdict(state),
-        "totals": asdict(totals(found)),
+        "totals": asdict(whole),
+        "dated_long_ago": dated_long_ago(whole, now),
         "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
         "last_commit": row["last_commit"] if row else None,
         "looked_at": seen.look.taken_at if seen.look else None,

@@ -12,6 +12,7 @@ from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 
 _SLIVER = 0.012  # the least share of a bar that can still be seen
 _SOON = timedelta(hours=24)
+_LONG_AGO = timedelta(days=366)
 
 
 class Level(StrEnum):
@@ -174,6 +175,15 @@ def totals(found: Sequence[Position]) -> Totals:
     )
 
 
+def dated_long_ago(whole: Totals, now: datetime) -> bool:
+    """Whether records wait and those before them are dated more than a year ago.
+
+    Nothing waits that long: such timestamps tell when something happened, not when it was published, so no time of
+    waiting follows from them.
+    """
+    return bool(whole.lag) and whole.complete_to is not None and now - whole.complete_to > _LONG_AGO
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A pipeline's state in a few words, the worst that is true."""
@@ -200,7 +210,9 @@ def condition(
     if open_head and open_head["state"] == "rejected":
         return Condition(Level.WARN, f"batch {open_head['batch_id']} is rejected and waits for a decision")
     if whole.gone_after and whole.gone_after - now < _SOON:
-        return Condition(Level.WARN, "retention comes near the cursor")
+        near = whole.gone_after > now
+        told = "retention comes near the cursor" if near else "retention may delete what waits at any moment"
+        return Condition(Level.WARN, told)
     if open_head:
         return Condition(Level.PLAIN, f"batch {open_head['batch_id']} is {open_head['state']}")
     if topic_id is None:
