@@ -24,8 +24,8 @@ from offset_ledger.errors import BrokerUnavailable, UnknownTopic
 from offset_ledger.patience import patience, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
-    # At INFO it tells each connection in twenty lines, between which the log of a task would hide ours.
-    _client_log.setLevel(logging.WARNING)
+    # It tells each connection in twenty lines, between which the log of a task would hide ours; what fails we tell.
+    _client_log.setLevel(logging.ERROR)
 
 T = TypeVar("T")
 _Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition

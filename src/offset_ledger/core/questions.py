@@ -32,8 +32,8 @@ MEANING = {
     QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; what the ledger has of the old one "
     "stays. **Reject** changes nothing and fails the run.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
-    "next run plans its offsets again. **Reject** leaves it rejected and fails the run. The quality report is in the "
-    "tab Ledger of the run.",
+    "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
+    "quality report is in the tab Ledger of the run.",
 }
 
 
