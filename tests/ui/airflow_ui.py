@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+from offset_ledger.ledger.database import connect, rows
 from tests.fixtures.airflow_world import World
 from tests.ui.browser import Page
 
@@ -15,6 +17,12 @@ _FORM = '[data-testid="config-form"]'
 _DIALOG = "[role=dialog]"
 _DATE = f'{_DIALOG} [data-testid="datetime-input"]'
 _ENTER, _DOWN = ("Enter", 13), ("ArrowDown", 40)
+
+
+def rows_of(world: World, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+    """What the ledger or a table holds."""
+    with connect(world.postgres) as session:
+        return [tuple(row) for row in rows(session, query, arguments)]
 
 
 def shot(page: Page, name: str) -> None:

@@ -7,10 +7,11 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.demo.run import SEED, TOPIC
 from offset_ledger.errors import BatchRejected
@@ -25,11 +26,14 @@ from offset_ledger.publishing.feed import publish_flights
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.steps.ingest import ingest
-from tests.fixtures.airflow_world import FIRST, SUITE_FILE, World, lose, record, until
+from tests.fixtures.airflow_world import World, record
 from tests.fixtures.servers import ROOT
+from tests.fixtures.statsd import Statsd
 from tests.ui.browser import Page, chromium, chromium_program
 
 LIMITED = "limited"  # as tests.fixtures.limited_auth has it; importing that would import Airflow here
+ME = Origin("ui test")
+FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 PIPELINES = ("flights", "orders", "strict", "lossy")
 
 
@@ -49,13 +53,15 @@ def world() -> Iterator[World]:
         patch.setenv("PYTHONPATH", str(ROOT))  # where the auth manager is found
         _write_project(project)
         stack = local.up(brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=project)
+        statsd = Statsd()
         # Airflow's settings stay out of this process: it talks to the stack as the command line does.
         for name, value in stack.environment().items():
             if not name.startswith("AIRFLOW__"):
                 patch.setenv(name, value)
         try:
-            yield _filled(stack, project)
+            yield _filled(stack, project, statsd)
         finally:
+            statsd.close()
             local.down(home)
             shutil.rmtree(home)
             shutil.rmtree(project)
@@ -68,37 +74,45 @@ def _write_project(project: Path) -> None:
     flights = project / "dags" / "pipelines" / "flights.yaml"
     lines = flights.read_text().splitlines()
     flights.write_text("\n".join('schedule: "@yearly"' if line.startswith("schedule:") else line for line in lines))
-    (project / "expectations" / "strict.json").write_text(SUITE_FILE)
 
 
-def _filled(stack: Stack, project: Path) -> World:
+def _filled(stack: Stack, project: Path, statsd: Statsd) -> World:
     with connect(stack.postgres.connection()) as session:
         migrate(session)
     kafka, postgres, _ = stack.connections()
-    world = World(stack.airflow, {**os.environ, **stack.environment()}, postgres, kafka, project, stack.airflow.token())
+    environment, settings = {**os.environ, **stack.environment()}, stack.environment()
+    world = World(stack.airflow, environment, settings, postgres, kafka, project, statsd, stack.airflow.token())
     world.write("orders", schedule='"@daily"')
     days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
     world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
+    world.suite("strict", "reject", "new", "paid")
     world.write("strict", suite="strict")
     world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
-    world.write("lossy")
-    lose(world, "lossy", 3)
     _fill_flights(world)
-    for name in PIPELINES:
+    _lose(world, "lossy")
+    for name in (*PIPELINES, "redrive_flights"):
         world.unpause(name)
     return world
 
 
+def _lose(world: World, name: str) -> None:
+    """A pipeline that has read one record, and three of whose next four retention then deletes."""
+    world.write(name)
+    world.publish(name, record(FIRST, "0"))
+    list(ingest(world.pipeline(name), ME, True, print))
+    world.publish(name, *(record(FIRST, f"{n}") for n in range(1, 5)))
+    admin = KafkaAdminClient(bootstrap_servers=world.kafka.extra["bootstrap.servers"])
+    admin.delete_records({TopicPartition(name, 0): 4})
+    admin.close()
+
+
 def _fill_flights(world: World) -> None:
-    me, extra = Origin("ui test"), dict(world.kafka.extra)
+    extra = dict(world.kafka.extra)
     publish_flights(extra, TOPIC, SEED, 1000, replication_factor=1)
-    list(ingest(world.pipeline("flights"), me, True, print))
+    list(ingest(world.pipeline("flights"), ME, True, print))
     publish([Record(uuid.uuid4().bytes, b"no JSON") for _ in range(50)], extra, TOPIC)
     with pytest.raises(BatchRejected):
-        list(ingest(world.pipeline("flights"), me, True, print))
-    path = "/api/v2/dags/redrive_flights"
-    until(lambda: world.airflow.request("GET", path, None, world.token)[0] == 200, "the redrive DAG")
-    world.call("PATCH", "/dags/redrive_flights", {"is_paused": False})
+        list(ingest(world.pipeline("flights"), ME, True, print))
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 
 from offset_ledger.local.airflow import USER
 from offset_ledger.steps.verify import verify
-from tests.fixtures.airflow_world import FIRST, World, until
+from tests.fixtures.airflow_world import World, until
 from tests.ui.airflow_ui import TriggerForm, plan_log, shot
 from tests.ui.browser import Page
+from tests.ui.conftest import FIRST
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 DAG = "ingest_orders"

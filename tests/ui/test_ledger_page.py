@@ -11,9 +11,9 @@ from offset_ledger.core.balance import Dispositions
 from offset_ledger.local.airflow import USER, VIEWER
 from offset_ledger.local.java import find_java
 from offset_ledger.steps.verify import verify
-from tests.fixtures.airflow_world import World, until
+from tests.fixtures.airflow_world import World
 from tests.fixtures.java_clients import JavaClients
-from tests.ui.airflow_ui import FRAME, in_ledger, shot
+from tests.ui.airflow_ui import FRAME, in_ledger, rows_of, shot
 from tests.ui.browser import Page
 from tests.ui.conftest import LIMITED
 
@@ -78,7 +78,7 @@ def test_an_admin_sees_ledger_balance_sheet_and_report(
         "SELECT format('%%s:[%%s, %%s)', partition, from_offset, until_offset), until_offset - from_offset, {}"
         " FROM offset_ledger.batch_range WHERE batch_id = %s ORDER BY partition"
     )
-    kept = [list(map(str, row)) for row in world.rows(sheet.format(", ".join(names)), committed)]
+    kept = [list(map(str, row)) for row in rows_of(world, sheet.format(", ".join(names)), committed)]
     assert shown[1:] == kept
     assert all(sum(map(int, row[2:])) == int(row[1]) for row in kept)
 
@@ -107,6 +107,8 @@ def test_an_admin_replays_redrives_and_approves_with_the_buttons(
     assert expected.items() <= conf_of(world, DAG, "action", "ranges").items()
 
     page.press('button[data-key="Redrive…"]')
+    codes = world.rows("SELECT DISTINCT r ->> 'code' FROM offset_ledger.quarantine, jsonb_array_elements(reasons) AS r")
+    page.wait_for_text(f"in quarantine: {', '.join(sorted(code for (code,) in codes))}")
     page.type('input[name="why"]', LOOK)
     page.press("dialog button.primary", "Redrive")
     redriven = queued(page)
@@ -123,19 +125,16 @@ def test_an_admin_replays_redrives_and_approves_with_the_buttons(
     approved = queued(page)
 
     assert [world.ended("flights", run_id) for run_id in (replayed, approved)] == ["success", "success"]
-    redrive = f"/dags/redrive_flights/dagRuns/{redriven}"
-    assert (
-        until(lambda: (s := world.call("GET", redrive)["state"]) in ("success", "failed") and s, redriven) == "success"
-    )
+    assert world.ended("redrive_flights", redriven) == "success"
     ended = (
         "SELECT kind, state, who, why FROM offset_ledger.batch JOIN offset_ledger.batch_event USING (batch_id)"
         " WHERE run_id = %s AND to_state = 'planned'"
     )
-    assert world.rows(ended, replayed) == [("replay", "committed", USER, LOOK)]
-    assert world.rows(ended, redriven) == [("redrive", "committed", USER, LOOK)]
+    assert rows_of(world, ended, replayed) == [("replay", "committed", USER, LOOK)]
+    assert rows_of(world, ended, redriven) == [("redrive", "committed", USER, LOOK)]
     decided = "SELECT who, why FROM offset_ledger.batch_event WHERE batch_id = %s AND from_state = 'rejected'"
-    assert world.rows(decided, rejected) == [(USER, "the data are good enough")]
-    assert world.rows("SELECT state FROM offset_ledger.batch WHERE batch_id = %s", rejected) == [("committed",)]
+    assert rows_of(world, decided, rejected) == [(USER, "the data are good enough")]
+    assert rows_of(world, "SELECT state FROM offset_ledger.batch WHERE batch_id = %s", rejected) == [("committed",)]
     assert world.rows(rows) == before  # all of them were there, or were refused
     assert verify(world.pipeline("flights"))[0] == []
     cursors = dict(world.rows("SELECT partition, next_offset FROM offset_ledger.cursor WHERE pipeline = 'flights'"))

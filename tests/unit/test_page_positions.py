@@ -19,7 +19,6 @@ from offset_ledger.page.positions import (
     Remembered,
     Retention,
     condition,
-    dated_long_ago,
     positions,
     shares,
     totals,
@@ -156,8 +155,6 @@ def test_the_condition_is_the_worst_that_is_true(
 def test_timestamps_of_long_ago_tell_nothing_about_waiting() -> None:
     old = replace(BEHIND, complete_to=NOW - timedelta(days=5000))
     year = replace(BEHIND, complete_to=NOW - timedelta(days=366))
-    found = [
-        dated_long_ago(totals(positions([known], look)), NOW) for known in (old, year) for look in (LAGGING, CAUGHT_UP)
-    ]
-    assert found == [True, False, False, False]
-    assert not dated_long_ago(totals([]), NOW)
+    found = [totals(positions([known], look)) for known in (old, year) for look in (LAGGING, CAUGHT_UP)]
+    assert [whole.dated_long_ago(NOW) for whole in found] == [True, False, False, False]
+    assert not totals([]).dated_long_ago(NOW)

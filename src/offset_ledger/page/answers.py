@@ -15,16 +15,7 @@ from offset_ledger.page.batches import BatchView, batch_view, sheet
 from offset_ledger.page.history import Window
 from offset_ledger.page.history import history as in_steps
 from offset_ledger.page.live import Seen, Watch
-from offset_ledger.page.positions import (
-    Condition,
-    Level,
-    Position,
-    Remembered,
-    condition,
-    dated_long_ago,
-    positions,
-    totals,
-)
+from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, totals
 from offset_ledger.page.queries import Row, Wanted
 from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
 from offset_ledger.pipeline.model import Pipeline
@@ -58,7 +49,8 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
     seen = watch.looks([pipeline])[pipeline.name]
     ledger = _ledger(pipeline.target.connection, [pipeline.name])
     summary, found = _summary(pipeline, rights, ledger, seen)
-    quarantined, findings = None, []
+    quarantined: Row = {"waiting": None, "codes": []}
+    findings: list[Row] = []
     if ledger.problem is None:
         with queries.reading(pipeline.target.connection) as cursor:
             quarantined = queries.quarantined(cursor, pipeline.name)
@@ -66,7 +58,8 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
     return {
         **summary,
         "partitions": [asdict(each) for each in found],
-        "quarantined": quarantined,
+        "quarantined": quarantined["waiting"],
+        "quarantine_codes": quarantined["codes"],
         "quarantine_counted": queries.COUNTED,
         "findings": findings,
         "report": _report(reports, f"{pipeline.name}/index.html"),
@@ -131,7 +124,7 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
         "target": f"{pipeline.target.schema}.{pipeline.target.table}",
         "condition": asdict(state),
         "totals": asdict(whole),
-        "dated_long_ago": dated_long_ago(whole, now),
+        "dated_long_ago": whole.dated_long_ago(now),
         "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
         "last_commit": row["last_commit"] if row else None,
         "looked_at": seen.look.taken_at if seen.look else None,

@@ -161,6 +161,14 @@ class Totals:
     complete_to: datetime | None
     gone_after: datetime | None
 
+    def dated_long_ago(self, now: datetime) -> bool:
+        """Whether records wait and those before them are dated more than a year ago.
+
+        Nothing waits that long: such timestamps tell when something happened, not when it was published, so no time of
+        waiting follows from them.
+        """
+        return bool(self.lag) and self.complete_to is not None and now - self.complete_to > _LONG_AGO
+
 
 def totals(found: Sequence[Position]) -> Totals:
     """Sums, and the earliest of the times: a pipeline is complete only up to where its last partition is."""
@@ -173,15 +181,6 @@ def totals(found: Sequence[Position]) -> Totals:
         complete_to=None if None in complete or not complete else min(at for at in complete if at is not None),
         gone_after=min((each.gone_after for each in found if each.gone_after), default=None),
     )
-
-
-def dated_long_ago(whole: Totals, now: datetime) -> bool:
-    """Whether records wait and those before them are dated more than a year ago.
-
-    Nothing waits that long: such timestamps tell when something happened, not when it was published, so no time of
-    waiting follows from them.
-    """
-    return bool(whole.lag) and whole.complete_to is not None and now - whole.complete_to > _LONG_AGO
 
 
 @dataclass(frozen=True, slots=True)
