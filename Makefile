@@ -54,7 +54,7 @@ test: lint ## Everything that CI runs
 	@$(BIN)/pytest
 
 .PHONY: ui-test
-ui-test: install ## The ledger page in the real Airflow UI (needs Chromium; SHOTS=folder keeps pictures)
+ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)
 	@OFFSET_LEDGER_SHOTS=$(SHOTS) $(BIN)/pytest -m ui tests/ui
 
 .PHONY: chaos

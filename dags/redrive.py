@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow import runs
 from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.form import by_person
 from offset_ledger.airflow.tasks import after_staging, default_args
 from offset_ledger.pipeline.parse import parse_pipeline
 
@@ -92,13 +93,13 @@ def build(path: Path) -> DAG:
 def _plan(path: Path) -> Any:
     @task(task_id=runs.PLAN)
     def plan_batch() -> int:
-        from offset_ledger.ledger.batches import here
         from offset_ledger.steps.redrive import plan_redrive, read_choice
 
-        asked = get_current_context()["params"]
+        context = get_current_context()
+        asked = context["params"]
         with airflow_failures():
             choice = read_choice(asked["reason"], asked["since"], asked["limit"])
-            planned = plan_redrive(parse_pipeline(path), choice, here(), asked["why"])
+            planned = plan_redrive(parse_pipeline(path), choice, by_person(context), asked["why"])
         if planned.batch is None:
             raise AirflowSkipException(planned.message)
         print(planned.message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.windows import FirstAt
 from offset_ledger.errors import BrokerUnavailable, UnknownTopic
 from offset_ledger.patience import patience, retrying
+
+if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
+    # It tells each connection in twenty lines, between which the log of a task would hide ours; what fails we tell.
+    _client_log.setLevel(logging.ERROR)
 
 T = TypeVar("T")
 _Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition

@@ -131,6 +131,14 @@ def test_the_page_follows_a_pipeline_from_its_first_record_to_a_rejected_batch(b
     assert found["totals"]["lag"] == 2
     assert (found["quarantined"], found["findings"], found["broker_problem"]) == (0, [], None)
     assert found["retention"] == {"age": None, "bytes": None}
+    with transaction(bench.session) as cursor:
+        cursor.execute(
+            "INSERT INTO offset_ledger.quarantine VALUES"
+            " (DEFAULT, 'orders', 't', 0, 0, now(), NULL, NULL, NULL, %s, %s)",
+            [json.dumps([{"code": "precision"}, {"code": "missing"}]), first],
+        )
+    again = bench.get("/api/pipelines/orders")
+    assert (again["quarantined"], again["quarantine_codes"]) == (1, ["missing", "precision"])
 
     second = bench.reject(plan(bench.pipeline, ME).batch)
     (after,) = bench.get("/api/pipelines")["pipelines"]

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,7 +23,6 @@ from offset_ledger.errors import OffsetExpired, StateConflict, UnknownBatch
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import rows, transaction
-from offset_ledger.local.jars import Artifact, Bundle, artifact_name, fetch, kafka_jars
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.steps.another_log import accept_topic
@@ -38,6 +35,7 @@ from offset_ledger.steps.plan import plan
 from offset_ledger.steps.preview import preview
 from offset_ledger.steps.requests import plan_request
 from offset_ledger.steps.verify import verify
+from tests.fixtures.java_clients import JavaClients
 from tests.integration.test_ingest import KEEP, ME, NOON, Bench, bench, order, quiet  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -281,19 +279,8 @@ def test_kafkas_own_tool_shows_the_cursors_and_the_lag(bench: Bench) -> None:
     bench.ingest()
     bench.publish(at(2, 0, "d"))
     assert mirror(bench.pipeline) == {0: 2, 1: 1}
-    java = bench.servers.stack.java
-    shipped = kafka_jars(java)
-    tools = Bundle((Artifact("org.apache.kafka", "kafka-tools", "4.2.0"),), frozenset(map(artifact_name, shipped)))
-    jars = [*shipped, *fetch(tools, java, quiet)]
-    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    asked = ["--bootstrap-server", bench.servers.bootstrap, "--describe", "--group", group_name(bench.pipeline)]
-    path = os.pathsep.join(map(str, jars))
-    done = subprocess.run(
-        [java.executable, "-cp", path, tool, *asked], capture_output=True, text=True, check=False, timeout=120
-    )
-    lines = [line.split() for line in done.stdout.splitlines() if bench.topic in line]
-    shown = {int(line[2]): tuple(map(int, line[3:6])) for line in lines}
-    assert shown == {0: (2, 3, 1), 1: (1, 1, 0)}, done.stdout + done.stderr
+    clients = JavaClients(bench.servers.stack.java, bench.servers.bootstrap)
+    assert clients.consumer_group(group_name(bench.pipeline), bench.topic) == {0: (2, 3, 1), 1: (1, 1, 0)}
 
 
 def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(

@@ -20,6 +20,27 @@ T = TypeVar("T")
 PATIENCE = 60.0
 # Everything a test asks for is asked inside the innermost frame: the page, wherever Airflow puts it.
 _INNER = "let w = window; for (const f of frames) { w = [...w.document.querySelectorAll(f)].at(-1).contentWindow; }"
+# The middle of the first visible element of this selector that says this, in the window; null where another covers it.
+_MIDDLE = """(() => {
+  const e = [...d.querySelectorAll(selector)].find(
+    (e) => e.textContent.includes(text) && !e.disabled && e.getClientRects().length);
+  if (!e) return null;
+  e.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  const r = e.getBoundingClientRect();
+  let [x, y] = [r.x + r.width / 2, r.y + r.height / 2];
+  const top = d.elementFromPoint(x, y);
+  if (!top || !(e.contains(top) || top.contains(e))) return null;
+  for (let f = w.frameElement; f; f = f.ownerDocument.defaultView.frameElement) {
+    const at = f.getBoundingClientRect();
+    [x, y] = [x + at.x, y + at.y];
+  }
+  return [x, y];
+})()"""
+_FOCUSED = """(() => {
+  const e = [...d.querySelectorAll(selector)].find((e) => !e.disabled && e.getClientRects().length);
+  e?.focus(); e?.select?.();
+  return Boolean(e) && d.activeElement === e;
+})()"""
 
 
 class NotShown(AssertionError):
@@ -119,12 +140,34 @@ class Page:
         )
         self.wait(script, f"{selector} {text!r}", selector=selector, text=text)
 
+    def press(self, selector: str, text: str = "") -> None:
+        """Press the mouse on the middle of the first visible element like this, once it rests and nothing covers it."""
+        what = f"{selector} {text!r} should be there to be pressed"
+        x, y = wait_until(lambda: self._resting(selector, text), what)
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def _resting(self, selector: str, text: str) -> list[float]:
+        """Where to press; nothing while the element moves, is covered or is not there."""
+        before = self.run(_MIDDLE, selector=selector, text=text) or []
+        time.sleep(0.1)
+        return before if before == self.run(_MIDDLE, selector=selector, text=text) else []
+
+    def key(self, name: str, code: int) -> None:
+        """Press a key, told by its name and its virtual key code."""
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
+
     def type(self, selector: str, text: str) -> None:
-        """Write into a field as a person would, so that frameworks notice."""
-        focused = "(d.querySelector(selector)?.focus(), d.activeElement?.matches(selector))"
-        self.wait(focused, selector, selector=selector)
-        self.run("d.activeElement.select()")
+        """Write into the first visible field like this, as a person would, so that frameworks notice."""
+        self.wait(_FOCUSED, selector, selector=selector)
         self.send("Input.insertText", text=text)
+
+    def theme(self, name: str) -> None:
+        """Let Airflow be ``dark`` or ``light``, as its own switch does."""
+        self.run("(localStorage.setItem('theme', name), true)", name=name)
+        self.run("w.dispatchEvent(new StorageEvent('storage', {key: 'theme', newValue: name}))", name=name)
+        self.wait("d.documentElement.classList.contains(name)", f"the theme {name}", name=name)
 
     def size(self, width: int, height: int) -> None:
         """How large the window is."""
@@ -136,11 +179,16 @@ class Page:
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
 
+def chromium_program() -> str | None:
+    """Where Chromium is on this machine."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @contextmanager
 def chromium() -> Iterator[Page]:
     """A headless Chromium with a profile of its own; ended by its pid."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert program, "the UI test needs Chromium; on Debian: apt-get install chromium"
+    program = chromium_program()
+    assert program is not None
     with tempfile.TemporaryDirectory(prefix="offset-ledger-", ignore_cleanup_errors=True) as profile:
         options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
         command = [program, *options, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]

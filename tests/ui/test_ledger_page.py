@@ -1,222 +1,240 @@
-"""The ledger page through the real Airflow UI in Chromium: what an admin does with it, and what a viewer cannot."""
+"""The ledger page through the real Airflow UI in Chromium: what an admin does with it, and what others cannot."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from offset_ledger.demo.run import SEED, TOPIC
-from offset_ledger.errors import BatchRejected
-from offset_ledger.ledger.batches import Origin
-from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local import stack as local
+from offset_ledger.core.balance import Dispositions
 from offset_ledger.local.airflow import USER, VIEWER
-from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import Stack
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.publishing.feed import publish_flights
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.record import Record
-from offset_ledger.steps.ingest import ingest
-from tests.ui.browser import Page, chromium, wait_until
+from offset_ledger.local.java import find_java
+from offset_ledger.steps.verify import verify
+from tests.fixtures.airflow_world import World
+from tests.fixtures.java_clients import JavaClients
+from tests.ui.airflow_ui import FRAME, in_ledger, rows_of, shot
+from tests.ui.browser import Page
+from tests.ui.conftest import LIMITED
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
-ROOT = Path(__file__).resolve().parents[2]
 DAG = "ingest_flights"
-FRAME = 'iframe[title="Ledger"]'
-
-
-@dataclass(frozen=True)
-class Bench:
-    """A stack whose ledger has one committed batch and one that the gate rejected."""
-
-    stack: Stack
-    committed: int
-    rejected: int
-
-    def call(self, method: str, path: str, body: object = None, user: str = USER) -> tuple[int, Any]:
-        return self.stack.airflow.request(method, f"/api/v2{path}", body, self.stack.airflow.token(user))
-
-    def conf_of(self, action: str) -> dict[str, Any]:
-        """The conf of the one run that asks for this action."""
-        runs = self.call("GET", f"/dags/{DAG}/dagRuns?limit=100")[1]["dag_runs"]
-        (conf,) = [run["conf"] for run in runs if (run["conf"] or {}).get("action") == action]
-        return dict(conf)
-
-    def takes_actions(self) -> bool:
-        """Whether the DAG has the parameters that the buttons fill."""
-        return "action" in self.call("GET", f"/dags/{DAG}/details")[1]["params"]
-
-    def state(self, batch_id: int) -> str:
-        with connect(self.stack.postgres.connection()) as session:
-            return str(rows(session, "SELECT state FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])[0][0])
+SHEET = Dispositions.__dataclass_fields__
+LOOK = "a look through the UI"
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-"))
-    before = dict(os.environ)
-    stack = local.up(brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=ROOT)
-    # Airflow's settings stay out of this process: it talks to the stack as the command line does.
-    os.environ.update({k: v for k, v in stack.environment().items() if not k.startswith("AIRFLOW__")})
-    try:
-        yield _filled(stack)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        local.down(home)
-        shutil.rmtree(home)
+def batches(world: World) -> dict[str, int]:
+    """The batch of flights that was committed, and the one that the gate rejected, by state."""
+    first = "SELECT state, batch_id FROM offset_ledger.batch WHERE pipeline = 'flights' ORDER BY batch_id LIMIT 2"
+    return dict(world.rows(first))
 
 
-def _filled(stack: Stack) -> Bench:
-    with connect(stack.postgres.connection()) as session:
-        migrate(session)
-    kafka = dict(stack.connections()[0].extra)
-    publish_flights(kafka, TOPIC, SEED, 1000, replication_factor=1)
-    pipeline = parse_pipeline(ROOT / "dags" / "pipelines" / "flights.yaml")
-    me = Origin("ui test")
-    committed = [each.committed.batch.batch_id for each in ingest(pipeline, me, True, print)]
-    publish([Record(uuid.uuid4().bytes, b"no JSON") for _ in range(50)], kafka, TOPIC)
-    with pytest.raises(BatchRejected):
-        list(ingest(pipeline, me, True, print))
-    bench = Bench(stack, committed[0], committed[-1] + 1)
-    wait_until(lambda: bench.call("GET", f"/dags/{DAG}")[0] == 200, "the DAG should be parsed", 120)
-    assert bench.call("PATCH", f"/dags/{DAG}", {"is_paused": False})[0] == 200
-    return bench
+def conf_of(world: World, dag_id: str, key: str, value: object) -> dict[str, Any]:
+    """The conf of the one run that was asked for this."""
+    runs = world.call("GET", f"/dags/{dag_id}/dagRuns?limit=100")["dag_runs"]
+    (conf,) = [run["conf"] for run in runs if (run["conf"] or {}).get(key) == value]
+    return dict(conf)
 
 
-@pytest.fixture
-def logged_in(bench: Bench) -> Iterator[Callable[[str], Page]]:
-    with chromium() as page:
-
-        def login(user: str) -> Page:
-            page.size(1400, 900)
-            page.go(bench.stack.airflow.address)
-            page.type('input[name="username"]', user)
-            page.type('input[name="password"]', bench.stack.airflow.password(user))
-            page.click('button[type="submit"]')
-            page.wait_for_text("Dags")
-            return page
-
-        yield login
-        assert [error for error in page.errors if "/offset-ledger/" in error] == []
+def open_flights(page: Page, world: World) -> None:
+    page.go(f"{world.airflow.address}/plugin/offset-ledger")
+    in_ledger(page)
+    page.press("a.name", "flights")
+    page.wait_for_text("Partitions")
 
 
-def shot(page: Page, name: str) -> None:
-    """A picture, if ``$OFFSET_LEDGER_SHOTS`` says where to."""
-    if folder := os.environ.get("OFFSET_LEDGER_SHOTS"):
-        page.shot(Path(folder) / f"{name}.png")
-
-
-def in_frame(page: Page) -> None:
-    """Go on inside the ledger page's frame, once it has read the ledger."""
-    page.frames = ()
-    page.wait("d.querySelector(frame)", FRAME, frame=FRAME)
-    page.frames = (FRAME,)
-    page.wait_for_text("reads itself again")
-
-
-def triggered(page: Page) -> None:
-    """Return once the open dialog says that a run is queued, and close it."""
+def queued(page: Page) -> str:
+    """The run that the open dialog says is queued; closes it."""
     page.wait("d.querySelector('dialog .told.good')?.textContent.startsWith('Queued as')", "the queued run")
-    page.click("dialog button", "Close")
+    run_id = str(page.run("d.querySelector('dialog .told a').textContent"))
+    page.press("dialog button", "Close")
+    return run_id
 
 
-def test_an_admin_finds_the_ledger_replays_approves_and_reads_a_report(
-    bench: Bench, logged_in: Callable[[str], Page]
+def test_an_admin_sees_ledger_balance_sheet_and_report(
+    world: World, logged_in: Callable[[str], Page], batches: dict[str, int]
 ) -> None:
     page = logged_in(USER)
-    page.click('a[href$="plugin/offset-ledger"]')
-    in_frame(page)
-    page.wait_for_text(f"The quality gate rejected batch {bench.rejected}")
-    assert "inserted" in page.text()
+    page.press('a[href$="plugin/offset-ledger"]')
+    in_ledger(page)
+    page.wait_for_text("strict")
+    shot(page, "pipelines")
+    page.press("a.name", "flights")
+    page.wait_for_text(f"The quality gate rejected batch {batches['rejected']}")
+    assert "no estimate records dated 2013-01" in page.text().replace("\n", " ")
     shot(page, "navigation")
 
-    page.click(f'button[data-key="report-{bench.committed}"]')
+    committed = batches["committed"]
+    page.press(f'button[data-key="batch-{committed}"]')
+    page.wait("d.querySelector('.unfolded table')", "the ranges")
+    page.run("(d.querySelector('.unfolded').scrollIntoView({block: 'end'}), true)")
+    shot(page, "balance-sheet")
+    shown = page.run(
+        "[...d.querySelectorAll('.unfolded table')[0].rows].map((r) => [...r.cells].map((c) => c.innerText))"
+    )
+    names = [name for name in shown[0] if name in SHEET]
+    sheet = (
+        "SELECT format('%%s:[%%s, %%s)', partition, from_offset, until_offset), until_offset - from_offset, {}"
+        " FROM offset_ledger.batch_range WHERE batch_id = %s ORDER BY partition"
+    )
+    kept = [list(map(str, row)) for row in rows_of(world, sheet.format(", ".join(names)), committed)]
+    assert shown[1:] == kept
+    assert all(sum(map(int, row[2:])) == int(row[1]) for row in kept)
+
+    page.press(f'button[data-key="report-{committed}"]')
     page.frames = (FRAME, "dialog iframe")
-    page.wait_for_text(f"Batch {bench.committed}")
+    page.wait_for_text(f"Batch {committed}")
     shot(page, "report")
     page.frames = (FRAME,)
-    page.click("dialog button", "Close")
+    page.press("dialog button", "Close")
 
-    page.click('button[data-key="Replay…"]')
+
+def test_an_admin_replays_redrives_and_approves_with_the_buttons(
+    world: World, logged_in: Callable[[str], Page], batches: dict[str, int]
+) -> None:
+    rows = "SELECT xmin::text, f::text FROM public.flights f ORDER BY event_id"
+    before, rejected = world.rows(rows), batches["rejected"]
+    page = logged_in(USER)
+    open_flights(page, world)
+    page.press('button[data-key="Replay…"]')
     page.type('textarea[name="ranges"]', "0:0-10")
-    page.type('input[name="why"]', "a look through the UI")
+    page.type('input[name="why"]', LOOK)
     shot(page, "replay")
-    page.click("dialog button", "Replay")
-    triggered(page)
-    expected = {"action": "ranges", "ranges": "0:0-10", "dry_run": False, "why": "a look through the UI"}
-    assert expected.items() <= bench.conf_of("ranges").items()
+    page.press("dialog button.primary", "Replay")
+    replayed = queued(page)
+    expected = {"action": "ranges", "ranges": "0:0-10", "dry_run": False, "why": LOOK}
+    assert expected.items() <= conf_of(world, DAG, "action", "ranges").items()
 
-    page.click('button[data-key="notice-approve"]')
-    page.click("dialog button", "Approve")
+    page.press('button[data-key="Redrive…"]')
+    codes = world.rows("SELECT DISTINCT r ->> 'code' FROM offset_ledger.quarantine, jsonb_array_elements(reasons) AS r")
+    page.wait_for_text(f"in quarantine: {', '.join(sorted(code for (code,) in codes))}")
+    page.type('input[name="why"]', LOOK)
+    page.press("dialog button.primary", "Redrive")
+    redriven = queued(page)
+    assert conf_of(world, "redrive_flights", "why", LOOK)["limit"] is None
+
+    page.press('button[data-key="notice-approve"]')
+    page.press("dialog button.primary", "Approve")
     assert page.run("d.querySelector('dialog textarea:invalid') !== null")  # not without a why
     page.type('textarea[name="why"]', "the data are good enough")
-    page.click("dialog button", "Approve")
-    triggered(page)
-    assert bench.conf_of("approve").items() >= {"batch_id": bench.rejected, "why": "the data are good enough"}.items()
-    if bench.takes_actions():
-        decided = ("validated", "committed")
-        wait_until(lambda: bench.state(bench.rejected) in decided, "the approved batch should go on", 180)
+    style = "w.getComputedStyle(d.querySelector('dialog button.primary:hover'))"
+    assert page.run(f"{style}.backgroundColor === {style}.borderTopColor")  # else its white words stand on white
+    shot(page, "approve")
+    page.press("dialog button.primary", "Approve")
+    approved = queued(page)
+
+    assert [world.ended("flights", run_id) for run_id in (replayed, approved)] == ["success", "success"]
+    assert world.ended("redrive_flights", redriven) == "success"
+    ended = (
+        "SELECT kind, state, who, why FROM offset_ledger.batch JOIN offset_ledger.batch_event USING (batch_id)"
+        " WHERE run_id = %s AND to_state = 'planned'"
+    )
+    assert rows_of(world, ended, replayed) == [("replay", "committed", USER, LOOK)]
+    assert rows_of(world, ended, redriven) == [("redrive", "committed", USER, LOOK)]
+    decided = "SELECT who, why FROM offset_ledger.batch_event WHERE batch_id = %s AND from_state = 'rejected'"
+    assert rows_of(world, decided, rejected) == [(USER, "the data are good enough")]
+    assert rows_of(world, "SELECT state FROM offset_ledger.batch WHERE batch_id = %s", rejected) == [("committed",)]
+    assert world.rows(rows) == before  # all of them were there, or were refused
+    assert verify(world.pipeline("flights"))[0] == []
+    cursors = dict(world.rows("SELECT partition, next_offset FROM offset_ledger.cursor WHERE pipeline = 'flights'"))
+    clients = JavaClients(find_java(), world.kafka.extra["bootstrap.servers"])
+    mirrored = clients.consumer_group("offset-ledger.flights", "flights.events")
+    assert mirrored == {partition: (offset, offset, 0) for partition, offset in cursors.items()}
+    page.wait_for_text("up to date")
+    page.wait(
+        "[...d.querySelectorAll('tbody .chip')].filter((e) => e.textContent === 'approved').length === 1", "approved"
+    )
+    shot(page, "after")
 
 
-def test_a_dag_and_a_run_have_their_tab_and_it_follows_dark(bench: Bench, logged_in: Callable[[str], Page]) -> None:
-    run_id = bench.call("POST", f"/dags/{DAG}/dagRuns", {"logical_date": None, "conf": {}})[1]["dag_run_id"]
+def test_a_dag_and_a_run_have_their_tab_and_it_follows_dark(world: World, logged_in: Callable[[str], Page]) -> None:
+    run_id = world.trigger("flights")
     page = logged_in(USER)
-    page.go(f"{bench.stack.airflow.address}/dags/{DAG}")
-    page.click('a[href*="plugin/offset-ledger-dag"]', "Ledger")
-    in_frame(page)
+    page.go(f"{world.airflow.address}/dags/{DAG}")
+    page.press('a[href*="plugin/offset-ledger-dag"]', "Ledger")
+    in_ledger(page)
     page.wait_for_text("Partitions")
     page.frames = ()
-    page.run("localStorage.setItem('theme', 'dark')")
-    page.run("w.dispatchEvent(new StorageEvent('storage', {key: 'theme', newValue: 'dark'}))")
+    page.theme("dark")
     page.frames = (FRAME,)
     page.wait("d.documentElement.dataset.theme === 'dark'", "the page in dark")
-    shot(page, "tab-dark")
-    page.go(f"{bench.stack.airflow.address}/dags/{DAG}/runs/{run_id}")
-    page.click('a[href*="plugin/offset-ledger-run"]', "Ledger")
-    in_frame(page)
+    shot(page, "tab")
+    page.go(f"{world.airflow.address}/dags/{DAG}/runs/{run_id}")
+    page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
+    in_ledger(page)
     page.wait_for_text("Batches of this run")
 
 
-def test_a_link_to_a_run_leads_airflow_itself_there(bench: Bench, logged_in: Callable[[str], Page]) -> None:
+def test_a_link_to_a_run_leads_airflow_itself_there(world: World, logged_in: Callable[[str], Page]) -> None:
     page = logged_in(USER)
-    page.go(f"{bench.stack.airflow.address}/plugin/offset-ledger")
-    in_frame(page)
-    page.click('button[data-key="Replay…"]')
+    open_flights(page, world)
+    page.press('button[data-key="Replay…"]')
     page.type('textarea[name="ranges"]', "0:0-1")
-    page.click("dialog button", "Replay")
+    page.press("dialog button.primary", "Replay")
     page.wait("d.querySelector('dialog .told.good')", "the queued run")
     run_id = page.run("d.querySelector('dialog .told a').textContent")
-    page.click("dialog .told a")
+    page.press("dialog .told a")
     page.frames = ()
     page.wait("decodeURIComponent(w.location.pathname).startsWith(path)", "the run", path=f"/dags/{DAG}/runs/{run_id}")
 
 
-def test_a_viewer_sees_and_changes_nothing(bench: Bench, logged_in: Callable[[str], Page]) -> None:
+def asks_by_hand(page: Page, world: World, path: str, method: str = "GET", body: object = None) -> tuple[int, Any]:
+    """What the server answers to the browser's own session."""
+    how = "{method, headers: {'Content-Type': 'application/json'}, body: body && JSON.stringify(body)}"
+    asked = f"fetch(path, {how}).then(async (a) => [a.status, await a.json().catch(() => null)])"
+    status, found = page.run(asked, path=world.airflow.address + path, method=method, body=body)
+    return int(status), found
+
+
+def changes() -> list[tuple[str, str, object]]:
+    """Requests that would change something, as the buttons and Airflow's forms send them."""
+    runs = f"/api/v2/dags/{DAG}/dagRuns"
+    days = {"from_date": "2026-03-01T00:00:00Z", "to_date": "2026-03-02T00:00:00Z"}
+    return [
+        ("POST", runs, {"logical_date": None, "conf": {"action": "abandon", "batch_id": 1, "why": "x"}}),
+        ("POST", "/api/v2/dags/redrive_flights/dagRuns", {"logical_date": None, "conf": {}}),
+        ("POST", "/api/v2/backfills", {"dag_id": "ingest_orders", **days}),
+        ("PATCH", f"/api/v2/dags/{DAG}", {"is_paused": True}),
+    ]
+
+
+def test_a_viewer_changes_nothing(world: World, logged_in: Callable[[str], Page]) -> None:
     page = logged_in(VIEWER)
-    page.go(f"{bench.stack.airflow.address}/plugin/offset-ledger")
-    in_frame(page)
+    open_flights(page, world)
     page.wait_for_text(f"you may not trigger {DAG}")
     assert page.run(
         "[...d.querySelectorAll('button')].filter((b) => /…$/.test(b.textContent)).every((b) => b.disabled)"
     )
     shot(page, "viewer")
-    before = bench.call("GET", f"/dags/{DAG}/dagRuns")[1]["total_entries"]
-    how = "{method: 'POST', headers: {'Content-Type': 'application/json'}, body}"
-    refused = page.run(
-        f"fetch(path, {how}).then((answer) => answer.status)",
-        path=f"{bench.stack.airflow.address}/api/v2/dags/{DAG}/dagRuns",
-        body='{"logical_date": null, "conf": {"action": "abandon", "batch_id": 1, "why": "x"}}',
+    before = world.call("GET", "/dags/~/dagRuns")["total_entries"]
+    refused = [asks_by_hand(page, world, path, method, body)[0] for method, path, body in changes()]
+    assert refused == [403] * 4
+    assert world.call("GET", "/dags/~/dagRuns")["total_entries"] == before
+
+
+def test_somebody_without_rights_sees_no_data_and_changes_nothing(
+    world: World, logged_in: Callable[[str], Page], batches: dict[str, int]
+) -> None:
+    page = logged_in(LIMITED)
+    page.go(f"{world.airflow.address}/plugin/offset-ledger")
+    in_ledger(page)
+    page.wait_for_text("There is no pipeline that you may see.")
+    assert page.run("d.querySelectorAll('button').length") == 0
+    assert "flights" not in page.text()
+    shot(page, "without-rights")
+    site, committed = "/offset-ledger", batches["committed"]
+    assert asks_by_hand(page, world, f"{site}/api/pipelines") == (200, {"problems": [], "pipelines": []})
+    hidden = (
+        "/api/pipelines/flights",
+        f"/api/pipelines/flights/batches/{committed}",
+        f"/reports/flights/{committed}.html",
     )
-    assert refused == 403
-    assert bench.call("GET", f"/dags/{DAG}/dagRuns")[1]["total_entries"] == before
+    assert [asks_by_hand(page, world, site + path)[0] for path in hidden] == [404] * 3
+    before = world.call("GET", "/dags/~/dagRuns")["total_entries"]
+    refused = [asks_by_hand(page, world, path, method, body)[0] for method, path, body in changes()]
+    assert refused == [403] * 4
+    assert world.call("GET", "/dags/~/dagRuns")["total_entries"] == before
+    page.go(f"{world.airflow.address}/required_actions")
+    page.wait_for_text("No Required Actions found")
+    page.errors = [error for error in page.errors if not any(path in error for path in hidden)]

@@ -126,6 +126,7 @@ def test_retention_is_what_the_broker_deletes(settings: tuple[str, str, str], ex
 CAUGHT_UP = a_look(PartitionSnapshot(0, 0, 100, 100, 1))
 LAGGING = a_look(PartitionSnapshot(0, 0, 150, 150, 1))
 SHORT = replace(LAGGING, retention=Retention(5 * HOUR))
+PASSED = replace(LAGGING, retention=Retention(2 * HOUR))
 LOST = a_look(PartitionSnapshot(0, 130, 150, 150, 1))
 
 
@@ -137,6 +138,7 @@ LOST = a_look(PartitionSnapshot(0, 130, 150, 150, 1))
         ("t1", "staging", LAGGING, Condition(Level.PLAIN, "batch 7 is staging")),
         ("t1", "rejected", LAGGING, Condition(Level.WARN, "batch 7 is rejected and waits for a decision")),
         ("t1", None, SHORT, Condition(Level.WARN, "retention comes near the cursor")),
+        ("t1", None, PASSED, Condition(Level.WARN, "retention may delete what waits at any moment")),
         ("t0", "rejected", LAGGING, Condition(Level.BAD, "the topic was recreated")),
         ("t1", "staging", LOST, Condition(Level.BAD, "30 offsets were deleted before they were read")),
         ("t1", None, a_look(PartitionSnapshot(0, 0, 90, 90, 1)), Condition(Level.BAD, "the log ends below a cursor")),
@@ -148,3 +150,11 @@ def test_the_condition_is_the_worst_that_is_true(
 ) -> None:
     head: dict[str, Any] | None = {"batch_id": 7, "state": open_state} if open_state else None
     assert condition(topic_id, head, positions([BEHIND], look), look, NOW) == expected
+
+
+def test_timestamps_of_long_ago_tell_nothing_about_waiting() -> None:
+    old = replace(BEHIND, complete_to=NOW - timedelta(days=5000))
+    year = replace(BEHIND, complete_to=NOW - timedelta(days=366))
+    found = [totals(positions([known], look)) for known in (old, year) for look in (LAGGING, CAUGHT_UP)]
+    assert [whole.dated_long_ago(NOW) for whole in found] == [True, False, False, False]
+    assert not totals([]).dated_long_ago(NOW)

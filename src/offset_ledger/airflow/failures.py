@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from offset_ledger.errors import IncompleteStaging, OffsetLedgerError, TerminalError
+from offset_ledger.errors import ContradictoryRequest, IncompleteStaging, OffsetLedgerError, TerminalError
 
 
 def as_airflow(error: OffsetLedgerError) -> AirflowException:
@@ -27,5 +27,7 @@ def airflow_failures() -> Iterator[None]:
         yield
     except IncompleteStaging as error:
         raise AirflowFailException(f"IncompleteStaging: {error}; clear the task stage with what follows it") from error
+    except ContradictoryRequest as error:
+        raise as_airflow(error) from None  # a person's slip: in the log they read one line, not two traces
     except OffsetLedgerError as error:
         raise as_airflow(error) from error

@@ -28,7 +28,8 @@ def form() -> dict[str, Param]:
             enum=[str(action) for action in Action],
             title="Action",
             description="next: what is new. window, ranges: read again; cursors do not move. approve, abandon: decide "
-            "about a batch. skip: go on after offsets were lost or the topic was recreated.",
+            "about a batch. skip: go on after offsets were lost or the topic was recreated. "
+            "A backfill reads its dates: leave this as it is.",
             values_display={
                 "next": "next batch",
                 "window": "time window, again",
@@ -54,7 +55,7 @@ def form() -> dict[str, Param]:
         "ranges": _optional(
             "string",
             "Ranges",
-            "One `partition:from-until` a line, such as `0:1000-2000`; the end is not read itself.",
+            "One partition:from-until a line, such as 0:1000-2000; the end is not read itself.",
             format="multiline",
             section=RANGES,
         ),

@@ -63,7 +63,7 @@ class Gate(HITLOperator):
                 return self.go_on(pipeline, context)
             decision_id = keep(pipeline, question)
         context["ti"].xcom_push("decision_id", decision_id)
-        self.subject, self.body = question.text, _body(question)
+        self.subject, self.body = question.text, question.body()
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -141,14 +141,3 @@ class BatchGate(Gate):
         from offset_ledger.steps.answers import answer_batch
 
         return answer_batch(pipeline, decision_id, answer, origin, why)
-
-
-def _body(question: Question) -> str:
-    """The numbers as Markdown."""
-    lines = [f"| {name} | {_cell(value)} |" for name, value in question.details.items() if value is not None]
-    return "\n".join([question.text, "", "| | |", "|---|---|", *lines, "", "No answer in time is a no."])
-
-
-def _cell(value: object) -> str:
-    items = [f"{key}: {item}" for key, item in value.items()] if isinstance(value, dict) else value
-    return ", ".join(map(str, items)) if isinstance(items, list) else str(items)

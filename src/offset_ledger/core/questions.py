@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from offset_ledger.core.ranges import OffsetRange
+
 
 class QuestionKind(StrEnum):
     """What a question is about."""
@@ -25,6 +27,17 @@ class Answer(StrEnum):
     REJECT = "reject"
 
 
+MEANING = {
+    QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets, for good, and the run goes on. **Reject** skips "
+    "nothing and fails the run.",
+    QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; what the ledger has of the old one "
+    "stays. **Reject** changes nothing and fails the run.",
+    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
+    "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
+    "quality report is in the tab Ledger of the run.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question that only a person may answer, with the exact numbers in ``details``."""
@@ -35,3 +48,32 @@ class Question:
     text: str
     details: Mapping[str, Any]
     batch_id: int | None = None
+
+    def body(self) -> str:
+        """The numbers, and what each answer brings about, as Markdown to be shown below the text."""
+        found = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
+        lines = [f"| {name.replace('_', ' ')} | {_plain(cell)} |" for name, cell in found.items()]
+        return "\n".join(
+            ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]
+        )
+
+
+def _cell(name: str, value: Any) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{key}: {_cell(name, item)}" for key, item in value.items())
+        case [[int(), int(), int()], *_]:
+            found = [OffsetRange(*parts) for parts in value]
+            return ", ".join(f"{r} ({r.width:,} offsets)" for r in found)
+        case [int() as start, int() as end]:
+            return f"[{start}, {end})"
+        case [before, now] if name.endswith("_id"):
+            return str(now) if before == now else f"{before}, now {now}"
+        case list():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def _plain(text: str) -> str:
+    """The text with what would end a cell of a Markdown table, or begin emphasis, as it is written."""
+    return text.translate({ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "})

@@ -47,7 +47,8 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
     seen = watch.looks([pipeline])[pipeline.name]
     ledger = _ledger(pipeline.target.connection, [pipeline.name])
     summary, found = _summary(pipeline, rights, ledger, seen)
-    quarantined, findings = None, []
+    quarantined: Row = {"waiting": None, "codes": []}
+    findings: list[Row] = []
     if ledger.problem is None:
         with queries.reading(pipeline.target.connection) as cursor:
             quarantined = queries.quarantined(cursor, pipeline.name)
@@ -55,7 +56,8 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
     return {
         **summary,
         "partitions": [asdict(each) for each in found],
-        "quarantined": quarantined,
+        "quarantined": quarantined["waiting"],
+        "quarantine_codes": quarantined["codes"],
         "quarantine_counted": queries.COUNTED,
         "findings": findings,
         "report": _report(reports, f"{pipeline.name}/index.html"),
@@ -109,7 +111,8 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
     row = ledger.pipelines.get(pipeline.name)
     open_head = row if row and row["batch_id"] is not None else None
     found = positions(ledger.partitions.get(pipeline.name, ()), seen.look) if ledger.problem is None else ()
-    state = condition(row["topic_id"] if row else None, open_head, found, seen.look, datetime.now(UTC))
+    whole, now = totals(found), datetime.now(UTC)
+    state = condition(row["topic_id"] if row else None, open_head, found, seen.look, now)
     if ledger.problem is not None:
         state = Condition(Level.BAD, "its ledger cannot be read")
     summary = {
@@ -118,7 +121,8 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
         "topic": pipeline.source.topic,
         "target": f"{pipeline.target.schema}.{pipeline.target.table}",
         "condition": asdict(state),
-        "totals": asdict(totals(found)),
+        "totals": asdict(whole),
+        "dated_long_ago": whole.dated_long_ago(now),
         "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
         "last_commit": row["last_commit"] if row else None,
         "looked_at": seen.look.taken_at if seen.look else None,

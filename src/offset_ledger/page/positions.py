@@ -12,6 +12,7 @@ from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 
 _SLIVER = 0.012  # the least share of a bar that can still be seen
 _SOON = timedelta(hours=24)
+_LONG_AGO = timedelta(days=366)
 
 
 class Level(StrEnum):
@@ -160,6 +161,14 @@ class Totals:
     complete_to: datetime | None
     gone_after: datetime | None
 
+    def dated_long_ago(self, now: datetime) -> bool:
+        """Whether records wait and those before them are dated more than a year ago.
+
+        Nothing waits that long: such timestamps tell when something happened, not when it was published, so no time of
+        waiting follows from them.
+        """
+        return bool(self.lag) and self.complete_to is not None and now - self.complete_to > _LONG_AGO
+
 
 def totals(found: Sequence[Position]) -> Totals:
     """Sums, and the earliest of the times: a pipeline is complete only up to where its last partition is."""
@@ -200,7 +209,9 @@ def condition(
     if open_head and open_head["state"] == "rejected":
         return Condition(Level.WARN, f"batch {open_head['batch_id']} is rejected and waits for a decision")
     if whole.gone_after and whole.gone_after - now < _SOON:
-        return Condition(Level.WARN, "retention comes near the cursor")
+        near = whole.gone_after > now
+        told = "retention comes near the cursor" if near else "retention may delete what waits at any moment"
+        return Condition(Level.WARN, told)
     if open_head:
         return Condition(Level.PLAIN, f"batch {open_head['batch_id']} is {open_head['state']}")
     if topic_id is None:

@@ -109,9 +109,9 @@ def history(cursor: Cursor, pipeline: str, window: Window, now: datetime) -> lis
     return _rows(cursor, "history", pipeline=pipeline, since=window.begin(now), step=window.step)
 
 
-def quarantined(cursor: Cursor, pipeline: str) -> int:
-    """Records in quarantine that nothing has resolved, counted up to one more than COUNTED."""
-    return int(_rows(cursor, "quarantine", pipeline=pipeline, most=COUNTED)[0]["waiting"])
+def quarantined(cursor: Cursor, pipeline: str) -> Row:
+    """``waiting``: records that nothing has resolved, counted up to one more than COUNTED; ``codes``: their reasons."""
+    return _rows(cursor, "quarantine", pipeline=pipeline, most=COUNTED)[0]
 
 
 def findings(cursor: Cursor, pipeline: str, topic: str) -> list[Row]:

@@ -112,14 +112,14 @@ function line(batch, view, refresh) {
     [toggle, " ", h("span.soft", {}, batch.kind)],
     stateChip(batch.state),
     `${plural(batch.offsets, "offset")} in ${plural(batch.partitions, "partition")}`,
-    sheet(batch.sheet),
+    sheet(batch.sheet, batch.state),
     h(
       "span",
       { title: batch.steps.map((s) => `${s.name} ${duration(s.seconds)}`).join("\n") },
       duration(batch.steps.reduce((sum, s) => sum + s.seconds, 0)),
     ),
     batch.verdict
-      ? [chip(VERDICT_LEVEL[batch.verdict], batch.verdict), " ", h("span.soft.num", {}, share(batch.quarantined_share))]
+      ? [chip(VERDICT_LEVEL[batch.verdict], batch.verdict), quarantined(batch.quarantined_share)]
       : "–",
     h("span", { title: moment(batch.planned_at) }, ago(batch.planned_at)),
     [run, run && page && " · ", page || (!run && "–")],
@@ -131,8 +131,10 @@ function line(batch, view, refresh) {
   );
 }
 
-function sheet(found) {
-  if (!found) return h("span.soft", {}, "open");
+const quarantined = (found) => found !== null && h("span.soft.num", {}, ` ${share(found)}`);
+
+function sheet(found, state) {
+  if (!found) return h("span.soft", {}, state === "abandoned" ? "nothing was committed" : "open");
   const parts = SHEET.filter((name) => found[name]).map((name) =>
     h(`span.count.${name}`, {}, h("b.num", {}, number(found[name])), ` ${name}`),
   );

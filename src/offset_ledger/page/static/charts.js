@@ -70,7 +70,7 @@ function chart(title, points, value, format, draw, legend = []) {
       "div.axis.soft",
       {},
       [points[0], points[points.length >> 1], points.at(-1)].map((p) =>
-        h("span", {}, p ? moment(p.at, { seconds: false, zone: false }) : ""),
+        h("span", {}, p ? moment(p.at, { seconds: false, zone: false }).slice(5) : ""), // the year is in the tooltips
       ),
     ),
   );

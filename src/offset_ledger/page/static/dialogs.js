@@ -84,8 +84,15 @@ function times(form) {
 
 /** Records from quarantine, tried again. */
 export function redrive(pipeline, done) {
+  const codes = pipeline.quarantine_codes ?? [];
+  const known = h("datalist", { id: "reason-codes" }, codes.map((code) => h("option", { value: code })));
   const fields = [
-    field("Reason code", h("input", { name: "reason", placeholder: "all reasons" }), "as the quarantine has it"),
+    known,
+    field(
+      "Reason code",
+      h("input", { name: "reason", placeholder: "all reasons", list: "reason-codes" }),
+      codes.length ? `in quarantine: ${codes.join(", ")}` : "nothing is in quarantine",
+    ),
     field("Quarantined since (UTC)", moment("since")),
     field("At most", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
     field("Why", h("input", { name: "why", maxlength: 500 }), "kept with the batch"),

@@ -41,9 +41,10 @@ const UNITS = [
   ["min", 60],
 ];
 
-/** Seconds as one or two units: 4.2 s, 3 min, 5 h 20 min, 12 d. */
+/** Seconds as one or two units: < 0.1 s, 4.2 s, 3 min, 5 h 20 min, 12 d. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return NONE;
+  if (seconds < 0.05) return "< 0.1 s";
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;
   const place = UNITS.findIndex(([, size]) => seconds >= size);

@@ -65,7 +65,12 @@ const lag = (p) => (p.totals.lag === null ? "not known" : plural(p.totals.lag, "
 function completeTo(p) {
   const at = p.totals.complete_to;
   return at
-    ? h("span", { title: moment(at) }, moment(at, { seconds: false }), h("span.soft", {}, ` ${ago(at)}`))
+    ? h(
+        "span",
+        { title: moment(at) },
+        moment(at, { seconds: false }),
+        !p.dated_long_ago && h("span.soft", {}, ` ${ago(at)}`),
+      )
     : "not known";
 }
 
@@ -78,7 +83,18 @@ function retention(p) {
   if (!at) return bySize || "not known";
   const left = -since(at);
   const title = `from ${moment(at)} on, by age${bySize ? `; also ${bySize}` : ""}`;
-  return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment");
+  const dated = p.dated_long_ago && h("span.soft", {}, ` ${datedSince(p)}`);
+  return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment", dated);
+}
+
+const datedSince = (p) => `records dated ${moment(p.totals.complete_to, { zone: false }).slice(0, 10)}`;
+
+/** How long what waits has been waiting; from timestamps of long ago nothing can be told. */
+function behind(p) {
+  const at = p.totals.complete_to;
+  if (!at) return ["not known"];
+  if (!p.totals.lag) return ["nothing"];
+  return p.dated_long_ago ? ["no estimate", ` ${datedSince(p)}`] : [duration(Math.max(0, since(at)))];
 }
 
 /** One pipeline above its partitions: condition, figures, what is wrong, and the buttons. */
@@ -135,7 +151,7 @@ function figures(p) {
   const link = open?.dag_id && open.run_id && h("a", airflowLink(runPath(open.dag_id, open.run_id)), "run");
   return [
     ["Lag", lag(p)],
-    ["Behind in time", at ? (p.totals.lag ? duration(Math.max(0, since(at))) : "nothing") : "not known"],
+    ["Behind in time", ...behind(p)],
     ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
     ["Retention takes the cursor", retention(p)],
     ["In quarantine", more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined), " unresolved"],

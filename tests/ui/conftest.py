@@ -1,0 +1,132 @@
+"""One stack with Airflow and four pipelines for all tests of the UI, and a browser that is logged in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from offset_ledger.demo.run import SEED, TOPIC
+from offset_ledger.errors import BatchRejected
+from offset_ledger.ledger.batches import Origin
+from offset_ledger.ledger.database import connect
+from offset_ledger.ledger.migrate import migrate
+from offset_ledger.local import airflow as local_airflow
+from offset_ledger.local import stack as local
+from offset_ledger.local.layout import PortChoice
+from offset_ledger.local.stack import Stack
+from offset_ledger.publishing.feed import publish_flights
+from offset_ledger.publishing.producer import publish
+from offset_ledger.publishing.record import Record
+from offset_ledger.steps.ingest import ingest
+from tests.fixtures.airflow_world import World, record
+from tests.fixtures.servers import ROOT
+from tests.fixtures.statsd import Statsd
+from tests.ui.browser import Page, chromium, chromium_program
+
+LIMITED = "limited"  # as tests.fixtures.limited_auth has it; importing that would import Airflow here
+ME = Origin("ui test")
+FIRST = datetime(2026, 3, 1, tzinfo=UTC)
+PIPELINES = ("flights", "orders", "strict", "lossy")
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[World]:
+    """Airflow with: flights (a batch committed, one rejected), orders of three days, strict (a broken order) and lossy
+    (whose cursor retention has overtaken). Besides admin and viewer there is a user who may read no DAG of them.
+    """
+    if chromium_program() is None:
+        pytest.exit("the tests of the UI need Chromium; on Debian: apt-get install chromium", returncode=1)
+    home, project = (Path(tempfile.mkdtemp(prefix=f"offset-ledger-{what}")) for what in ("ui-", "project-"))
+    with pytest.MonkeyPatch.context() as patch:
+        settings = local_airflow._SETTINGS
+        users = settings["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"]
+        patch.setitem(settings, "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", f"{users},{LIMITED}:user")
+        patch.setitem(settings, "AIRFLOW__CORE__AUTH_MANAGER", "tests.fixtures.limited_auth.LimitedAuthManager")
+        patch.setenv("PYTHONPATH", str(ROOT))  # where the auth manager is found
+        _write_project(project)
+        stack = local.up(brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=project)
+        statsd = Statsd()
+        # Airflow's settings stay out of this process: it talks to the stack as the command line does.
+        for name, value in stack.environment().items():
+            if not name.startswith("AIRFLOW__"):
+                patch.setenv(name, value)
+        try:
+            yield _filled(stack, project, statsd)
+        finally:
+            statsd.close()
+            local.down(home)
+            shutil.rmtree(home)
+            shutil.rmtree(project)
+
+
+def _write_project(project: Path) -> None:
+    for folder in ("dags", "plugins", "expectations"):
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    # The demo's file, but for a schedule that starts no run of its own while a test looks.
+    flights = project / "dags" / "pipelines" / "flights.yaml"
+    lines = flights.read_text().splitlines()
+    flights.write_text("\n".join('schedule: "@yearly"' if line.startswith("schedule:") else line for line in lines))
+
+
+def _filled(stack: Stack, project: Path, statsd: Statsd) -> World:
+    with connect(stack.postgres.connection()) as session:
+        migrate(session)
+    kafka, postgres, _ = stack.connections()
+    environment, settings = {**os.environ, **stack.environment()}, stack.environment()
+    world = World(stack.airflow, environment, settings, postgres, kafka, project, statsd, stack.airflow.token())
+    world.write("orders", schedule='"@daily"')
+    days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
+    world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
+    world.suite("strict", "reject", "new", "paid")
+    world.write("strict", suite="strict")
+    world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
+    _fill_flights(world)
+    _lose(world, "lossy")
+    for name in (*PIPELINES, "redrive_flights"):
+        world.unpause(name)
+    return world
+
+
+def _lose(world: World, name: str) -> None:
+    """A pipeline that has read one record, and three of whose next four retention then deletes."""
+    world.write(name)
+    world.publish(name, record(FIRST, "0"))
+    list(ingest(world.pipeline(name), ME, True, print))
+    world.publish(name, *(record(FIRST, f"{n}") for n in range(1, 5)))
+    admin = KafkaAdminClient(bootstrap_servers=world.kafka.extra["bootstrap.servers"])
+    admin.delete_records({TopicPartition(name, 0): 4})
+    admin.close()
+
+
+def _fill_flights(world: World) -> None:
+    extra = dict(world.kafka.extra)
+    publish_flights(extra, TOPIC, SEED, 1000, replication_factor=1)
+    list(ingest(world.pipeline("flights"), ME, True, print))
+    publish([Record(uuid.uuid4().bytes, b"no JSON") for _ in range(50)], extra, TOPIC)
+    with pytest.raises(BatchRejected):
+        list(ingest(world.pipeline("flights"), ME, True, print))
+
+
+@pytest.fixture
+def logged_in(world: World) -> Iterator[Callable[[str], Page]]:
+    with chromium() as page:
+
+        def login(user: str) -> Page:
+            page.size(1400, 900)
+            page.go(world.airflow.address)
+            page.type('input[name="username"]', user)
+            page.type('input[name="password"]', world.airflow.password(user))
+            page.click('button[type="submit"]')
+            page.wait_for_text("Dags")
+            return page
+
+        yield login
+        assert [error for error in page.errors if "/offset-ledger/" in error] == []
