@@ -6,20 +6,32 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from offset_ledger.core.states import State
+from offset_ledger.errors import BatchRejected
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger.decisions import decide
+from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
+from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
+from tests.fixtures.staged import ME, NOON
 
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
+quality: {{max_quarantined_share: 0.5}}
 """
 
 _METRICS = """
@@ -53,15 +65,17 @@ _TRIGGER = """
 import asyncio, json, sys
 from offset_ledger.airflow.triggers import NewRecords
 
-async def look():
-    events = NewRecords(sys.argv[1], 0.1).run()
-    first = await anext(events)
-    again = asyncio.ensure_future(anext(events))
-    done, _ = await asyncio.wait([again], timeout=1)
-    again.cancel()
-    return [first.payload, len(done)]
+class Led(NewRecords):
+    def waiting(self):
+        print("ready", flush=True)
+        sys.stdin.readline()
+        return super().waiting()
 
-print(json.dumps(asyncio.run(look())))
+async def look():
+    async for event in Led(sys.argv[1], 0).run():
+        print(json.dumps(event.payload), flush=True)
+
+asyncio.run(look())
 """
 
 
@@ -91,10 +105,60 @@ def test_a_late_run_is_one_line(tmp_path: Path) -> None:
     assert said == ["pipeline orders is not fresh: run scheduled__1 has not ended 60 s after it was queued"]
 
 
-def test_new_records_fire_the_trigger_once(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> None:
+@dataclass
+class Trigger:
+    """The trigger in a process of its own, which looks when it is told to."""
+
+    process: subprocess.Popen[str]
+
+    def look(self) -> list[Any]:
+        """What one look fires."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return [json.loads(line) for line in iter(self.process.stdout.readline, "ready\n")]
+
+
+@contextmanager
+def triggering(file: Path, home: Path) -> Iterator[Trigger]:
+    program = [sys.executable, "-c", _TRIGGER, str(file)]
+    environment = {**os.environ, "AIRFLOW_HOME": str(home)}
+    with subprocess.Popen(program, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as made:
+        try:
+            assert made.stdout is not None
+            assert "ready\n" in iter(made.stdout.readline, "")
+            yield Trigger(made)
+        finally:
+            made.kill()
+
+
+def test_the_trigger_fires_once_for_each_move_of_ends_or_cursors_and_not_while_a_person_has_to_decide(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+) -> None:
     topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 2, 1)
-    publish([Record(b"k", b"{}", (), None, 1)], dict(servers.kafka.extra), topic)
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    good = json.dumps({"id": "a", "at": NOON.isoformat(), "state": "new"}).encode()
+
+    def send(*values: bytes) -> None:
+        publish([Record(b"k", value, (), None, 0) for value in values], dict(servers.kafka.extra), topic)
+
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic=topic))
-    assert run(_TRIGGER, tmp_path, str(file)) == [{"last_stable": {"1": 1}}, 0]
+    pipeline = parse_pipeline(file)
+    with triggering(file, tmp_path) as trigger, connect(servers.postgres) as session:
+        assert trigger.look() == []
+        send(good, good, b"not JSON")
+        assert trigger.look() == [{"last_stable": {"0": 3}}]
+        assert [trigger.look(), trigger.look()] == [[], []]
+        commit_raw(session, pipeline, [Raw(0, 0, good)])
+        assert trigger.look() == [{"last_stable": {"0": 3}}], "what a limit left over was not told"
+        assert trigger.look() == []
+        commit_raw(session, pipeline, [Raw(0, 1, good)])
+        with pytest.raises(BatchRejected):
+            commit_raw(session, pipeline, [Raw(0, 2, b"not JSON")])
+        send(good)
+        assert trigger.look() == []
+        ((batch_id,),) = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state = 'rejected'")
+        decide(session, batch_id, State.ABANDONED, ME, "not JSON")
+        assert trigger.look() == [{"last_stable": {"0": 4}}]

@@ -23,6 +23,11 @@ from offset_ledger.core.questions import MEANING, Question, QuestionKind
             ["| topic id | a, now b |", "| cluster id | c |", "| cursors | 0: 2, 1: 0 |", "| log | 0: [0, 1) |"],
         ),
         (
+            QuestionKind.TRUNCATED_LOG,
+            {"log_ends": {"0": 60}, "back": [[0, 20, 40]], "abandons": 7},
+            ["| log ends | 0: 60 |", "| back | 0:[20, 40) (20 offsets) |", "| abandons | 7 |"],
+        ),
+        (
             QuestionKind.REJECTED_BATCH,
             {"ranges": ["0:[0, 2)"], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
             ["| ranges | 0:[0, 2) |", "| rows | 2 |", r"| reasons | state matches ^(a\|b)\*$ |"],

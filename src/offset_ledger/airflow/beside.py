@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
-
-from airflow.sdk.exceptions import AirflowRuntimeError
 
 from offset_ledger.connections import get_connection
 from offset_ledger.core.questions import QuestionKind
+from offset_ledger.core.states import State
 from offset_ledger.ledger import batches, decisions
+from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.decisions import Asked
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.pipeline.model import Pipeline
 
@@ -35,24 +37,41 @@ def one_after_the_other(pipeline: Pipeline) -> Iterator[None]:
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:
     """What another live run of this DAG does with the head, or waits to be told about it; None if there is none."""
+    return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
+
+
+def waking_is_vain(pipeline: Pipeline, ti: Any) -> str | None:
+    """Why a run that began now would find nothing to do; None if it would not.
+
+    ``ti`` only has to answer ``get_dr_count``: the triggerer has no task instance.
+    """
+    head, asked = _head(pipeline)
+    if head and head.state is State.REJECTED:
+        return f"{head} waits for a person"
+    return _at_the_head(head, asked, partial(_lives, ti))
+
+
+def _head(pipeline: Pipeline) -> tuple[Batch | None, tuple[Asked, ...]]:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            head = batches.open_head(cursor, pipeline.name)
-            asked = decisions.open_questions(cursor, pipeline.name)
-    if head and _lives(ti, head.dag_id, head.run_id):
+            return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
+
+
+def _at_the_head(head: Batch | None, asked: tuple[Asked, ...], lives: Callable[[str, str], bool]) -> str | None:
+    if head and head.dag_id and head.run_id and lives(head.dag_id, head.run_id):
         return f"run {head.run_id} has {head}"
     for each in asked:
-        if each.question.kind is not QuestionKind.REJECTED_BATCH and _lives(ti, each.dag_id, each.run_id):
+        about_the_head = each.question.kind is not QuestionKind.REJECTED_BATCH
+        if about_the_head and each.dag_id and each.run_id and lives(each.dag_id, each.run_id):
             return f"run {each.run_id} waits for an answer: {each.question.text}"
     return None
 
 
-def _lives(ti: Any, dag_id: str | None, run_id: str | None) -> bool:
-    if run_id is None or dag_id != ti.dag_id or run_id == ti.run_id:
-        return False
-    try:
-        state = ti.get_dagrun_state(dag_id, run_id)
-        return getattr(state, "value", state) in ("running", "queued")
-    except AirflowRuntimeError:  # somebody deleted it
-        return False
+def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
+    return dag_id == ti.dag_id and run_id != ti.run_id and _lives(ti, dag_id, run_id)
+
+
+def _lives(ti: Any, dag_id: str, run_id: str) -> bool:
+    """Whether the run is queued or running; one that somebody deleted is neither."""
+    return int(ti.get_dr_count(dag_id, run_ids=[run_id], states=["queued", "running"])) > 0

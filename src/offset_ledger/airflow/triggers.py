@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,15 @@ from offset_ledger.pipeline.parse import parse_pipeline
 
 log = logging.getLogger(__name__)
 
+Waiting = dict[int, tuple[int | None, int]]
+_AGAIN = 600.0  # seconds
+
 
 class NewRecords(BaseEventTrigger):
-    """Fires when the last stable offsets have moved beyond the cursors, once for each time they move."""
+    """Fires when records wait and no run is at them, once for each time that log ends or cursors have moved.
+
+    What came to nothing, for a run failed or its event was lost, is told again after ten minutes.
+    """
 
     def __init__(self, pipeline_file: str, seconds: float = 30) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -33,21 +40,35 @@ class NewRecords(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every ``seconds``; a server that is away is asked again the next time."""
-        told: dict[str, int] = {}
+        _quiet()
+        told, told_at = Waiting(), time.monotonic()
         while True:
-            ends = await asyncio.to_thread(self._ends)
-            if ends and ends != told:
-                told = ends
+            waiting = await asyncio.to_thread(self.waiting)
+            if waiting and (waiting != told or time.monotonic() - told_at > _AGAIN):
+                told, told_at = waiting, time.monotonic()
+                ends = {str(partition): last_stable for partition, (_, last_stable) in waiting.items()}
                 yield TriggerEvent({"last_stable": ends})  # type: ignore[no-untyped-call]
             await asyncio.sleep(self.seconds)
 
-    def _ends(self) -> dict[str, int]:
-        """The last stable offsets of the partitions that lag."""
+    def waiting(self) -> Waiting:
+        """Cursor and last stable offset of each partition that lags; empty while a run would find nothing to do."""
+        from airflow.sdk.exceptions import AirflowRuntimeError
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        from offset_ledger.airflow.beside import waking_is_vain
         from offset_ledger.steps.look import look
 
         try:
-            found = look(parse_pipeline(Path(self.pipeline_file)))
-        except OffsetLedgerError as error:
+            pipeline = parse_pipeline(Path(self.pipeline_file))
+            lagging = {p.partition: (p.cursor, p.last_stable) for p in look(pipeline).partitions if p.lag > 0}
+            return {} if lagging and waking_is_vain(pipeline, RuntimeTaskInstance) else lagging
+        except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)
             return {}
-        return {str(p.partition): p.last_stable for p in found.partitions if p.lag > 0}
+
+
+def _quiet() -> None:
+    """Keep what the Kafka client says of each connection out of the triggerer's log, unless somebody set its level."""
+    client = logging.getLogger("kafka")
+    if client.level == logging.NOTSET:
+        client.setLevel(logging.WARNING)
