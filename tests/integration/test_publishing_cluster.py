@@ -30,7 +30,7 @@ from offset_ledger.publishing.file_feed import publish_file
 from offset_ledger.publishing.forms import Form
 from offset_ledger.publishing.limits import RecordLimits
 from offset_ledger.publishing.outbox import Acknowledged
-from offset_ledger.publishing.partitioner import RoundRobin
+from offset_ledger.publishing.partitioner import RoundRobin, murmur2
 from offset_ledger.publishing.process import Consumed, Processed, process
 from offset_ledger.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.publishing.record import Record
@@ -38,7 +38,7 @@ from offset_ledger.publishing.record_file import CheckedFile, RecordFile
 from offset_ledger.publishing.serializers import BYTES, DOUBLE, INTEGER, JSON, LONG, SHORT, STRING, Serializer
 from offset_ledger.publishing.settings import COMPRESSIONS, read_settings
 from offset_ledger.publishing.topics import create_topic
-from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes
+from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
 
 numbers = count()
@@ -145,31 +145,45 @@ def test_ten_thousand_keys_go_where_the_java_client_sends_them(
     assert {key for key, _, _ in found(ours)} == {key.encode() for key in keys}
 
 
-TYPED: list[tuple[str, Serializer, list[Any]]] = [
-    ("String", STRING, ["", "ä漢🦊"]),
-    ("Short", SHORT, [0, -1, 2**15 - 1, -(2**15)]),
-    ("Integer", INTEGER, [0, -1, 2**31 - 1, -(2**31)]),
-    ("Long", LONG, [0, -1, 2**63 - 1, -(2**63)]),
-    ("Double", DOUBLE, [0.0, -1.5, 1e308, 5e-324, float("inf")]),
-    ("ByteArray", BYTES, [b"", b"\x00\xff"]),
-    ("String", JSON, [{"a": ["ä", 1, None, True]}]),
-]
+# Java's serializer, ours, and values with the text in which Java shows each.
+TYPED: list[tuple[str, Serializer, list[tuple[Any, str]]]] = [
+    ("String", STRING, [(text, text) for text in ("", "a", "ä漢🦊", "line\nbreak\t")]),
+    ("Short", SHORT, [(n, str(n)) for n in (0, -1, 258, 2**15 - 1, -(2**15))]),
+    ("Integer", INTEGER, [(n, str(n)) for n in (0, -1, 258, 2**31 - 1, -(2**31))]),
+    ("Long", LONG, [(n, str(n)) for n in (0, -1, 258, 2**63 - 1, -(2**63))]),
+    ("Double", DOUBLE, [(0.0, "0.0"), (-0.0, "-0.0"), (-1.5, "-1.5"), (0.1, "0.1"), (1e308, "1.0E308"),
+                        (5e-324, "4.9E-324"), (float("inf"), "Infinity")]),
+    ("ByteArray", BYTES, [(data, data.hex()) for data in (b"", b"\x00", b"\x00\xff\x80")]),
+    ("JSON", JSON, [({"a": ["ä", 1, None, True]}, '{"a":["ä",1,null,true]}'), ("🦊", '"🦊"'), ([], "[]"),
+                    (-1.5, "-1.5")]),
+]  # fmt: skip
 
 
-def test_every_serializer_is_read_by_its_java_deserializer(extra: dict[str, str], topic: Callable[..., str]) -> None:
+def test_every_serializer_writes_and_reads_what_its_java_serializer_does(
+    extra: dict[str, str], topic: Callable[..., str]
+) -> None:
     name = topic()
-    cases = [(kind, serializer, value) for kind, serializer, every in TYPED for value in every]
-    publish([Record(None, serializer.serialize(value)) for _, serializer, value in cases], extra, name)
-    stored = values(extra, name)
+    cases = [(kind, serializer, *case) for kind, serializer, every in TYPED for case in every]
+    publish([Record(None, serializer.serialize(value)) for _, serializer, value, _ in cases], extra, name)
     with java_classes() as classes:
-        serialization = classes.org.apache.kafka.common.serialization
-        for (kind, serializer, value), data in zip(cases, stored, strict=True):
-            assert serializer.deserialize(data) == value
-            found = getattr(serialization, f"{kind}Deserializer")().deserialize(name, data)
-            assert (json.loads(found) if serializer is JSON else found) == value, kind
-            if kind in ("String", "Integer", "Double", "ByteArray"):  # the bridge has no short, and long only if large
-                written = getattr(serialization, f"{kind}Serializer")().serialize(name, found)
-                assert serializer.deserialize(bytes(written)) == value
+        java = java_serializers(classes)
+        for (kind, serializer, value, text), ours in zip(cases, values(extra, name), strict=True):
+            theirs = bytes(java.write(kind, text))
+            assert java.read(kind, ours) == text, kind
+            assert ours == theirs or kind == "JSON"  # where one escapes what the other writes as it is
+            assert repr(serializer.deserialize(theirs)) == repr(value), kind
+
+
+def test_every_key_is_hashed_as_the_java_client_hashes_it() -> None:
+    random = Random(11)
+    keys = [b"", "ключ".encode(), "漢🦊".encode(), b"\xff\xfe", *(random.randbytes(size) for size in range(1, 200))]
+    with java_classes() as classes:
+        chooser = classes.org.apache.kafka.clients.producer.internals.BuiltInPartitioner
+        hashed = classes.org.apache.kafka.common.utils.Utils.murmur2
+        for key in keys:
+            assert murmur2(key) == hashed(key) & 0xFFFFFFFF, key
+            for count in (1, 7, 64):
+                assert (murmur2(key) & 0x7FFFFFFF) % count == chooser.partitionForKey(key, count), key
 
 
 # -- partitions and sizes --------------------------------------------------------------------------------------
