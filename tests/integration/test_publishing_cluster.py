@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -466,14 +466,80 @@ def test_the_command_publishes_a_file_or_says_why_not(
     assert "loss: acks=0" in err
     assert "2 records acknowledged" in run("--acks", "0", "--allow", "loss", "--partition", "0")[1]
     code, _, err = run("--partition", "1")
-    assert code == 75
-    assert "0 records were acknowledged and 1 were not (ValueError: the partitioner chose 1" in err
+    assert (code, err) == (1, f"offset-ledger: --partition 1: {name} has 1 partitions, counted from 0\n")
     code, _, err = run("--key", "event_id")
     assert (code, err) == (1, "offset-ledger: --key: 'event_id' is not a path; write $.event_id\n")
     name = "no-such-topic"
     code, _, err = run()
     assert code == 1
     assert "topic 'no-such-topic' does not exist" in err
+
+
+def test_the_command_names_lines_that_are_too_large_and_says_how_far_it_came(
+    extra: dict[str, str],
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small, path = topic(max_message_bytes="20000"), tmp_path / "events.jsonl"
+    monkeypatch.setenv(
+        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
+    )
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = cli.main(["publish", small, "--file", str(path), *arguments])
+        return code, capsys.readouterr().err
+
+    pad = "".join(map(chr, Random(3).choices(range(0x61, 0x7B), k=60_000)))  # compressed it is too large all the same
+    path.write_text(f'{{"event_id": "e0"}}\n{{"event_id": "e1", "pad": "{pad}"}}\n{{"event_id": "e2"}}\n')
+    code, err = run()
+    assert (code, err.splitlines()[0].split(" a record")[0]) == (1, f"offset-ledger: {path}:2: loss:")
+    assert values(extra, small) == []
+    code, err = run("--compression", "gzip")
+    assert code == 1
+    assert "of 3 records are acknowledged and some more may be stored" in err
+    assert "correct what is refused, which can never be sent as it is" in err
+
+
+def test_an_interrupted_command_says_what_is_committed_and_goes_on(
+    extra: dict[str, str],
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name, path = topic(), tmp_path / "events.jsonl"
+    file_of(path, range(450))
+    monkeypatch.setenv(
+        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
+    )
+    monkeypatch.setitem(publish_file.__kwdefaults__, "records_per_transaction", 100)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = cli.main(["publish", name, "--file", str(path), *arguments])
+        return code, capsys.readouterr().err
+
+    @contextmanager
+    def pressing_control_c(_total: int, _what: str) -> Iterator[Callable[[int], None]]:
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            if done == 200:
+                signal.raise_signal(signal.SIGINT)
+
+        yield advance
+
+    with monkeypatch.context() as patch:
+        patch.setattr("offset_ledger.publishing.progress.progress", pressing_control_c)
+        code, err = run("--transactional-id", name)
+    assert code == 130
+    assert "100 of 450 records are committed, and no others are visible; the same command sends" in err
+    assert ids(extra, name) == [f"e{n}" for n in range(100)]
+    assert run("--transactional-id", name)[0] == 0
+    assert ids(extra, name) == [f"e{n}" for n in range(450)]
 
 
 # -- brokers that die (last: they take the coordinators along) -------------------------------------------------
