@@ -166,7 +166,7 @@ class RecordFile:
 
 
 class CheckedFile(NamedTuple):
-    """A file that was read once without a mistake, how many records it has, and the bytes of the largest one's batch."""
+    """A file that was read once without a mistake, its number of records, and the bytes of the largest one's batch."""
 
     file: RecordFile
     records: int
