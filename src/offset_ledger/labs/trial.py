@@ -127,6 +127,11 @@ class Trial:
         else:
             self.acknowledged[step].add(value)
 
+    def forget(self, step: Step) -> None:
+        """Enter anew what is told of a step."""
+        for told in (self.acknowledged, self.refused, self.unanswered):
+            told[step] = set()
+
     def result(self) -> Replication:
         """What came of it."""
         return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in Step})
