@@ -466,7 +466,7 @@ def test_the_command_publishes_a_file_or_says_why_not(
     assert "loss: acks=0" in err
     assert "2 records acknowledged" in run("--acks", "0", "--allow", "loss", "--partition", "0")[1]
     code, _, err = run("--partition", "1")
-    assert (code, err) == (1, f"offset-ledger: --partition 1: {name} has 1 partitions, counted from 0\n")
+    assert (code, err) == (1, f"offset-ledger: --partition should be 0, all that {name} has, found 1\n")
     code, _, err = run("--key", "event_id")
     assert (code, err) == (1, "offset-ledger: --key: 'event_id' is not a path; write $.event_id\n")
     name = "no-such-topic"

@@ -165,7 +165,8 @@ def _limits(connection: Any, arguments: Namespace) -> Any:
         largest = broker.largest_batch(arguments.topic)
         count = len(broker.describe(arguments.topic)["partitions"])
     if arguments.partition is not None and not 0 <= arguments.partition < count:
+        partitions = "0" if count == 1 else f"0 to {count - 1}"
         raise ConfigurationError(
-            f"--partition {arguments.partition}: {arguments.topic} has {count} partitions, counted from 0"
+            f"--partition should be {partitions}, all that {arguments.topic} has, found {arguments.partition}"
         )
     return RecordLimits(largest, fetch_bytes(connection.extra), arguments.allow)
