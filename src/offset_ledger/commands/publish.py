@@ -74,6 +74,7 @@ def publish(arguments: Namespace) -> Outcome:
             partitioner=partitioner,
             limits=limits,
             on_progress=count,
+            on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
         )
     return _outcome(arguments.topic, summary, before)
 
