@@ -64,8 +64,9 @@ def publish_file(
 ) -> tuple[Summary, int]:
     """Publish a file; the summary, and how many of its records were there from an earlier run.
 
-    The options are those of :class:`Publisher`; ``on_resumed`` is called with the number of records that were there. A transactional id names this file's publication: run again with it, a
-    finished one sends nothing, an interrupted one the rest, and a file that has grown since what was added.
+    The options are those of :class:`Publisher`. A transactional id names this file's publication: run again with it, a
+    finished one sends nothing, an interrupted one the rest, and a file that has grown since what was added;
+    ``on_resumed`` is called with the number of records that were there.
 
     Raises:
         JournalMismatch: the id's last publication is unfinished and of another file.
