@@ -122,11 +122,13 @@ def _run(lab: _Lab) -> None:
 
 def _send_in_sync(lab: _Lab, patient: Mapping[str, KafkaProducer]) -> None:
     """Return when every copy has them, also those that nobody acknowledged."""
+    topics = [trial.topic for trial in lab.trials]
+    read_ends(lab.extra, topics)  # their leaders answer: what came before, acks=0 would lose
     for trial in lab.trials:
         for value, future in _send(patient[trial.topic], lab, trial, Step.IN_SYNC):
             trial.told(Step.IN_SYNC, value, future)
     wanted, deadline = {len(lab.plan.values[Step.IN_SYNC])}, time.monotonic() + _SECONDS
-    while set(read_ends(lab.extra, [trial.topic for trial in lab.trials])) != wanted:
+    while set(read_ends(lab.extra, topics)) != wanted:
         if time.monotonic() > deadline:
             raise StackError(f"three healthy brokers did not copy {wanted} records within {_SECONDS:.0f} s")
 
