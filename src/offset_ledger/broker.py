@@ -223,9 +223,10 @@ def _first(answer: Any) -> FirstAt | None:
 
 
 def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
-    detail = " ".join(str(error).split())[:160]
+    name = type(error).__name__
+    detail = " ".join(str(error).split()).removeprefix(f"{name}: ")[:160]
     return BrokerUnavailable(
-        f"Kafka at {servers} did not answer ({type(error).__name__}: {detail}); check that the brokers run and that "
+        f"Kafka at {servers} did not answer ({name}: {detail}); check that the brokers run and that "
         "bootstrap.servers of the connection is right"
     )
 

@@ -156,15 +156,29 @@ class JournalMismatch(TerminalError):
 
 
 class PublishFailed(TransientError):
-    """Not every record was acknowledged; ``unconfirmed`` are the records that may or may not be in the topic."""
+    """Not every record was acknowledged; ``unconfirmed`` are the records that may or may not be in the topic.
 
-    def __init__(self, topic: str, acknowledged: int, unconfirmed: Sequence[Any], cause: str, aborted: bool) -> None:
+    ``refused``: one can never be sent as it is, so trying again does not help (exit code 1).
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        acknowledged: int,
+        unconfirmed: Sequence[Any],
+        cause: str,
+        aborted: bool,
+        refused: bool = False,
+    ) -> None:
         self.acknowledged = acknowledged
         self.unconfirmed = tuple(unconfirmed)
+        self.exit_code = TerminalError.exit_code if refused else TransientError.exit_code
+        again = "correct what is refused, which can never be sent as it is, and publish" if refused else "publish"
         then = (
-            "the transaction is aborted, so readers of committed data see none of them: run it again"
+            f"the transaction is aborted, so readers of committed data see none of them: {again} all of it again"
             if aborted
-            else "when the brokers are well, publish these again: their event ids make copies harmless"
+            else f"{again} these again{'' if refused else ' when the brokers are well'}: their event ids make copies "
+            "harmless"
         )
         super().__init__(
             f"publishing to {topic!r}: {acknowledged} records were acknowledged and {len(self.unconfirmed)} were not "

@@ -27,7 +27,7 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.publishing.producer import publish, publish_aborted
+from offset_ledger.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.steps.commit import Committed, commit
@@ -172,6 +172,25 @@ def test_limits_cut_batches_and_the_rest_follows(bench: Bench) -> None:
     assert [c.total.inserted for c in done] == [7, 7, 6]
     assert set(bench.table()) == {f"{p}-{i}" for p in (0, 1) for i in range(10)}
     assert verify(bench.pipeline)[0] == []
+
+
+def test_of_several_producers_of_one_partition_each_event_has_its_newest_state(bench: Bench) -> None:
+    extra, bench.settings["limit"] = dict(bench.servers.kafka.extra), 20
+    events = [(f"e{number % 10}", number) for number in range(40)]  # each event changes four times
+
+    def record(event_id: str, number: int) -> Record:
+        return Record(None, order(event_id, number, f"state {number}"), partition=0)
+
+    with Publisher(extra, bench.topic) as fast, Publisher(extra, bench.topic) as slow:
+        for event in events[20:]:
+            fast.send(record(*event))
+        fast.finish()
+        for event in events[:20]:  # older, and behind the newer ones in the topic
+            slow.send(record(*event))
+        slow.finish()
+    assert len(bench.ingest()) == 2
+    newest = {event_id: (f"state {number}", 0, number - 20) for event_id, number in events}
+    assert bench.table() == newest
 
 
 def test_a_partition_added_later_is_read_from_its_first_offset(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -30,7 +30,7 @@ from offset_ledger.publishing.file_feed import publish_file
 from offset_ledger.publishing.forms import Form
 from offset_ledger.publishing.limits import RecordLimits
 from offset_ledger.publishing.outbox import Acknowledged
-from offset_ledger.publishing.partitioner import RoundRobin
+from offset_ledger.publishing.partitioner import RoundRobin, murmur2
 from offset_ledger.publishing.process import Consumed, Processed, process
 from offset_ledger.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.publishing.record import Record
@@ -38,7 +38,7 @@ from offset_ledger.publishing.record_file import CheckedFile, RecordFile
 from offset_ledger.publishing.serializers import BYTES, DOUBLE, INTEGER, JSON, LONG, SHORT, STRING, Serializer
 from offset_ledger.publishing.settings import COMPRESSIONS, read_settings
 from offset_ledger.publishing.topics import create_topic
-from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes
+from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
 
 numbers = count()
@@ -145,31 +145,45 @@ def test_ten_thousand_keys_go_where_the_java_client_sends_them(
     assert {key for key, _, _ in found(ours)} == {key.encode() for key in keys}
 
 
-TYPED: list[tuple[str, Serializer, list[Any]]] = [
-    ("String", STRING, ["", "ä漢🦊"]),
-    ("Short", SHORT, [0, -1, 2**15 - 1, -(2**15)]),
-    ("Integer", INTEGER, [0, -1, 2**31 - 1, -(2**31)]),
-    ("Long", LONG, [0, -1, 2**63 - 1, -(2**63)]),
-    ("Double", DOUBLE, [0.0, -1.5, 1e308, 5e-324, float("inf")]),
-    ("ByteArray", BYTES, [b"", b"\x00\xff"]),
-    ("String", JSON, [{"a": ["ä", 1, None, True]}]),
-]
+# Java's serializer, ours, and values with the text in which Java shows each.
+TYPED: list[tuple[str, Serializer, list[tuple[Any, str]]]] = [
+    ("String", STRING, [(text, text) for text in ("", "a", "ä漢🦊", "line\nbreak\t")]),
+    ("Short", SHORT, [(n, str(n)) for n in (0, -1, 258, 2**15 - 1, -(2**15))]),
+    ("Integer", INTEGER, [(n, str(n)) for n in (0, -1, 258, 2**31 - 1, -(2**31))]),
+    ("Long", LONG, [(n, str(n)) for n in (0, -1, 258, 2**63 - 1, -(2**63))]),
+    ("Double", DOUBLE, [(0.0, "0.0"), (-0.0, "-0.0"), (-1.5, "-1.5"), (0.1, "0.1"), (1e308, "1.0E308"),
+                        (5e-324, "4.9E-324"), (float("inf"), "Infinity")]),
+    ("ByteArray", BYTES, [(data, data.hex()) for data in (b"", b"\x00", b"\x00\xff\x80")]),
+    ("JSON", JSON, [({"a": ["ä", 1, None, True]}, '{"a":["ä",1,null,true]}'), ("🦊", '"🦊"'), ([], "[]"),
+                    (-1.5, "-1.5")]),
+]  # fmt: skip
 
 
-def test_every_serializer_is_read_by_its_java_deserializer(extra: dict[str, str], topic: Callable[..., str]) -> None:
+def test_every_serializer_writes_and_reads_what_its_java_serializer_does(
+    extra: dict[str, str], topic: Callable[..., str]
+) -> None:
     name = topic()
-    cases = [(kind, serializer, value) for kind, serializer, every in TYPED for value in every]
-    publish([Record(None, serializer.serialize(value)) for _, serializer, value in cases], extra, name)
-    stored = values(extra, name)
+    cases = [(kind, serializer, *case) for kind, serializer, every in TYPED for case in every]
+    publish([Record(None, serializer.serialize(value)) for _, serializer, value, _ in cases], extra, name)
     with java_classes() as classes:
-        serialization = classes.org.apache.kafka.common.serialization
-        for (kind, serializer, value), data in zip(cases, stored, strict=True):
-            assert serializer.deserialize(data) == value
-            found = getattr(serialization, f"{kind}Deserializer")().deserialize(name, data)
-            assert (json.loads(found) if serializer is JSON else found) == value, kind
-            if kind in ("String", "Integer", "Double", "ByteArray"):  # the bridge has no short, and long only if large
-                written = getattr(serialization, f"{kind}Serializer")().serialize(name, found)
-                assert serializer.deserialize(bytes(written)) == value
+        java = java_serializers(classes)
+        for (kind, serializer, value, text), ours in zip(cases, values(extra, name), strict=True):
+            theirs = bytes(java.write(kind, text))
+            assert java.read(kind, ours) == text, kind
+            assert ours == theirs or kind == "JSON"  # where one escapes what the other writes as it is
+            assert repr(serializer.deserialize(theirs)) == repr(value), kind
+
+
+def test_every_key_is_hashed_as_the_java_client_hashes_it() -> None:
+    random = Random(11)
+    keys = [b"", "ключ".encode(), "漢🦊".encode(), b"\xff\xfe", *(random.randbytes(size) for size in range(1, 200))]
+    with java_classes() as classes:
+        chooser = classes.org.apache.kafka.clients.producer.internals.BuiltInPartitioner
+        hashed = classes.org.apache.kafka.common.utils.Utils.murmur2
+        for key in keys:
+            assert murmur2(key) == hashed(key) & 0xFFFFFFFF, key
+            for count in (1, 7, 64):
+                assert (murmur2(key) & 0x7FFFFFFF) % count == chooser.partitionForKey(key, count), key
 
 
 # -- partitions and sizes --------------------------------------------------------------------------------------
@@ -452,14 +466,80 @@ def test_the_command_publishes_a_file_or_says_why_not(
     assert "loss: acks=0" in err
     assert "2 records acknowledged" in run("--acks", "0", "--allow", "loss", "--partition", "0")[1]
     code, _, err = run("--partition", "1")
-    assert code == 75
-    assert "0 records were acknowledged and 1 were not (ValueError: the partitioner chose 1" in err
+    assert (code, err) == (1, f"offset-ledger: --partition should be 0, all that {name} has, found 1\n")
     code, _, err = run("--key", "event_id")
     assert (code, err) == (1, "offset-ledger: --key: 'event_id' is not a path; write $.event_id\n")
     name = "no-such-topic"
     code, _, err = run()
     assert code == 1
     assert "topic 'no-such-topic' does not exist" in err
+
+
+def test_the_command_names_lines_that_are_too_large_and_says_how_far_it_came(
+    extra: dict[str, str],
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small, path = topic(max_message_bytes="20000"), tmp_path / "events.jsonl"
+    monkeypatch.setenv(
+        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
+    )
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = cli.main(["publish", small, "--file", str(path), *arguments])
+        return code, capsys.readouterr().err
+
+    pad = "".join(map(chr, Random(3).choices(range(0x61, 0x7B), k=60_000)))  # compressed it is too large all the same
+    path.write_text(f'{{"event_id": "e0"}}\n{{"event_id": "e1", "pad": "{pad}"}}\n{{"event_id": "e2"}}\n')
+    code, err = run()
+    assert (code, err.splitlines()[0].split(" a record")[0]) == (1, f"offset-ledger: {path}:2: loss:")
+    assert values(extra, small) == []
+    code, err = run("--compression", "gzip")
+    assert code == 1
+    assert "of 3 records are acknowledged and some more may be stored" in err
+    assert "correct what is refused, which can never be sent as it is" in err
+
+
+def test_an_interrupted_command_says_what_is_committed_and_goes_on(
+    extra: dict[str, str],
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name, path = topic(), tmp_path / "events.jsonl"
+    file_of(path, range(450))
+    monkeypatch.setenv(
+        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
+    )
+    monkeypatch.setitem(publish_file.__kwdefaults__, "records_per_transaction", 100)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = cli.main(["publish", name, "--file", str(path), *arguments])
+        return code, capsys.readouterr().err
+
+    @contextmanager
+    def pressing_control_c(_total: int, _what: str) -> Iterator[Callable[[int], None]]:
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            if done == 200:
+                signal.raise_signal(signal.SIGINT)
+
+        yield advance
+
+    with monkeypatch.context() as patch:
+        patch.setattr("offset_ledger.publishing.progress.progress", pressing_control_c)
+        code, err = run("--transactional-id", name)
+    assert code == 130
+    assert "100 of 450 records are committed, and no others are visible; the same command sends" in err
+    assert ids(extra, name) == [f"e{n}" for n in range(100)]
+    assert run("--transactional-id", name) == (0, "100 of 450 records are there from an earlier run\n")
+    assert ids(extra, name) == [f"e{n}" for n in range(450)]
 
 
 # -- brokers that die (last: they take the coordinators along) -------------------------------------------------

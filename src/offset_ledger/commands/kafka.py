@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from offset_ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from offset_ledger.audit.run import Audit
+    from offset_ledger.labs.report import Report
     from offset_ledger.topics.settings import TopicSettings
 
 
@@ -163,37 +164,42 @@ def _audit_text(done: Audit) -> str:
 
 def lab(arguments: Namespace) -> Outcome:
     """Run one lab in a folder of its own and show its table."""
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="offset-ledger-lab-") as name:
         found = _LABS[arguments.name](Path(name).resolve(), arguments.seed)
-    rows = [asdict(row) for row in found]
-    shown = [{key.replace("_", " "): value for key, value in row.items()} for row in rows]
-    return Outcome(rows, tabulate(shown, headers="keys"))
+    seconds = time.monotonic() - began
+    data = {"lab": arguments.name, "seed": arguments.seed, "plan": found.plan, "rows": found.rows}
+    text = f"{found.text}\n\n{arguments.name}, seed {arguments.seed}: {seconds:.0f} s"
+    return Outcome(data | {"seconds": round(seconds, 1)}, text)
 
 
-def _semantics(folder: Path, seed: int) -> Sequence[Any]:
-    from offset_ledger.labs.semantics import Bench, semantics
+def _semantics(folder: Path, seed: int) -> Report:
+    from offset_ledger.labs.semantics import Bench, Plan, report, semantics
     from offset_ledger.local import stack as local
     from offset_ledger.local.layout import PortChoice
 
+    plan = Plan.draw(seed)
     stack = local.up(brokers=1, ports=PortChoice.any_free(), home=folder / "stack", project=folder, say=say)
     try:
         kafka, postgres, _ = stack.connections()
-        return semantics(Bench(kafka, postgres, stack.environment(), folder, "lab.semantics", seed, say))
+        return report(plan, semantics(Bench(kafka, postgres, stack.environment(), folder, "lab.semantics", say), plan))
     finally:
         local.down(folder / "stack")
 
 
-def _replication(folder: Path, seed: int) -> Sequence[Any]:
+def _replication(folder: Path, seed: int) -> Report:
     from offset_ledger.labs.replication import replication
+    from offset_ledger.labs.trial import Plan, report
 
-    del seed  # what dies, and when, is the same each time
-    return replication(folder, say)
+    plan = Plan.draw(seed)
+    return report(plan, replication(plan, folder, say))
 
 
-def _ordering(folder: Path, seed: int) -> Sequence[Any]:
-    from offset_ledger.labs.ordering import ordering
+def _ordering(folder: Path, seed: int) -> Report:
+    from offset_ledger.labs.ordering import Plan, ordering, report
 
-    return ordering(folder, seed, say)
+    plan = Plan.draw(seed)
+    return report(plan, ordering(plan, folder, say))
 
 
 _LABS = {"semantics": _semantics, "replication": _replication, "ordering": _ordering}

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from offset_ledger.commands.verbs import Outcome, Verbs, say
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.pipeline.document import Refused
 from offset_ledger.pipeline.json_path import parse_path
 from offset_ledger.pipeline.model import JsonPath
 from offset_ledger.publishing.serializers import SERIALIZERS
 from offset_ledger.publishing.settings import COMPRESSIONS, Danger
+
+if TYPE_CHECKING:
+    from offset_ledger.publishing.progress import OnProgress
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -56,7 +59,12 @@ def publish(arguments: Namespace) -> Outcome:
     partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
     checked = _file(arguments).check()
     limits = _limits(connection, arguments)
-    with progress(checked.records, "published") as advance, _interruptible(transactional):
+    if settings.compression_type == "none" and checked.largest > limits.smallest:
+        checked.file.check_sizes(limits)
+    with (
+        progress(checked.records, "published") as advance,
+        _unfinished(connection.extra, arguments, checked.records, advance) as count,
+    ):
         summary, before = publish_file(
             connection.extra,
             arguments.topic,
@@ -65,19 +73,46 @@ def publish(arguments: Namespace) -> Outcome:
             settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes)),
             partitioner=partitioner,
             limits=limits,
-            on_progress=advance,
+            on_progress=count,
+            on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
         )
     return _outcome(arguments.topic, summary, before)
 
 
 @contextmanager
-def _interruptible(transactional: bool) -> Iterator[None]:
+def _unfinished(
+    extra: Mapping[str, str], arguments: Namespace, total: int, advance: OnProgress
+) -> Iterator[OnProgress]:
+    """Counts what is acknowledged; if the publication ends early, says how far it came and what the next run sends."""
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        advance(more)
+
     try:
-        yield
-    except KeyboardInterrupt:
-        if not transactional:
-            say("a part of the file was published; the next run sends all of it again, with the same event ids")
+        yield count
+    except (KeyboardInterrupt, PublishFailed) as error:
+        if arguments.transactional_id is None:
+            say(
+                f"{done:,} of {total:,} records are acknowledged and some more may be stored; the next run sends all "
+                "of the file again, with the same event ids: a pipeline merges copies, other readers meet them twice"
+            )
+        elif isinstance(error, KeyboardInterrupt):
+            say(_committed(extra, arguments, total))
         raise
+
+
+def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> str:
+    from offset_ledger.publishing.journal import Journal
+
+    again = "the same command sends what is missing"
+    try:
+        place = Journal(extra, arguments.topic, arguments.transactional_id).read()
+    except OffsetLedgerError as error:
+        return f"how many of {total:,} records are committed is not known ({error}); {again}"
+    return f"{place.records if place else 0:,} of {total:,} records are committed, and no others are visible; {again}"
 
 
 def _outcome(topic: str, summary: Any, before: int) -> Outcome:
@@ -128,4 +163,11 @@ def _limits(connection: Any, arguments: Namespace) -> Any:
     from offset_ledger.publishing.limits import RecordLimits, fetch_bytes
 
     with connect(connection) as broker:
-        return RecordLimits(broker.largest_batch(arguments.topic), fetch_bytes(connection.extra), arguments.allow)
+        largest = broker.largest_batch(arguments.topic)
+        count = len(broker.describe(arguments.topic)["partitions"])
+    if arguments.partition is not None and not 0 <= arguments.partition < count:
+        partitions = "0" if count == 1 else f"0 to {count - 1}"
+        raise ConfigurationError(
+            f"--partition should be {partitions}, all that {arguments.topic} has, found {arguments.partition}"
+        )
+    return RecordLimits(largest, fetch_bytes(connection.extra), arguments.allow)

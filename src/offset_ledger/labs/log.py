@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 _SECONDS = 30.0
 
 
-def read_values(extra: Mapping[str, str], topic: str) -> list[bytes]:
+def read_values(extra: Mapping[str, str], topic: str, isolation: str = "read_uncommitted") -> list[bytes]:
     """The values of every record of a topic of one partition that readers are given now, in the order of the log.
 
     The end is the high watermark that comes with the records: a leader that has just taken over, and whose copies are
@@ -19,7 +19,10 @@ def read_values(extra: Mapping[str, str], topic: str) -> list[bytes]:
     """
     place = TopicPartition(topic, 0)
     reader = KafkaConsumer(
-        bootstrap_servers=extra["bootstrap.servers"].split(","), group_id=None, auto_offset_reset="earliest"
+        bootstrap_servers=extra["bootstrap.servers"].split(","),
+        group_id=None,
+        auto_offset_reset="earliest",
+        isolation_level=isolation,
     )
     found: list[bytes] = []
     with closing(reader):
@@ -32,3 +35,11 @@ def read_values(extra: Mapping[str, str], topic: str) -> list[bytes]:
             if end is not None and reader.position(place) >= end:
                 break
     return found
+
+
+def read_ends(extra: Mapping[str, str], topics: Iterable[str]) -> list[int]:
+    """The high watermark of each of these topics of one partition."""
+    places = [TopicPartition(topic, 0) for topic in topics]
+    with closing(KafkaConsumer(bootstrap_servers=extra["bootstrap.servers"].split(","), group_id=None)) as reader:
+        ends = reader.end_offsets(places)
+    return [int(ends[place]) for place in places]

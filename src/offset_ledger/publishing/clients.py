@@ -42,7 +42,8 @@ def producer_arguments(settings: ProducerSettings) -> dict[str, object]:
 
 def one_line(error: BaseException) -> str:
     """The error's class and text, without line breaks."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    name = type(error).__name__
+    return f"{name}: {' '.join(str(error).split()).removeprefix(f'{name}: ')[:300]}"
 
 
 def unavailable(extra: Mapping[str, str], error: BaseException) -> BrokerUnavailable:

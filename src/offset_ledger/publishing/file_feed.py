@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -59,12 +59,14 @@ def publish_file(
     *,
     transactional_id: str | None = None,
     records_per_transaction: int = RECORDS_PER_TRANSACTION,
+    on_resumed: Callable[[int], None] | None = None,
     **options: Any,
 ) -> tuple[Summary, int]:
     """Publish a file; the summary, and how many of its records were there from an earlier run.
 
     The options are those of :class:`Publisher`. A transactional id names this file's publication: run again with it, a
-    finished one sends nothing, an interrupted one the rest, and a file that has grown since what was added.
+    finished one sends nothing, an interrupted one the rest, and a file that has grown since what was added;
+    ``on_resumed`` is called with the number of records that were there.
 
     Raises:
         JournalMismatch: the id's last publication is unfinished and of another file.
@@ -79,7 +81,10 @@ def publish_file(
         with Publisher(extra, topic, transactional_id=transactional_id, **options) as publisher:
             # Only now: the new producer has ended whatever an earlier one with this id had left open.
             reading = reading or _resumed(checked, journal)
-            first = reading.at if first < 0 else first
+            if first < 0:
+                first = reading.at
+                if first and on_resumed:
+                    on_resumed(first)
             try:
                 _one_transaction(publisher, reading, journal, records_per_transaction)
             except TransactionOutcomeUnknown as error:

@@ -23,6 +23,14 @@ from offset_ledger.publishing.settings import ProducerSettings, read_settings
 log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 5
+# Of the record itself, whatever the brokers do.
+_REFUSED = (
+    RecordTooLarge,
+    ValueError,
+    TypeError,
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+)
 
 
 def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
@@ -205,7 +213,8 @@ class Publisher:
 
     def _failure(self, cause: BaseException) -> OffsetLedgerError:
         box, transactional = self._outbox, self._transactional_id is not None
-        failed = PublishFailed(self._topic, box.acknowledged, box.failed, one_line(cause), transactional)
+        told, refused = one_line(cause), isinstance(cause, _REFUSED)
+        failed = PublishFailed(self._topic, box.acknowledged, box.failed, told, transactional, refused)
         return fenced(self._transactional_id, cause) or failed
 
     def _end(self, how: str) -> None:

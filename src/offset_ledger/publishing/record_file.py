@@ -16,7 +16,8 @@ from offset_ledger.errors import RecordFileError, UnserializableValue
 from offset_ledger.pipeline.json_path import format_path
 from offset_ledger.pipeline.model import JsonPath
 from offset_ledger.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339, with_headers
-from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.limits import RecordLimits, RecordTooLarge
+from offset_ledger.publishing.record import Record, least_batch_bytes
 from offset_ledger.publishing.serializers import BYTES, JSON, Serializer
 
 FORMATS = ("jsonl", "csv")
@@ -58,15 +59,30 @@ class RecordFile:
         Raises:
             RecordFileError: with every line that cannot be a record (the first 20, and how many more).
         """
-        count, problems = 0, list[str]()
+        count, largest, problems = 0, 0, list[str]()
         for _, made in self._read(None):
             count += 1
             if isinstance(made, str):
                 problems.append(made)
-        if problems:
-            more = len(problems) - _MOST_TOLD
-            raise RecordFileError(problems[:_MOST_TOLD] + ([f"... and {more} lines more"] if more > 0 else []))
-        return CheckedFile(self, count)
+            else:
+                largest = max(largest, least_batch_bytes(made))
+        _refuse(problems)
+        return CheckedFile(self, count, largest)
+
+    def check_sizes(self, limits: RecordLimits) -> None:
+        """Return if every record may be sent uncompressed.
+
+        Raises:
+            RecordFileError: with every line that may not.
+        """
+        problems = []
+        for number, made in self._read(None):
+            try:
+                if isinstance(made, Record):
+                    limits.check(made)
+            except RecordTooLarge as error:
+                problems.append(f"{self.path}:{number}: {error}")
+        _refuse(problems)
 
     def records(self, digest: Digest | None = None) -> Iterator[Record]:
         """The records in order; ``digest`` has always been fed with exactly the lines up to the last one.
@@ -150,10 +166,11 @@ class RecordFile:
 
 
 class CheckedFile(NamedTuple):
-    """A file that was read once without a mistake, and how many records it has."""
+    """A file that was read once without a mistake, its number of records, and the bytes of the largest one's batch."""
 
     file: RecordFile
     records: int
+    largest: int
 
     def read(self, digest: Digest | None = None) -> Iterator[Record]:
         """Exactly the records that were checked, as :meth:`RecordFile.records`; what was appended since is left.
@@ -167,6 +184,12 @@ class CheckedFile(NamedTuple):
             yield record
         if count < self.records:
             raise RecordFileError([f"{self.file.path} had {self.records} records when it was checked and has {count}"])
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        more = len(problems) - _MOST_TOLD
+        raise RecordFileError(problems[:_MOST_TOLD] + ([f"... and {more} lines more"] if more > 0 else []))
 
 
 class _Lines:
