@@ -28,13 +28,14 @@ INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severi
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What one audit of one topic found, the worst first, and what is different from the one before."""
+    """What one audit of one topic found, the worst first, and how that compares with the one before, if any."""
 
     pipeline: str | None
     topic: str
     audited_at: datetime
     findings: tuple[Finding, ...]
     changes: tuple[Change, ...] = ()
+    previous_at: datetime | None = None
 
     def failing(self, least: Severity) -> tuple[Finding, ...]:
         """The findings at that severity or worse."""
@@ -81,8 +82,7 @@ def _reading(session: Session, pipeline: Pipeline) -> Reading:
     with transaction(session) as cursor:
         known = batches.read_cursors(cursor, pipeline.name)
         cursor.execute(
-            "SELECT max(ended_at) FROM offset_ledger.batch WHERE pipeline = %s AND state = 'committed'",
-            [pipeline.name],
+            named_sql("last_cursor_move"), {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None}
         )
         last_commit = cursor.one()[0]
     reader = ReaderFacts(
@@ -102,9 +102,11 @@ def _keep(session: Session, facts: TopicFacts) -> Audit:
     name = facts.reader.pipeline if facts.reader else None
     with transaction(session) as cursor:
         cursor.execute(named_sql("last_audit"), {"pipeline": name, "topic": facts.topic})
-        before = {row["rule"]: Severity(row["severity"]) for row in cursor.fetchall()}
+        previous = cursor.fetchall()
+        before = {row["rule"]: Severity(row["severity"]) for row in previous}
         rows: list[tuple[Any, ...]] = [
             (facts.taken_at, name, facts.topic, f.rule, f.severity.value, f.found, f.risk, f.remedy) for f in findings
         ]
         execute_values(cursor, _INSERT, rows)
-    return Audit(name, facts.topic, facts.taken_at, findings, changes(before, findings))
+    previous_at = previous[0]["audited_at"] if previous else None
+    return Audit(name, facts.topic, facts.taken_at, findings, changes(before, findings), previous_at)
