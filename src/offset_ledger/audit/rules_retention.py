@@ -110,7 +110,7 @@ def _future(facts: TopicFacts) -> Verdict | None:
     ahead = show_span(newest - facts.taken_at)
     refuse = remedies.set_topic(facts, "message.timestamp.after.max.ms=3600000")
     remedy = remedies.lines("correct the producer's clock, and refuse what is over an hour ahead:", refuse)
-    risk = "retention counts from that future moment, so the segment stays until then, and windows of time (replay --since) miss it"
+    risk = "retention counts from then, so the segment stays until then, and windows of time (replay --since) miss it"
     return Verdict(Severity.WARNING, f"partition {partition}: a record is {ahead} in the future", remedy, risk)
 
 

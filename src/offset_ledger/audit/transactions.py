@@ -48,13 +48,14 @@ def _open(client: KafkaAdminClient, places: list[TopicPartition]) -> dict[tuple[
 
 def _owners(client: KafkaAdminClient, producers: list[int]) -> Owners | None:
     """The coordinators' transactions by partition and producer; None if not all coordinators can be heard."""
+    leaders = _coordinators(client)
     try:
         listed = client.list_transactions(producer_id_filters=producers)
     except kafka_errors.UnsupportedVersionError:
         return None
     ids = [each.transactional_id for found in listed.values() for each in found if each.state.value in _OPEN_STATES]
     described = client.describe_transactions(ids)
-    if not _all_heard(client):
+    if None in leaders or leaders != _coordinators(client):
         return None
     return {
         (tp, each.producer_id): Owner(
@@ -69,13 +70,16 @@ def _owners(client: KafkaAdminClient, producers: list[int]) -> Owners | None:
     }
 
 
-def _all_heard(client: KafkaAdminClient) -> bool:
-    """Whether every coordinator is up, and we may know; what one that is away knows is in nobody's list."""
+def _coordinators(client: KafkaAdminClient) -> list[int | None]:
+    """The brokers that coordinate transactions; None for each that is away, or if we may not know."""
     (found,) = client.describe_topics([_COORDINATORS])
     error = kafka_errors.for_code(found["error_code"])
     if error is kafka_errors.UnknownTopicOrPartitionError:
-        return True  # nobody ever began a transaction here
-    return error is kafka_errors.NoError and all(p["leader_id"] >= 0 for p in found["partitions"])
+        return []  # nobody ever began a transaction here
+    if error is not kafka_errors.NoError:
+        return [None]
+    partitions = sorted(found["partitions"], key=lambda p: p["partition_index"])
+    return [p["leader_id"] if p["leader_id"] >= 0 else None for p in partitions]
 
 
 def moment(milliseconds: int) -> datetime | None:
