@@ -40,6 +40,7 @@ SETTINGS = {
     "auto.create.topics.enable": "true",
     "broker.rack": "a",
     "num.partitions": "2",
+    "offsets.retention.check.interval.ms": "3600000",
     "offsets.retention.minutes": "1",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     # Its coordinator ends nothing by itself, and its partitions take late records, as before Kafka 3.6.
@@ -158,7 +159,7 @@ def test_a_transaction_past_its_timeout_is_found_and_ended(
 def test_a_young_transaction_with_old_records_is_no_finding(connection: Connection, kafka: Kafka) -> None:
     topic = "events.republished"
     create_topic(connection.extra, topic, 1, 1, RIGHT)
-    with closing(begin(kafka, "audit-republished")) as producer:
+    with closing(begin(kafka, "audit-republished", transaction_timeout_ms=600_000)) as producer:
         producer.send(topic, b"v", timestamp_ms=int(time.time() * 1000) - 86_400_000).get(30)
         found = finding(connection, topic, "hanging-transactions")
         (partition,) = read_facts(connection, topic).partitions
