@@ -70,11 +70,16 @@ def finding(connection: Connection, topic: str, rule: str) -> Finding:
 
 
 def until(ask: Callable[[], Finding], severity: Severity) -> Finding:
-    """What ``ask`` finds once it is that bad, or last."""
+    """What ``ask`` finds, once it is that bad or after a minute."""
+    wait(lambda: ask().severity is severity)
+    return ask()
+
+
+def wait(done: Callable[[], bool]) -> None:
+    """Until it is done, or for a minute."""
     deadline = time.monotonic() + 60
-    while (found := ask()).severity is not severity and time.monotonic() < deadline:
+    while not done() and time.monotonic() < deadline:
         time.sleep(0.2)
-    return found
 
 
 # -- transactions ----------------------------------------------------------------------------------------------
@@ -115,6 +120,7 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_aborted(
     with closing(begin(kafka, "audit")) as producer:
         producer.send(topic, b"first", partition=0).get(30)
         producer.commit_transaction()
+        wait(lambda: read_facts(connection, topic).partitions[0].last_stable == 2)  # its marker comes a little later
         write_late(kafka, producer, topic)
         publish([Record(None, b"behind", partition=0)], connection.extra, topic)
         # The coordinator does know the producer: it is in its next transaction, in the other partition.

@@ -266,7 +266,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         "retention-against-lag",
         WARNING,
         replace(with_settings(retention_ms="-1", retention_bytes="25000"), partitions=(replace(PARTITION, cursor=10),)),
-        "partition 0: about 18 kB unread, and 25 kB is kept",
+        "partition 0: about 18 kB unread, of 25 kB kept",
         "retention.bytes=75000",
     ),
     (

@@ -71,7 +71,7 @@ def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
         found.append((age / facts.retention, told))
     if facts.retention_bytes and p.high_watermark > p.log_start:
         unread = p.size_bytes * p.unread / (p.high_watermark - p.log_start)
-        told = f"about {show_size(unread)} unread, and {show_size(facts.retention_bytes)} is kept"
+        told = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
         found.append((unread / facts.retention_bytes, told))
     return max(found)
 
