@@ -40,7 +40,7 @@ def audit(path: Path) -> Any:
             done = audit_pipeline(parse_pipeline(path))
         for finding in done.failing(Severity.INFO):
             level = logging.INFO if finding.severity is Severity.INFO else logging.WARNING
-            log.log(level, "%s %s: %s; %s", finding.severity, finding.rule, finding.found, finding.remedy)
+            log.log(level, "%s %s: %s\n%s", finding.severity, finding.rule, finding.found, finding.remedy)
         for change in done.changes:
             log.info("since the last audit, %s", change)
         if errors := done.failing(Severity.ERROR):

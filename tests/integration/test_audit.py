@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -21,42 +22,88 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
-from offset_ledger import broker
+from offset_ledger import broker, cli
 from offset_ledger.audit.facts import ReaderFacts
 from offset_ledger.audit.finding import Finding, Severity
 from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import RULES, judge
-from offset_ledger.audit.run import audit_pipeline, audit_topic
+from offset_ledger.audit.run import Audit, audit_pipeline, audit_topic
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.ledger import batches
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.local.java import find_java
-from offset_ledger.local.kafka import Kafka, class_path
-from offset_ledger.local.layout import PortChoice, Ports
+from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.layout import PortChoice, Ports, free_ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
+from tests.fixtures.kafka_tools import commands, paste
 
 DAY_MS = 86_400_000
 READER = ReaderFacts("orders", event_id_is_key=True, publish_at_is_timestamp=True, newest_wins=True, value_bytes=2**20)
 NOT_BY_KEY = ReaderFacts("orders", False, True, True, 2**20)
 RIGHT = {"min.insync.replicas": "2", "retention.ms": str(7 * DAY_MS)}
 
-# rule -> the settings of a topic that is wrong in it
+# name -> what makes that topic another than the right one
 SETTINGS = {
-    "min-insync-replicas": {"min.insync.replicas": "3"},
-    "unclean-election": {"unclean.leader.election.enable": "true"},
+    "min-insync-1": {"min.insync.replicas": "1"},
+    "min-insync-3": {"min.insync.replicas": "3"},
+    "min-insync-4": {"min.insync.replicas": "4"},
+    "unclean": {"unclean.leader.election.enable": "true"},
     "both-retentions": {"retention.bytes": "1000000000"},
-    "message-size": {"max.message.bytes": "2000000"},
-    "compaction": {"cleanup.policy": "compact"},
-    "timestamp-type": {"message.timestamp.type": "LogAppendTime"},
-    "timestamp-range": {"message.timestamp.after.max.ms": str(30 * DAY_MS)},
+    "large": {"max.message.bytes": "2000000"},
+    "compacted": {"cleanup.policy": "compact"},
+    "log-append-time": {"message.timestamp.type": "LogAppendTime"},
+    "future": {"message.timestamp.after.max.ms": str(30 * DAY_MS)},
+    "refusing": {"message.timestamp.before.max.ms": str(DAY_MS)},
 }
-# rule -> days from now of the timestamp of its topic's record; the others have one of an hour ago
-TIMES = {"retention-against-lag": -6.5, "timestamp-range": 3}
+# name -> days from now of the timestamp of its records; the others have one of an hour ago
+TIMES = {"unread-6.5": -6.5, "unread-5": -5, "future": 3}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topic, and what a rule says about it to that reader."""
+
+    topic: str
+    rule: str
+    severity: Severity
+    found: str
+    reader: ReaderFacts | None = READER
+    client: Mapping[str, str] = field(default_factory=dict)
+
+
+ERROR, WARNING, INFO, OK = Severity
+LARGE = "records of up to 2,000,000 bytes are taken (max.message.bytes), and the brokers' replica.fetch.max.bytes is "
+ARRIVAL = "a record's timestamp is when it arrived (message.timestamp.type=LogAppendTime)"
+CASES = [
+    Case("one-copy", "replication-factor", ERROR, "replication factor 1, and 3 brokers up"),
+    Case("min-insync-1", "min-insync-replicas", ERROR, "min.insync.replicas 1 of 3 copies"),
+    Case("min-insync-3", "min-insync-replicas", WARNING, "min.insync.replicas 3 of 3 copies"),
+    Case("min-insync-4", "min-insync-replicas", ERROR, "min.insync.replicas 4 of 3 copies"),
+    Case("unclean", "unclean-election", ERROR, "a copy that is not in sync may become the leader"),
+    Case("right", "closest-replica", WARNING, "client.rack is a, but broker.rack is", client={"client.rack": "a"}),
+    Case("both-retentions", "both-retentions", WARNING, "retention.ms (7 days) and retention.bytes (1 GB a partition)"),
+    Case("unread-6.5", "retention-against-lag", ERROR, "unread record is 6.5 days old and is deleted in 12 hours"),
+    Case("unread-5", "retention-against-lag", WARNING, "unread record is 5 days old and is deleted in 48 hours"),
+    Case("unread-6.5", "retention-against-lag", OK, "no pipeline was named", None),
+    Case("large", "message-size", WARNING, LARGE),
+    Case(
+        "right", "message-size", WARNING, "partition.fetch.bytes is 5,000", client={"max.partition.fetch.bytes": "5000"}
+    ),
+    Case("right", "message-size", INFO, "limits.value_bytes is 1,000", replace(READER, value_bytes=1000)),
+    Case("compacted", "compaction", ERROR, "and the event id is not the key", NOT_BY_KEY),
+    Case("compacted", "compaction", INFO, "no pipeline was named", None),
+    Case("compacted", "compaction", INFO, "written last stays", replace(READER, publish_at_is_timestamp=False)),
+    Case("compacted", "compaction", OK, "compacted by key, which is the event id"),
+    Case("log-append-time", "timestamp-type", ERROR, f"{ARRIVAL}, and the pipeline takes publish_at from"),
+    Case("log-append-time", "timestamp-type", WARNING, ARRIVAL, None),
+    Case("future", "timestamp-range", WARNING, "a record is 3 days in the future"),
+    Case("refusing", "timestamp-range", INFO, "records older than 24 hours are refused"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +137,16 @@ def records(days: float = -1 / 24) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def topics(connection: Connection) -> Callable[[str], str]:
-    """The topic that is wrong in a rule, made when first asked for; ``right`` is wrong in none."""
+    """The topic of that name, made when first asked for; nothing is wrong with ``right``."""
     made: set[str] = set()
 
-    def of(rule: str) -> str:
-        name = f"events.{rule}"
+    def of(short: str) -> str:
+        name = f"events.{short}"
         if name not in made:
-            factor = 1 if rule == "replication-factor" else 3
-            create_topic(connection.extra, name, 2, factor, {**RIGHT, **SETTINGS.get(rule, {})})
-            publish(records(TIMES.get(rule, -1 / 24)), connection.extra, name)
+            factor = 1 if short == "one-copy" else 3
+            create_topic(connection.extra, name, 2, factor, {**RIGHT, **SETTINGS.get(short, {})})
+            if short != "min-insync-4":  # which nobody can write
+                publish(records(TIMES.get(short, -1 / 24)), connection.extra, name)
             made.add(name)
         return name
 
@@ -121,7 +169,7 @@ def until(ask: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float 
 
 def test_a_right_topic_has_no_finding(connection: Connection, topics: Callable[[str], str]) -> None:
     facts = read_facts(connection, topics("right"), Reading(READER))
-    assert {each.rule: (each.severity, each.found) for each in judge(facts) if each.severity is not Severity.OK} == {}
+    assert {each.rule: (each.severity, each.found) for each in judge(facts) if each.severity is not OK} == {}
     assert len(judge(facts)) == len(RULES)
     assert {p.partition: (p.log_start, p.last_stable == p.high_watermark) for p in facts.partitions} == {
         0: (0, True),
@@ -131,56 +179,37 @@ def test_a_right_topic_has_no_finding(connection: Connection, topics: Callable[[
     assert all(p.size_bytes > 0 and p.first_at == p.unread_at for p in facts.partitions if p.high_watermark)
 
 
-@pytest.mark.parametrize(
-    ("rule", "severity", "reader"),
-    [
-        ("replication-factor", Severity.ERROR, READER),
-        ("min-insync-replicas", Severity.WARNING, READER),
-        ("unclean-election", Severity.ERROR, READER),
-        ("both-retentions", Severity.WARNING, READER),
-        ("retention-against-lag", Severity.ERROR, READER),
-        ("message-size", Severity.WARNING, READER),
-        ("compaction", Severity.ERROR, NOT_BY_KEY),
-        ("timestamp-type", Severity.ERROR, READER),
-        ("timestamp-range", Severity.WARNING, READER),
-    ],
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.topic}-{case.severity}")
 def test_a_rule_is_found_on_a_topic_made_wrong_for_it(
-    connection: Connection, topics: Callable[[str], str], rule: str, severity: Severity, reader: ReaderFacts
+    connection: Connection, topics: Callable[[str], str], case: Case
 ) -> None:
-    found = finding(connection, topics(rule), rule, reader)
-    assert found.severity is severity, found
-    assert topics(rule) in (found.remedy or "") or "offset-ledger" in (found.remedy or "")
+    reader = replace(connection, extra={**connection.extra, **case.client})
+    found = finding(reader, topics(case.topic), case.rule, case.reader)
+    assert (found.severity, found.remedy is None) == (case.severity, case.severity is OK)
+    assert case.found in found.found
 
 
 def test_the_remedy_for_settings_is_a_command_that_mends_them(
-    connection: Connection, topics: Callable[[str], str]
+    connection: Connection, topics: Callable[[str], str], tmp_path: Path
 ) -> None:
-    topic, java = topics("both-retentions"), find_java()
-    tool, *arguments = shlex.split(finding(connection, topic, "both-retentions").remedy or "")
-    assert tool == "kafka-configs"
-    command = [java.executable, "-cp", class_path(java), "kafka.admin.ConfigCommand", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    topic = topics("both-retentions")
+    paste(tmp_path, commands(finding(connection, topic, "both-retentions").remedy)[0])
     mended = until(lambda: finding(connection, topic, "both-retentions"), lambda found: found.remedy is None)
-    assert mended.severity is Severity.OK
+    assert (mended.severity, mended.found) == (OK, "one retention: 7 days")
 
 
 def test_the_remedy_for_a_single_copy_is_a_plan_that_mends_it(
-    connection: Connection, kafka: Kafka, topics: Callable[[str], str]
+    connection: Connection, topics: Callable[[str], str], tmp_path: Path
 ) -> None:
-    topic = topics("replication-factor")
-    planned = re.search(r"^echo '(.*)' > ", finding(connection, topic, "replication-factor").remedy or "")
-    assert planned
-    moves = {TopicPartition(m["topic"], m["partition"]): m["replicas"] for m in json.loads(planned[1])["partitions"]}
-    with admin(kafka) as client:
-        client.alter_partition_reassignments(moves)
+    topic = topics("one-copy")
+    (command,) = commands(finding(connection, topic, "replication-factor").remedy)
+    paste(tmp_path, command)
     rules = {"replication-factor", "replicas-in-sync", "preferred-leaders"}
 
     def severities() -> set[Severity]:
         return {f.severity for f in judge(read_facts(connection, topic)) if f.rule in rules}
 
-    assert until(severities, lambda found: found == {Severity.OK}) == {Severity.OK}
+    assert until(severities, lambda found: found == {OK}) == {OK}
 
 
 def test_a_record_older_than_its_retention_is_found(connection: Connection) -> None:
@@ -189,7 +218,7 @@ def test_a_record_older_than_its_retention_is_found(connection: Connection) -> N
     for days in (0, -400):
         publish([Record(b"k", b"v", (), millis(days))], connection.extra, "events.old")
     found = finding(connection, "events.old", "timestamp-range")
-    assert (found.severity, "400 days old" in found.found) == (Severity.WARNING, True)
+    assert (found.severity, "400 days old" in found.found) == (WARNING, True)
 
 
 def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection: Connection) -> None:
@@ -199,26 +228,22 @@ def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection:
     assert (left.log_start, left.high_watermark, left.first_at) == (4, 4, None)
 
 
-def test_an_old_open_transaction_is_found_until_it_ends(connection: Connection, kafka: Kafka) -> None:
-    topic, hour_ago = "events.open", millis(-1 / 24)
-    create_topic(connection.extra, topic, 1, 3, RIGHT)
-    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id="audit-open")) as producer:
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send(topic, b"v", timestamp_ms=hour_ago).get(30)
-        found = finding(connection, topic, "hanging-transactions")
-        facts = read_facts(connection, topic)
-        producer.abort_transaction()
-    (opened,) = facts.partitions[0].transactions
-    assert (opened.start_offset, opened.known, facts.partitions[0].last_stable) == (0, True, 0)
-    assert (found.severity, "--start-offset 0" in (found.remedy or "")) == (Severity.ERROR, True)
-    after = until(
-        lambda: finding(connection, topic, "hanging-transactions"), lambda found: found.severity is Severity.OK
-    )
-    assert after.found == "no transaction is open"
+def test_unread_bytes_are_held_against_the_bytes_kept(connection: Connection, kafka: Kafka) -> None:
+    topic, unlimited = "events.size", {**RIGHT, "retention.ms": "-1"}
+    create_topic(connection.extra, topic, 1, 3, unlimited)
+    publish(records(), connection.extra, topic)
+    (partition,) = read_facts(connection, topic).partitions
+    for share, severity in ((0.95, ERROR), (0.8, WARNING), (0.5, OK)):
+        kept = int(partition.size_bytes / share)
+        change(kafka, topic, "retention.bytes", str(kept))
+        found = finding(connection, topic, "retention-against-lag")
+        assert (found.severity, found.found) == (
+            severity,
+            f"partition 0: about {partition.size_bytes} bytes unread, of {kept} bytes kept",
+        )
 
 
-def test_an_idle_group_is_found(connection: Connection, topics: Callable[[str], str]) -> None:
+def test_an_idle_group_is_found_until_it_is_deleted(connection: Connection, tmp_path: Path) -> None:
     create_topic(connection.extra, "events.group", 1, 3, RIGHT)
     offsets = {TopicPartition("events.group", 0): OffsetAndMetadata(0, "", -1)}
     with broker.connect(connection) as cluster:
@@ -229,14 +254,14 @@ def test_an_idle_group_is_found(connection: Connection, topics: Callable[[str], 
         )
     assert set(answers.values()) == {NoError}
     found = finding(connection, "events.group", "group-offsets")
-    assert (found.severity, "audit-idle" in found.found) == (Severity.INFO, True)
-    assert finding(connection, topics("right"), "group-offsets").severity is Severity.OK
-
-
-def test_a_rack_at_the_reader_only_is_found(connection: Connection, topics: Callable[[str], str]) -> None:
-    racked = Connection("kafka_default", "kafka", extra={**connection.extra, "client.rack": "a"})
-    found = finding(racked, topics("right"), "closest-replica")
-    assert (found.severity, "brokers lack broker.rack" in found.found) == (Severity.WARNING, True)
+    assert (found.severity, found.found) == (
+        INFO,
+        "no consumer runs in audit-idle, which has offsets here; they expire 7 days after the last one left",
+    )
+    look, delete = commands(found.remedy)
+    assert "audit-idle" in paste(tmp_path, look)
+    paste(tmp_path, delete)
+    assert finding(connection, "events.group", "group-offsets").severity is OK
 
 
 def test_a_topic_that_is_not_there_is_named(connection: Connection) -> None:
@@ -264,7 +289,7 @@ def pipeline(
     for each in (connection, postgres):
         monkeypatch.setenv(environment_name(each.conn_id), each.to_json())
     path = tmp_path / "orders.yaml"
-    path.write_text(PIPELINE.format(topic=topics("compaction")))
+    path.write_text(PIPELINE.format(topic=topics("compacted")))
     return path
 
 
@@ -272,14 +297,21 @@ def test_results_are_kept_and_changes_are_told(
     connection: Connection, kafka: Kafka, postgres: Connection, pipeline: Path
 ) -> None:
     first = audit_pipeline(parse_pipeline(pipeline))
-    assert ([each.rule for each in first.failing(Severity.ERROR)], first.changes) == (["compaction"], ())
-    with admin(kafka) as client:
-        client.alter_configs(_setting(first.topic, "cleanup.policy", "delete"))
+    assert ([each.rule for each in first.failing(ERROR)], first.changes) == (["compaction"], ())
+    change(kafka, first.topic, "cleanup.policy", "delete")
     second = audit_pipeline(parse_pipeline(pipeline))
-    with admin(kafka) as client:
-        client.alter_configs(_setting(first.topic, "cleanup.policy", "compact"))
-    assert [str(change) for change in second.changes] == ["gone: compaction (error -> ok)"]
+    change(kafka, first.topic, "cleanup.policy", "compact")
+    third = audit_pipeline(parse_pipeline(pipeline))
+    fourth = audit_pipeline(parse_pipeline(pipeline))
+    told = [[str(change) for change in done.changes] for done in (second, third, fourth)]
+    assert told == [
+        ["gone: compaction (error -> ok)"],
+        ["new: compaction (ok -> error)"],
+        ["still: compaction (error)"],
+    ]
+    assert fourth.previous_at == third.audited_at
     alone = audit_topic(connection, first.topic, ledger=postgres)
+    assert alone.previous_at is None  # the topic's own audits are not the pipeline's
     with connect(postgres) as session:
         kept = rows(
             session,
@@ -287,33 +319,58 @@ def test_results_are_kept_and_changes_are_told(
         )
     assert {tuple(row) for row in kept} == {
         (done.pipeline, done.audited_at, f.rule, f.severity.value, f.found, f.risk, f.remedy)
-        for done in (first, second, alone)
+        for done in (first, second, third, fourth, alone)
         for f in done.findings
     }
 
 
 def test_lag_is_counted_from_the_cursors_of_the_ledger(
-    connection: Connection, postgres: Connection, pipeline: Path, topics: Callable[[str], str]
+    connection: Connection, kafka: Kafka, postgres: Connection, pipeline: Path
 ) -> None:
-    topic = topics("retention-against-lag")
+    topic = "events.lag"
+    create_topic(connection.extra, topic, 1, 3, RIGHT)
+    publish(records(-6.5), connection.extra, topic)
     pipeline.write_text(PIPELINE.format(topic=topic))
     read = parse_pipeline(pipeline)
 
-    def lag() -> Severity:
-        return next(f.severity for f in audit_pipeline(read).findings if f.rule == "retention-against-lag")
+    def lag() -> Finding:
+        return next(f for f in audit_pipeline(read).findings if f.rule == "retention-against-lag")
 
-    assert lag() is Severity.ERROR
-    with broker.connect(connection) as cluster:
-        snapshot = cluster.snapshot(topic)
-    ends = {p.partition: p.last_stable for p in snapshot.partitions}
-    with connect(postgres) as session, transaction(session) as cursor:
-        batches.register(cursor, read, snapshot)
-        batches.record_beginnings(cursor, read.name, snapshot.topic_id, ends)
-    assert lag() is Severity.OK
+    def begin_at(offset: int) -> None:
+        with broker.connect(connection) as cluster:
+            snapshot = cluster.snapshot(topic)
+        with connect(postgres) as session, transaction(session) as cursor:
+            batches.register(cursor, read, snapshot)
+            cursor.execute("DELETE FROM offset_ledger.beginning")
+            batches.record_beginnings(cursor, read.name, snapshot.topic_id, {0: offset})
+
+    assert lag().severity is ERROR
+    begin_at(4)
+    assert (lag().severity, lag().found) == (OK, "every record is committed, or retention deletes none")
+    begin_at(1)
+    with admin(kafka) as client:
+        client.delete_records({TopicPartition(topic, 0): 3})
+    lost = until(lag, lambda found: "deleted before" in found.found)
+    assert (lost.severity, lost.found) == (
+        ERROR,
+        "deleted before they were committed: 2 offsets, 1 to 2 of partition 0",
+    )
 
 
-def _setting(topic: str, name: str, value: str) -> list[ConfigResource]:
-    return [ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})]
+def change(kafka: Kafka, topic: str, name: str, value: str) -> None:
+    """Set it, and return when every broker says so: each learns of it by itself."""
+    with admin(kafka) as client:
+        client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
+        asked = client._describe_configs_request([ConfigResource(ConfigResourceType.TOPIC, topic)])
+
+        async def ask() -> list[Any]:
+            return [await client._manager.send(asked, node_id=broker.node) for broker in kafka.brokers]
+
+        def values() -> set[str]:
+            answers = [client._describe_configs_process_responses([each], "all") for each in client._manager.run(ask)]
+            return {each["topic"][topic][name]["value"] for each in answers}
+
+        assert until(values, lambda found: found == {value}) == {value}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -327,49 +384,102 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_line_fails_by_severity(pipeline: Path, topics: Callable[[str], str]) -> None:
-    done = run("audit", str(pipeline), "--json")
-    found = json.loads(done.stdout)
-    assert (done.returncode, found["findings"][0]["rule"]) == (1, "compaction"), done.stderr
-    right = run("audit", "--topic", topics("right"), "--fail-on", "warning")
-    assert (right.returncode, right.stderr) == (0, ""), right.stdout
-    both = run("audit", str(pipeline), "--topic", "x")
-    assert (both.returncode, "one of the two" in both.stderr) == (1, True)
+def test_the_command_line_fails_by_severity(
+    pipeline: Path, topics: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def audit(*arguments: str) -> tuple[int, str, str]:
+        code = cli.main(["audit", *arguments])
+        return code, *capsys.readouterr()
+
+    code, out, _ = audit(str(pipeline), "--json")
+    first = json.loads(out)
+    assert (code, first["findings"][0]["rule"], first["changes"]) == (1, "compaction", [])
+    code, out, _ = audit(str(pipeline))
+    assert code == 1
+    assert f"\nsince the audit of {first['audited_at'][:10]} " in out
+    assert " UTC:\n  still: compaction (error)\n" in out
+    words, command = finding_lines(out, "compaction")
+    assert words.endswith("delete by age instead (after 7 days):")
+    assert command.startswith("kafka-configs.sh --bootstrap-server ")
+    for topic, codes in (("right", (0, 0)), ("min-insync-3", (0, 1)), ("min-insync-1", (1, 1))):
+        named = ("--topic", topics(topic))
+        assert (audit(*named)[0], audit(*named, "--fail-on", "warning")[0]) == codes
+    code, _, err = audit(str(pipeline), "--topic", "x")
+    assert (code, "one of the two" in err) == (1, True)
+    code, _, err = audit("--topic", "events.nowhere")
+    assert (code, err.startswith("offset-ledger: topic 'events.nowhere' does not exist")) == (1, True)
 
 
+def test_without_brokers_nothing_is_judged(
+    pipeline: Path, postgres: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = Connection("kafka_default", "kafka", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
+    monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
+    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "1")
+    assert cli.main(["audit", str(pipeline), "--fail-on", "warning"]) == 75
+    assert "did not answer" in capsys.readouterr().err
+    with connect(postgres) as session:
+        assert rows(session, "SELECT FROM offset_ledger.topic_audit") == []
+
+
+def finding_lines(out: str, rule: str) -> list[str]:
+    """The lines of the rule's remedy, as shown."""
+    _, _, after = out.partition(f" {rule}\n  risk:")
+    return [line.strip() for line in after.split("\n\n")[0].splitlines()[1:]]
+
+
+# Airflow takes long to import, so that one process runs the task each time that it is told to.
 _TASK = """
-import runpy
+import runpy, sys
 from airflow.sdk.exceptions import AirflowFailException
 (task,) = runpy.run_path("dags/audit_topics.py")["dag"].tasks
-try:
-    print(task.python_callable())
-except AirflowFailException as error:
-    print("failed:", error)
+for _ in sys.stdin:
+    try:
+        print("said:", task.python_callable(), flush=True)
+    except AirflowFailException as error:
+        print("said: failed:", error, flush=True)
 """
+
+
+@contextmanager
+def limited(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
+    """Kill the process if it is not done in time: who reads from it then meets its end."""
+    watch = Timer(seconds, process.kill)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
 
 
 @pytest.mark.usefixtures("pipeline")
 def test_the_task_of_the_dag_fails_on_an_error_alone(connection: Connection, kafka: Kafka, tmp_path: Path) -> None:
     unclean = {"unclean.leader.election.enable": "true", "retention.bytes": "1000000000"}
     create_topic(connection.extra, "flights.events", 2, 3, {**RIGHT, **unclean})
-
-    def said() -> str:
-        done = subprocess.run(
+    with (tmp_path / "errors").open("w") as errors:
+        process = subprocess.Popen(
             [sys.executable, "-c", _TASK],
             cwd=Path(__file__).resolve().parents[2],
             env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
             text=True,
-            check=False,
-            timeout=120,
         )
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout.splitlines()[-1]
 
-    assert said().startswith("failed: topic flights.events: unclean-election: ")
-    with admin(kafka) as client:
-        client.alter_configs(_setting("flights.events", "unclean.leader.election.enable", "false"))
-    assert said() == f"{{'error': 0, 'warning': 1, 'info': 0, 'ok': {len(RULES) - 1}}}"
+    def said() -> str:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("again\n")
+        process.stdin.flush()
+        found = next((line for line in process.stdout if line.startswith("said: ")), "")
+        assert found, (tmp_path / "errors").read_text()[-2000:]
+        return found.removeprefix("said: ").strip()
+
+    with limited(process, 240), process:
+        assert said().startswith("failed: topic flights.events: unclean-election: ")
+        change(kafka, "flights.events", "unclean.leader.election.enable", "false")
+        assert said() == f"{{'error': 0, 'warning': 1, 'info': 0, 'ok': {len(RULES) - 1}}}"
 
 
 @pytest.mark.usefixtures("pipeline")
@@ -386,27 +496,74 @@ def test_a_topic_is_planned_made_and_described() -> None:
     assert {f["rule"] for f in json.loads(audited.stdout)["findings"] if f["severity"] != "ok"} == set()
 
 
-def test_a_lost_broker_and_its_return(connection: Connection, kafka: Kafka, topics: Callable[[str], str]) -> None:
+def preferred(done: Audit) -> Severity:
+    return next(each.severity for each in done.findings if each.rule == "preferred-leaders")
+
+
+def leave_open(kafka: Kafka, topic: str) -> None:
+    """A transaction whose producer is gone, and then all of its coordinators but broker 3."""
+    producer = KafkaProducer(
+        bootstrap_servers=kafka.bootstrap, transactional_id="audit-left", transaction_timeout_ms=900_000
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(topic, b"v").get(30)
+    producer.close(timeout=0)
+    with admin(kafka) as client:
+        (states,) = client.describe_topics(["__transaction_state"])
+        places = [TopicPartition("__transaction_state", p["partition_index"]) for p in states["partitions"]]
+        client.alter_partition_reassignments({place: [3] for place in places})
+
+        def replicas() -> list[tuple[list[int], int]]:
+            (states,) = client.describe_topics(["__transaction_state"])
+            return [(p["replica_nodes"], p["leader_id"]) for p in states["partitions"]]
+
+        assert until(replicas, lambda found: all(each == ([3], 3) for each in found)) == [([3], 3)] * len(places)
+
+
+def test_a_lost_broker_and_its_return(
+    connection: Connection,
+    kafka: Kafka,
+    topics: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In one test, because a broker that goes and comes takes ten seconds."""
+    monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
     right = topics("right")
+    topics("min-insync-3")
     with admin(kafka) as client:
         client.create_topics({"events.alone": {"assignments": {0: [3], 1: [1]}, "configs": RIGHT}})
         client.create_topics({"events.led": {"assignments": {0: [3, 1, 2]}, "configs": RIGHT}})
     led = until(lambda: read_facts(connection, "events.led").partitions[0].leader, lambda leader: leader == 3)
     assert led == 3
+    leave_open(kafka, "events.led")
+    (known,) = until(lambda: read_facts(connection, "events.led").partitions[0].transactions, bool)
+    assert (known.hanging, known.owner and known.owner.transactional_id) == (False, "audit-left")
     third = kafka.broker(3)
     third.kill()
 
-    def down(topic: str, rule: str) -> Finding:
-        return until(lambda: finding(connection, topic, rule), lambda found: found.severity is not Severity.OK)
+    def down(topic: str, rule: str, told: str) -> Finding:
+        """The finding once it is told so: a lost broker is noticed after its session, and not by all at once."""
+        found = until(lambda: finding(connection, topic, rule), lambda found: found.found == told)
+        assert found.found == told
+        return found
 
-    alone = down("events.alone", "offline-partitions")
-    assert (alone.severity, alone.found) == (Severity.ERROR, "partitions 0 have no leader")
-    behind = down(right, "replicas-in-sync")
-    assert (behind.severity, "brokers 3" in behind.found) == (Severity.WARNING, True)
-    above = down(right, "replication-factor")
-    assert (above.severity, above.found) == (Severity.ERROR, "replication factor 3 on 2 brokers")
-    assert finding(connection, right, "auto-created").severity is Severity.OK
+    alone = down("events.alone", "offline-partitions", "no leader: partition 0")
+    assert (alone.severity, "Leader: none" in paste(tmp_path, commands(alone.remedy)[0])) == (ERROR, True)
+    lagging = "not in sync: the copies of partitions 0, 1 on broker 3"
+    behind = down(right, "replicas-in-sync", lagging)
+    assert (behind.severity, f"Topic: {right}" in paste(tmp_path, commands(behind.remedy)[0])) == (WARNING, True)
+    less = f"{lagging}; partitions 0, 1 below min.insync.replicas (3)"
+    assert down(topics("min-insync-3"), "replicas-in-sync", less).severity is ERROR
+    assert down(right, "replication-factor", "replication factor 3, and 2 brokers up").severity is ERROR
+    assert finding(connection, right, "auto-created").severity is OK
+    # A preferred broker that is away is waited for by nobody.
+    assert preferred(audit_topic(connection, "events.led", elect=True)) is WARNING
+    # What the coordinator that is away knows is in nobody's list, and that does not make it hanging.
+    (unheard,) = read_facts(connection, "events.led").partitions[0].transactions
+    assert (unheard.hanging, unheard.owner) == (False, None)
+    assert finding(connection, "events.led", "hanging-transactions").severity is OK
 
     # It comes back as a broker that makes topics for whoever names one, and in a rack that nobody asks for.
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -419,10 +576,17 @@ def test_a_lost_broker_and_its_return(connection: Connection, kafka: Kafka, topi
     )
     assert set(synced) == {1, 2, 3}
     back = until(lambda: finding(connection, "events.alone", "offline-partitions"), lambda found: found.remedy is None)
-    assert back.severity is Severity.OK
-    assert finding(connection, right, "auto-created").severity is Severity.WARNING
-    assert finding(connection, right, "closest-replica").severity is Severity.INFO
+    assert back.severity is OK
+    assert finding(connection, right, "auto-created").severity is WARNING
+    assert finding(connection, right, "closest-replica").severity is INFO
+    racked = replace(connection, extra={**connection.extra, "client.rack": "a"})
+    halfway = finding(racked, right, "closest-replica")
+    assert (halfway.severity, "broker.rack is missing on brokers 1, 2 and" in halfway.found) == (WARNING, True)
     moved = finding(connection, "events.led", "preferred-leaders")
-    assert (moved.severity, "not 3" in moved.found) == (Severity.WARNING, True)
-    elected = audit_topic(connection, "events.led", elect=True)
-    assert {f.rule: f.severity for f in elected.findings}["preferred-leaders"] is Severity.OK
+    assert moved.severity is WARNING
+    assert re.fullmatch(r"not led by the preferred broker: partition 0 \(by broker [12], not 3\)", moved.found)
+    (command,) = commands(moved.remedy)
+    assert command == "offset-ledger audit orders --elect"
+    (command,) = commands(finding(connection, "events.led", "preferred-leaders", None).remedy)
+    assert "every partition is led by its preferred broker" in paste(tmp_path, command)
+    assert read_facts(connection, "events.led").partitions[0].leader == 3

@@ -132,9 +132,10 @@ def test_the_settings_are_what_kafka_takes() -> None:
 def test_sizes_and_spans_are_read_and_shown() -> None:
     assert [parse_size(text) for text in ("200", "100MB", "1 GiB", "1.5kb")] == [200, 100 * MB, 2**30, 1500]
     assert [parse_span(text) for text in ("90s", "36h", "7d")] == [timedelta(seconds=90), 1.5 * DAY, 7 * DAY]
-    assert [show_size(size) for size in (999, 1_500, 10**12)] == ["999 bytes", "1.5 kB", "1 TB"]
-    spans = (timedelta(seconds=3), timedelta(minutes=12), 1.5 * DAY, 17.7 * DAY)
-    assert [show_span(span) for span in spans] == ["3 seconds", "12 minutes", "36 hours", "17.7 days"]
+    assert [show_size(size) for size in (999, 1_500, 999_900, 10**12)] == ["999 bytes", "1.5 kB", "1,000 kB", "1 TB"]
+    spans = (timedelta(seconds=3), timedelta(minutes=12), 1.5 * DAY, 17.7 * DAY, 20_000 * DAY)
+    assert [show_span(span) for span in spans] == ["3 seconds", "12 minutes", "36 hours", "17.7 days", "20,000 days"]
+    assert [show_span(timedelta(seconds=seconds)) for seconds in (1, 60, 3600)] == ["1 second", "1 minute", "1 hour"]
     for wrong in ("", "7 weeks", "-1d"):
         with pytest.raises(ConfigurationError, match=r"expected a span such as 90s, 36h or 7d, found"):
             parse_span(wrong)

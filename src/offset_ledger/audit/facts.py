@@ -11,13 +11,27 @@ MIRROR_PREFIX = "offset-ledger."
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """The transaction as its coordinator has it; the timeout is the producer's own."""
+
+    transactional_id: str
+    state: str
+    begun_at: datetime
+    timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open on a partition. ``known``: a coordinator has it as under way and will end it."""
+    """A transaction that is open on a partition; ``last_write`` is the timestamp that its last record was given.
+
+    ``hanging``: no coordinator knows of it. Without an owner and not hanging, the coordinators could not be asked.
+    """
 
     producer_id: int
     start_offset: int
     last_write: datetime
-    known: bool
+    owner: Owner | None = None
+    hanging: bool = False
 
 
 @dataclass(frozen=True, slots=True)

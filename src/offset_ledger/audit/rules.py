@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from offset_ledger.audit import rules_copies, rules_reading, rules_retention
+from offset_ledger.audit import rules_copies, rules_racks, rules_reading, rules_retention
 from offset_ledger.audit.facts import TopicFacts
 from offset_ledger.audit.finding import Finding
 
-RULES = (*rules_copies.RULES, *rules_retention.RULES, *rules_reading.RULES)
+RULES = (*rules_copies.RULES, *rules_racks.RULES, *rules_retention.RULES, *rules_reading.RULES)
 
 
 def judge(facts: TopicFacts) -> tuple[Finding, ...]:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from offset_ledger.audit import remedies
 from offset_ledger.audit.facts import TopicFacts
 from offset_ledger.audit.finding import Rule, Severity, Verdict, ok
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
+from offset_ledger.audit.wording import counted, listed, numbered
 
 
 def replication_factor(facts: TopicFacts) -> Verdict:
     """1 copy, or more copies than brokers."""
     factor, brokers = facts.replication_factor, len(facts.brokers)
+    found = f"replication factor {factor}, and {counted(brokers, 'broker')} up"
     if factor > brokers:
+        missing = counted(factor - brokers, "more broker")
         return Verdict(
             Severity.ERROR,
-            f"replication factor {factor} on {brokers} brokers",
-            f"start {factor - brokers} more brokers, or: {remedies.reassign(facts, brokers)}",
+            found,
+            remedies.lines(
+                f"start {missing}, or settle for {counted(brokers, 'copy') if brokers == 1 else f'{brokers} copies'}:",
+                remedies.reassign(facts, brokers),
+            ),
             "the copies that have no broker do not exist, and fewer brokers may be lost than the factor promises",
         )
     if factor > 1:
-        return ok(f"replication factor {factor} on {brokers} brokers: {factor - 1} copies can be lost")
+        lost = "1 copy" if factor == 2 else f"{factor - 1} copies"
+        return ok(f"{found}: {lost} can be lost")
     if brokers == 1:
-        alone = "add brokers; this cluster is good for development only"
-        return Verdict(Severity.WARNING, "replication factor 1 on 1 broker", alone)
-    remedy = remedies.reassign(facts, min(3, brokers))
-    return Verdict(Severity.ERROR, f"replication factor 1 on {brokers} brokers", remedy)
+        alone = "add brokers, then run this audit again for the command; one broker is good for development only"
+        return Verdict(Severity.WARNING, found, alone)
+    copies = min(3, brokers)
+    remedy = remedies.lines(f"make {copies} copies of each partition:", remedies.reassign(facts, copies))
+    return Verdict(Severity.ERROR, found, remedy)
 
 
 def min_insync_replicas(facts: TopicFacts) -> Verdict:
@@ -37,19 +39,28 @@ def min_insync_replicas(facts: TopicFacts) -> Verdict:
     least, factor = facts.min_insync, facts.replication_factor
     found = f"min.insync.replicas {least} of {factor} copies"
     if factor == 1:
-        return ok(f"{found}: there is only one copy, see replication-factor")
+        return ok(f"min.insync.replicas {least} of 1 copy: see replication-factor")
     if least == 1:
-        return Verdict(Severity.ERROR, found, remedies.set_topic(facts, f"min.insync.replicas={min(2, factor)}"))
+        alone = factor == 2 and len(facts.brokers) > 2
+        two = _third_copy(facts) if alone else remedies.set_topic(facts, "min.insync.replicas=2")
+        return Verdict(Severity.ERROR, found, two)
     if least < factor:
-        return ok(f"{found}: writing goes on with {factor - least} brokers away")
+        return ok(f"{found}: writing goes on with {counted(factor - least, 'broker')} away")
     remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
     if factor == 2:
-        first = "add a third copy" if len(facts.brokers) > factor else "start a third broker and give it a copy"
-        remedy = f"{first}, and keep min.insync.replicas=2: {remedies.reassign(facts, 3)}"
+        remedy = _third_copy(facts)
     if least > factor:
         return Verdict(Severity.ERROR, found, remedy, "nobody can write with acks=all: NotEnoughReplicas for ever")
     risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
     return Verdict(Severity.WARNING, found, remedy, risk)
+
+
+def _third_copy(facts: TopicFacts) -> str:
+    if len(facts.brokers) < 3:
+        return "start a third broker, then run this audit again for the command that gives it a copy"
+    two = remedies.set_topic(facts, "min.insync.replicas=2")
+    wanted = ["keep 2, and add a third copy:"] if facts.min_insync == 2 else [two, "and add a third copy:"]
+    return remedies.lines(*wanted, remedies.reassign(facts, 3))
 
 
 def replicas_in_sync(facts: TopicFacts) -> Verdict:
@@ -58,13 +69,15 @@ def replicas_in_sync(facts: TopicFacts) -> Verdict:
     behind = {partition: nodes for partition, nodes in behind.items() if nodes}
     if not behind:
         return ok("every copy is in sync")
-    away = set.union(*behind.values())
+    away = numbered("broker", set.union(*behind.values()))
     refused = [p.partition for p in facts.partitions if p.leader is not None and len(p.in_sync) < facts.min_insync]
-    found = f"partitions {_listed(behind)} lack the copies on brokers {_listed(away)}"
-    remedy = f"start or mend brokers {_listed(away)}, then: {remedies.describe(facts, '--under-replicated-partitions')}"
+    found = f"not in sync: the copies of {numbered('partition', behind)} on {away}"
+    look = remedies.describe(facts, "--under-replicated-partitions")
+    remedy = remedies.lines(f"start or mend {away}, then see that nothing is listed here:", look)
     if refused:
         risk = "these partitions refuse writes with acks=all (NotEnoughReplicas) until copies have caught up"
-        return Verdict(Severity.ERROR, f"{found}; fewer than min.insync.replicas in {_listed(refused)}", remedy, risk)
+        less = f"{found}; {numbered('partition', refused)} below min.insync.replicas ({facts.min_insync})"
+        return Verdict(Severity.ERROR, less, remedy, risk)
     return Verdict(Severity.WARNING, found, remedy)
 
 
@@ -73,9 +86,10 @@ def offline_partitions(facts: TopicFacts) -> Verdict:
     offline = [p for p in facts.partitions if p.leader is None]
     if not offline:
         return ok("every partition has a leader")
-    nodes = {node for p in offline for node in p.in_sync or p.replicas}
-    remedy = f"start brokers {_listed(nodes)}, then: {remedies.describe(facts, '--unavailable-partitions')}"
-    return Verdict(Severity.ERROR, f"partitions {_listed(p.partition for p in offline)} have no leader", remedy)
+    nodes = numbered("broker", {node for p in offline for node in p.in_sync or p.replicas})
+    look = remedies.describe(facts, "--unavailable-partitions")
+    remedy = remedies.lines(f"start {nodes}, then see that nothing is listed here:", look)
+    return Verdict(Severity.ERROR, f"no leader: {numbered('partition', (p.partition for p in offline))}", remedy)
 
 
 def preferred_leaders(facts: TopicFacts) -> Verdict:
@@ -83,8 +97,9 @@ def preferred_leaders(facts: TopicFacts) -> Verdict:
     moved = {p.partition: p for p in facts.partitions if p.leader is not None and p.leader != p.replicas[0]}
     if not moved:
         return ok("every partition is led by its preferred broker")
-    places = ", ".join(f"{n} (by {p.leader}, not {p.replicas[0]})" for n, p in sorted(moved.items()))
-    return Verdict(Severity.WARNING, f"led by another than the preferred broker: {places}", remedies.elect(facts))
+    places = listed(f"{n} (by broker {p.leader}, not {p.replicas[0]})" for n, p in sorted(moved.items()))
+    noun = "partition" if len(moved) == 1 else "partitions"
+    return Verdict(Severity.WARNING, f"not led by the preferred broker: {noun} {places}", remedies.elect(facts))
 
 
 def unclean_election(facts: TopicFacts) -> Verdict:
@@ -92,12 +107,14 @@ def unclean_election(facts: TopicFacts) -> Verdict:
     if facts.settings["unclean.leader.election.enable"] != "true":
         return ok("only copies in sync become leaders")
     remedy = remedies.set_topic(facts, "unclean.leader.election.enable=false")
-    return Verdict(Severity.ERROR, "unclean.leader.election.enable=true", remedy)
+    found = "a copy that is not in sync may become the leader (unclean.leader.election.enable=true)"
+    return Verdict(Severity.ERROR, found, remedy)
 
 
 def auto_created(facts: TopicFacts) -> Verdict:
     """Brokers that make topics for whoever names one; Kafka does not keep which topics were made so."""
-    if "true" not in facts.broker_settings("auto.create.topics.enable", "false"):
+    making = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
+    if not making:
         return ok("topics are made on purpose only")
     defaults = {
         "num.partitions": len(facts.partitions),
@@ -105,32 +122,9 @@ def auto_created(facts: TopicFacts) -> Verdict:
     }
     as_made = not facts.own and all(facts.broker_number(name, 1) == found for name, found in defaults.items())
     doubt = "; this one has the brokers' defaults in everything, as a topic made so would" if as_made else ""
-    remedy = remedies.server_properties("auto.create.topics.enable=false")
-    return Verdict(Severity.WARNING, f"the brokers make topics for whoever names one{doubt}", remedy)
-
-
-def closest_replica(facts: TopicFacts) -> Verdict:
-    """Reading from the closest copy needs racks and a selector on the brokers and client.rack at the reader."""
-    client = facts.client.get("client.rack")
-    racks = {broker.rack for broker in facts.brokers if broker.rack}
-    selects = "RackAware" in " ".join(facts.broker_settings("replica.selector.class", ""))
-    if not client and not (racks and selects):
-        return ok("readers use the leaders, and neither side asks for more")
-    if client and racks and selects:
-        if client in racks:
-            return ok(f"readers in rack {client} use the copies there")
-        named = ", ".join(sorted(racks))
-        remedy = f"set client.rack of the connection to one of: {named}"
-        return Verdict(Severity.WARNING, f"client.rack {client} is no broker's rack ({named})", remedy)
-    if client:
-        lacks = [] if racks else ["broker.rack=<its rack>"]
-        lacks += [] if selects else ["replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"]
-        remedy = f"{remedies.server_properties(' and '.join(lacks))}; or remove client.rack from the connection"
-        return Verdict(Severity.WARNING, f"client.rack {client}, and the brokers lack {' and '.join(lacks)}", remedy)
-    found = (
-        f"the brokers offer the closest copy (racks {', '.join(sorted(racks))}), and the connection has no client.rack"
-    )
-    return Verdict(Severity.INFO, found, "set client.rack in the extra of the Kafka connection")
+    remedy = remedies.server_properties("auto.create.topics.enable=false", making)
+    found = f"whoever names a topic makes it (auto.create.topics.enable=true on {numbered('broker', making)}){doubt}"
+    return Verdict(Severity.WARNING, found, remedy)
 
 
 RULES = (
@@ -157,5 +151,4 @@ RULES = (
         "a misspelt name becomes a topic with default copies and retention, and its writer never learns",
         auto_created,
     ),
-    Rule("closest-replica", "records cross racks all the same, which costs time and money", closest_replica),
 )

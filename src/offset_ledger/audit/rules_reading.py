@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from offset_ledger.audit import remedies
-from offset_ledger.audit.facts import MIRROR_PREFIX, TopicFacts
+from offset_ledger.audit.facts import MIRROR_PREFIX, ReaderFacts, TopicFacts
 from offset_ledger.audit.finding import Rule, Severity, Verdict, ok
 from offset_ledger.audit.rules_retention import USED_WARNING
+from offset_ledger.audit.rules_transactions import hanging_transactions
+from offset_ledger.audit.wording import listed
 from offset_ledger.topics.units import show_span
-
-_LONG_OPEN = timedelta(minutes=5)
 
 
 def message_size(facts: TopicFacts) -> Verdict:
@@ -23,20 +24,33 @@ def message_size(facts: TopicFacts) -> Verdict:
     }
     # A batch has 61 bytes before its records: the brokers' own default is 1 MiB and 12 bytes.
     small = {name: limit for name, limit in limits.items() if limit + 12 < largest}
-    found = f"max.message.bytes {largest}"
+    found = f"records of up to {largest:,} bytes are taken (max.message.bytes)"
     if small:
-        told = ", ".join(f"{name} {limit}" for name, limit in small.items())
-        least = min(small.values())
-        remedy = remedies.set_topic(facts, f"max.message.bytes={least}")
-        return Verdict(Severity.WARNING, f"{found} above {told}", f"{remedy}; or raise the fetch sizes")
+        told = ", ".join(f"{name} is {limit:,}" for name, limit in small.items())
+        return Verdict(Severity.WARNING, f"{found}, and {told}", _smaller(facts, largest, small))
     if facts.reader and facts.reader.value_bytes + 12 < largest:
+        values = facts.reader.value_bytes
+        remedy = f"set limits.value_bytes of the pipeline to {largest}, or refuse larger records in the topic:"
         return Verdict(
             Severity.INFO,
-            f"{found} above limits.value_bytes {facts.reader.value_bytes} of the pipeline",
-            remedies.set_topic(facts, f"max.message.bytes={facts.reader.value_bytes}"),
+            f"{found}, and the pipeline's limits.value_bytes is {values:,}",
+            remedies.lines(remedy, remedies.set_topic(facts, f"max.message.bytes={values}")),
             "a record between the two is accepted here and quarantined there",
         )
-    return ok(f"{found} fits every fetch size")
+    return ok(f"{found}, and every fetch is as large")
+
+
+def _smaller(facts: TopicFacts, largest: int, small: Mapping[str, int]) -> str:
+    """Refuse what is larger than the smallest fetch, or raise each fetch that is smaller."""
+    refuse = remedies.set_topic(facts, f"max.message.bytes={min(small.values())}")
+    raised = []
+    for told in small:
+        who, name = told.rsplit(" ", 1)
+        if "brokers" in who:
+            raised.append("or " + remedies.server_properties(f"{name}={largest}", (b.node for b in facts.brokers)))
+        else:
+            raised.append(f"or set {name}={largest} in the extra of the Kafka connection, and at every other reader")
+    return remedies.lines("refuse larger records:", refuse, *raised)
 
 
 def compaction(facts: TopicFacts) -> Verdict:
@@ -45,40 +59,21 @@ def compaction(facts: TopicFacts) -> Verdict:
         return ok("not compacted")
     if facts.reader is None:
         told = "compacted, and no pipeline was named: whether the key is the event id is not known"
-        return Verdict(Severity.INFO, told, "offset-ledger audit PIPELINE")
+        return Verdict(Severity.INFO, told, "name the pipeline that reads it: offset-ledger audit PIPELINE")
+    kept = int(facts.settings["retention.ms"])
+    span = show_span(timedelta(milliseconds=kept))
+    by_age = f"delete by age instead (after {span}):" if kept >= 0 else "keep every record instead:"
+    remedy = remedies.lines(by_age, remedies.set_topic(facts, "cleanup.policy=delete"))
     if not facts.reader.event_id_is_key:
-        remedy = remedies.set_topic(facts, "cleanup.policy=delete")
         return Verdict(Severity.ERROR, "compacted by key, and the event id is not the key", remedy)
     if facts.reader.newest_wins and not facts.reader.publish_at_is_timestamp:
         return Verdict(
             Severity.INFO,
             "compacted: of each event id the record written last stays, the pipeline wants the one published last",
-            f"have producers write each key in the order of publish_at, or: "
-            f"{remedies.set_topic(facts, 'cleanup.policy=delete')}",
+            remedies.lines("have producers write each key in the order of publish_at, or", remedy),
             "a late record of an older state removes the newer one from the topic, for whoever reads it later",
         )
     return ok("compacted by key, which is the event id")
-
-
-def hanging_transactions(facts: TopicFacts) -> Verdict:
-    """Transactions that nobody will end, or that are open for long; readers of committed data wait behind them."""
-    opened = [(p.partition, t) for p in facts.partitions for t in p.transactions]
-    if not opened:
-        return ok("no transaction is open")
-    limit = timedelta(milliseconds=facts.broker_number("transaction.max.timeout.ms", 900_000))
-    partition, oldest = min(opened, key=lambda each: (each[1].known, each[1].last_write))
-    age = facts.taken_at - oldest.last_write
-    told = (
-        f"partition {partition}: producer {oldest.producer_id} is in a transaction since offset {oldest.start_offset}"
-    )
-    if not oldest.known or age > limit:
-        why = "its coordinator does not know it" if not oldest.known else f"last written {show_span(age)} ago"
-        remedy = remedies.transactions(facts, "abort", partition, oldest.start_offset)
-        return Verdict(Severity.ERROR, f"{told}; {why}", remedy)
-    if age > _LONG_OPEN:
-        remedy = remedies.transactions(facts, "describe-producers", partition)
-        return Verdict(Severity.WARNING, f"{told}; last written {show_span(age)} ago", remedy)
-    return ok(f"{len(opened)} transactions are under way, the oldest written {show_span(age)} ago")
 
 
 def group_offsets(facts: TopicFacts) -> Verdict:
@@ -87,19 +82,31 @@ def group_offsets(facts: TopicFacts) -> Verdict:
     idle = sorted(group.group for group in facts.groups if group.state == "Empty")
     # Mirrors of cursors never have members; each is judged with its own pipeline.
     others = [group for group in idle if not group.startswith(MIRROR_PREFIX)]
-    reader = facts.reader
-    if reader and reader.group in idle and reader.last_commit:
-        since = facts.taken_at - reader.last_commit
-        if since > kept * USED_WARNING:
-            left = show_span(max(timedelta(0), kept - since))
-            found = f"{reader.group} was last written {show_span(since)} ago and expires in {left}"
-            return Verdict(Severity.WARNING, found, f"offset-ledger ingest {reader.pipeline} (a commit renews it)")
+    if facts.reader and facts.reader.last_commit and (verdict := _mirror(facts, facts.reader, kept)):
+        return verdict
     if others:
-        named = ", ".join(others)
-        found = f"groups without members: {named}; their offsets expire {show_span(kept)} after the last commit"
-        tool = f"kafka-consumer-groups --bootstrap-server {facts.servers} --describe --group {others[0]}"
-        return Verdict(Severity.INFO, found, f"{tool}; start its consumers, or delete the group")
+        verb = "has" if len(others) == 1 else "have"
+        found = f"no consumer runs in {listed(others)}, which {verb} offsets here"
+        known = f"{found}; they expire {show_span(kept)} after the last one left"
+        look = "see where it stands:", remedies.groups(facts, "--describe", others)
+        drop = "then start its consumers, or delete it:", remedies.groups(facts, "--delete", others)
+        return Verdict(Severity.INFO, known, remedies.lines(*look, *drop))
     return ok("no group's offsets are about to expire")
+
+
+def _mirror(facts: TopicFacts, reader: ReaderFacts, kept: timedelta) -> Verdict | None:
+    """The group that mirrors the cursors: its offsets expire after the last commit that moved them."""
+    since = facts.taken_at - (reader.last_commit or facts.taken_at)
+    renew = "the next commit sets it anew:", f"offset-ledger ingest {reader.pipeline}"
+    if reader.group not in {group.group for group in facts.groups}:
+        found = f"{reader.group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
+        return Verdict(Severity.WARNING, found, remedies.lines(*renew))
+    if since <= kept * USED_WARNING:
+        return None
+    left = show_span(max(timedelta(0), kept - since))
+    found = f"{reader.group} was last set {show_span(since)} ago; its offsets expire in {left}"
+    again = "if there is nothing to commit:", remedies.commit_again(facts, reader.group)
+    return Verdict(Severity.WARNING, found, remedies.lines(*renew, *again))
 
 
 RULES = (

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from offset_ledger.audit import remedies
 from offset_ledger.audit.facts import PartitionFacts, TopicFacts
 from offset_ledger.audit.finding import Rule, Severity, Verdict, ok
+from offset_ledger.audit.wording import counted, listed
 from offset_ledger.topics.units import show_size, show_span
 
 USED_ERROR, USED_WARNING = 0.9, 2 / 3
@@ -21,8 +22,10 @@ def both_retentions(facts: TopicFacts) -> Verdict:
     if time is None or size is None:
         kept = show_span(time) if time is not None else f"{show_size(size)} a partition" if size is not None else ""
         return ok(f"one retention: {kept}" if kept else "no retention deletes records")
-    remedy = remedies.set_topic(facts, "retention.bytes=-1")
-    return Verdict(Severity.WARNING, f"retention of {show_span(time)} and of {show_size(size)} a partition", remedy)
+    ways = ("keep by time alone:", "retention.bytes=-1"), ("or by size alone:", "retention.ms=-1")
+    remedy = remedies.lines(*(line for told, way in ways for line in (told, remedies.set_topic(facts, way))))
+    found = f"both delete: retention.ms ({show_span(time)}) and retention.bytes ({show_size(size)} a partition)"
+    return Verdict(Severity.WARNING, found, remedy)
 
 
 def retention_against_lag(facts: TopicFacts) -> Verdict:
@@ -32,11 +35,7 @@ def retention_against_lag(facts: TopicFacts) -> Verdict:
         return ok("no pipeline was named, so no cursor is known")
     lost = [p for p in facts.partitions if p.cursor is not None and p.cursor < p.log_start]
     if lost:
-        found = "; ".join(f"partition {p.partition}: offsets {p.cursor} to {p.log_start} are deleted" for p in lost)
-        remedy = (
-            f'offset-ledger skip {reader.pipeline} --why "..." (approves the loss; see OffsetExpired in the runbook)'
-        )
-        return Verdict(Severity.ERROR, found, remedy, "records were deleted before they were ingested")
+        return _deleted(reader.pipeline, lost)
     worst = max(((_used(facts, p), p.partition) for p in facts.partitions), default=((0.0, ""), 0))
     (share, told), partition = worst
     if not told:
@@ -44,8 +43,20 @@ def retention_against_lag(facts: TopicFacts) -> Verdict:
     severity = Severity.ERROR if share >= USED_ERROR else Severity.WARNING if share >= USED_WARNING else Severity.OK
     if severity is Severity.OK:
         return ok(f"partition {partition}: {told}")
-    remedy = f"offset-ledger ingest {reader.pipeline} --until-drained, or: {_longer(facts)}"
+    catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
+    remedy = remedies.lines(*catch_up, "or keep records three times as long:", _longer(facts))
     return Verdict(severity, f"partition {partition}: {told}", remedy)
+
+
+def _deleted(pipeline: str, lost: list[PartitionFacts]) -> Verdict:
+    """Offsets that retention took before they were committed."""
+    gone = [(p.partition, p.cursor or 0, p.log_start) for p in lost]
+    told = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
+    count = counted(sum(after - first for _, first, after in gone), "offset")
+    ways = "look for the records elsewhere, then approve the loss (OffsetExpired in docs/runbook.md):"
+    remedy = remedies.lines(ways, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
+    risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
+    return Verdict(Severity.ERROR, f"deleted before they were committed: {count}, {told}", remedy, risk)
 
 
 def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
@@ -56,11 +67,11 @@ def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
     if facts.retention and p.unread_at:
         age = facts.taken_at - p.unread_at
         left = max(timedelta(0), facts.retention - age)
-        told = f"the oldest unread record is {show_span(age)} old, {left.total_seconds() / 3600:.1f} hours are left"
+        told = f"the oldest unread record is {show_span(age)} old and is deleted in {show_span(left)}"
         found.append((age / facts.retention, told))
     if facts.retention_bytes and p.high_watermark > p.log_start:
         unread = p.size_bytes * p.unread / (p.high_watermark - p.log_start)
-        told = f"about {show_size(unread)} are unread of the {show_size(facts.retention_bytes)} kept"
+        told = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
         found.append((unread / facts.retention_bytes, told))
     return max(found)
 
@@ -79,10 +90,11 @@ def timestamp_type(facts: TopicFacts) -> Verdict:
     if facts.settings["message.timestamp.type"] != "LogAppendTime":
         return ok("timestamps are the producers' (CreateTime)")
     remedy = remedies.set_topic(facts, "message.timestamp.type=CreateTime")
+    found = "a record's timestamp is when it arrived (message.timestamp.type=LogAppendTime)"
     if facts.reader and facts.reader.publish_at_is_timestamp:
-        found = "LogAppendTime, and the pipeline takes publish_at from the record's timestamp"
+        found = f"{found}, and the pipeline takes publish_at from the record's timestamp"
         return Verdict(Severity.ERROR, found, remedy, "a late record counts as the newest and replaces newer states")
-    return Verdict(Severity.WARNING, "timestamps are the time of arrival (LogAppendTime)", remedy)
+    return Verdict(Severity.WARNING, found, remedy)
 
 
 def timestamp_range(facts: TopicFacts) -> Verdict:
@@ -96,9 +108,10 @@ def _future(facts: TopicFacts) -> Verdict | None:
         return None
     newest, partition = latest
     ahead = show_span(newest - facts.taken_at)
-    remedy = f"correct the producer's clock, and: {remedies.set_topic(facts, 'message.timestamp.after.max.ms=3600000')}"
-    risk = "retention counts from that future moment, so its segment stays; a window of time finds it in no past"
-    return Verdict(Severity.WARNING, f"partition {partition} has a record {ahead} in the future", remedy, risk)
+    refuse = remedies.set_topic(facts, "message.timestamp.after.max.ms=3600000")
+    remedy = remedies.lines("correct the producer's clock, and refuse what is over an hour ahead:", refuse)
+    risk = "retention counts from then, so the segment stays until then, and windows of time (replay --since) miss it"
+    return Verdict(Severity.WARNING, f"partition {partition}: a record is {ahead} in the future", remedy, risk)
 
 
 def _old(facts: TopicFacts) -> Verdict | None:
@@ -111,9 +124,11 @@ def _old(facts: TopicFacts) -> Verdict | None:
         return None
     partition, oldest = min(old.items(), key=lambda each: each[1])
     age, kept = show_span(facts.taken_at - oldest), show_span(facts.retention)
-    remedy = f"{remedies.set_topic(facts, 'retention.ms=-1')}, until the old records are ingested"
+    back = remedies.set_topic(facts, f"retention.ms={facts.settings['retention.ms']}")
+    keep = remedies.set_topic(facts, "retention.ms=-1")
+    remedy = remedies.lines("keep them until they are ingested:", keep, "then as before:", back)
     risk = "retention counts from the records' timestamps: such records are deleted with the next check, unread or not"
-    return Verdict(Severity.WARNING, f"partition {partition} has a record {age} old, kept for {kept}", remedy, risk)
+    return Verdict(Severity.WARNING, f"partition {partition}: a record is {age} old, and {kept} are kept", remedy, risk)
 
 
 def _oldest(p: PartitionFacts) -> datetime | None:
@@ -127,7 +142,8 @@ def _refused(facts: TopicFacts) -> Verdict | None:
     past = show_span(timedelta(milliseconds=min(before, 10**14)))
     remedy = remedies.unset_topic(facts, "message.timestamp.before.max.ms")
     risk = "records that are published again with their own timestamps are refused (InvalidTimestamp)"
-    return Verdict(Severity.INFO, f"records older than {past} are refused", remedy, risk)
+    found = f"records older than {past} are refused (message.timestamp.before.max.ms={before})"
+    return Verdict(Severity.INFO, found, remedy, risk)
 
 
 RULES = (

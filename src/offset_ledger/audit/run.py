@@ -30,13 +30,14 @@ INSERT INTO offset_ledger.topic_audit
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What one audit of one topic found, the worst first, and what is different from the one before."""
+    """What one audit of one topic found, the worst first, and how that compares with the one before, if any."""
 
     pipeline: str | None
     topic: str
     audited_at: datetime
     findings: tuple[Finding, ...]
     changes: tuple[Change, ...] = ()
+    previous_at: datetime | None = None
 
     def failing(self, least: Severity) -> tuple[Finding, ...]:
         """The findings at that severity or worse."""
@@ -83,8 +84,7 @@ def _reading(session: Session, pipeline: Pipeline) -> Reading:
     with transaction(session) as cursor:
         known = batches.read_cursors(cursor, pipeline.name)
         cursor.execute(
-            "SELECT max(ended_at) FROM offset_ledger.batch WHERE pipeline = %s AND state = 'committed'",
-            [pipeline.name],
+            named_sql("last_cursor_move"), {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None}
         )
         last_commit = cursor.one()[0]
     reader = ReaderFacts(
@@ -102,13 +102,15 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     """Write an audit down, with who ran it; the same audit with what changed since the one before."""
     with transaction(session) as cursor:
         cursor.execute(named_sql("last_audit"), {"pipeline": audit.pipeline, "topic": audit.topic})
-        before = {row["rule"]: Severity(row["severity"]) for row in cursor.fetchall()}
+        previous = cursor.fetchall()
         which, whose = (audit.audited_at, audit.pipeline, audit.topic), (origin.who, origin.dag_id, origin.run_id)
         rows: list[tuple[Any, ...]] = [
             (*which, f.rule, f.severity.value, f.found, f.risk, f.remedy, *whose) for f in audit.findings
         ]
         execute_values(cursor, _INSERT, rows)
-    return replace(audit, changes=changes(before, audit.findings))
+    before = {row["rule"]: Severity(row["severity"]) for row in previous}
+    previous_at = previous[0]["audited_at"] if previous else None
+    return replace(audit, changes=changes(before, audit.findings), previous_at=previous_at)
 
 
 def _judged(facts: TopicFacts) -> Audit:

@@ -157,9 +157,12 @@ def _audit_text(done: Audit) -> str:
     ]
     for finding in done.findings:
         if finding.remedy:
-            lines.append(f"\n{finding.severity} {finding.rule}\n  risk:   {finding.risk}\n  remedy: {finding.remedy}")
-    lines += ["", *(f"since the last audit, {change}" for change in done.changes)]
-    return "\n".join(lines).rstrip()
+            remedy = finding.remedy.replace("\n", f"\n{'':10}")
+            lines.append(f"\n{finding.severity} {finding.rule}\n  risk:   {finding.risk}\n  remedy: {remedy}")
+    if done.previous_at:
+        lines.append(f"\nsince the audit of {done.previous_at:%Y-%m-%d %H:%M} UTC:")
+        lines += [f"  {change}" for change in done.changes] or ["  nothing was found then, nothing is now"]
+    return "\n".join(lines)
 
 
 def lab(arguments: Namespace) -> Outcome:

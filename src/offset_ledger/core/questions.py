@@ -33,8 +33,8 @@ MEANING = {
     QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; what the ledger has of the old one "
     "stays. **Reject** changes nothing and fails the run.",
     QuestionKind.TRUNCATED_LOG: "**Approve** reads on from the last committed offset that the log still agrees with; "
-    "what is read twice changes nothing, and rows of records that were cut off stay. **Reject** changes nothing and fails "
-    "the run.",
+    "what is read twice changes nothing, and rows of records that were cut off stay. **Reject** changes nothing and "
+    "fails the run.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
     "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
     "quality report is in the tab Ledger of the run.",

@@ -10,9 +10,6 @@ from typing import Any
 from offset_ledger.audit.changes import Change
 from offset_ledger.audit.finding import Severity
 
-STILL = "still"
-"""The word of a finding that the audit before had too, as bad as it is now; the others are those of Change."""
-
 Severities = Mapping[str, Severity]
 """What an audit said of each rule that it judged."""
 
@@ -55,7 +52,7 @@ def words(after: Severities, before: Severities | None) -> dict[str, str]:
         return {}
     pairs = [Change(rule, before.get(rule, Severity.OK), after.get(rule, Severity.OK)) for rule in {**after, **before}]
     broken = [each for each in pairs if {each.before, each.after} != {Severity.OK}]
-    return {each.rule: STILL if each.before is each.after else each.word for each in broken}
+    return {each.rule: each.word for each in broken}
 
 
 def line(row: Mapping[str, Any]) -> Line:

@@ -43,7 +43,7 @@ def show_size(size: float) -> str:
     """``1.1 GB``: decimal units, as disks are sold."""
     for name in ("TB", "GB", "MB", "kB"):
         if size >= _SIZES[name]:
-            return f"{size / _SIZES[name]:.3g} {name}"
+            return f"{_number(size / _SIZES[name])} {name}"
     return f"{size:.0f} bytes"
 
 
@@ -52,5 +52,13 @@ def show_span(span: timedelta) -> str:
     seconds = abs(span.total_seconds())
     for name, factor, least in (("days", 86_400, 2), ("hours", 3600, 1), ("minutes", 60, 1)):
         if seconds >= factor * least:
-            return f"{seconds / factor:.3g} {name}"
-    return f"{seconds:.0f} seconds"
+            return _with_unit(_number(seconds / factor), name)
+    return _with_unit(f"{seconds:.0f}", "seconds")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _with_unit(number: str, unit: str) -> str:
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
