@@ -8,10 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.audit.changes import changes
 from offset_ledger.audit.finding import Severity
 from offset_ledger.page.audits import Judged, Line, judged, line, words
-from tests.fixtures.audited import a_finding
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity
@@ -49,15 +47,6 @@ def test_looked_at_from_the_other_end_everything_is_its_opposite(
     after: dict[str, Severity], before: dict[str, Severity]
 ) -> None:
     assert words(before, after) == {rule: OPPOSITE[word] for rule, word in words(after, before).items()}
-
-
-@given(SAID, SAID.filter(bool))
-def test_the_page_and_the_command_line_tell_the_same_changes(
-    after: dict[str, Severity], before: dict[str, Severity]
-) -> None:
-    found = [a_finding(rule, severity) for rule, severity in after.items()]
-    told = {each.rule: each.word for each in changes(before, found) if each.before is not each.after}
-    assert told == {rule: word for rule, word in words(after, before).items() if word != "still" and rule in after}
 
 
 @given(SAID)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from offset_ledger.audit.finding import Finding, Severity
+from offset_ledger.audit.finding import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Change:
         return f"{self.word}: {self.rule} ({severity})"
 
 
-def changes(before: Mapping[str, Severity], findings: Sequence[Finding]) -> tuple[Change, ...]:
-    """Each rule that is or was not ok; one not judged then counts as ok. Nothing if there was no audit before."""
-    if not before:
+def changes(before: Mapping[str, Severity] | None, after: Mapping[str, Severity]) -> tuple[Change, ...]:
+    """Each rule that is or was not ok; one not judged counts as ok. Nothing where there was no audit before."""
+    if before is None:
         return ()
-    pairs = [Change(f.rule, before.get(f.rule, Severity.OK), f.severity) for f in findings]
-    return tuple(change for change in pairs if (change.before, change.after) != (Severity.OK, Severity.OK))
+    pairs = [Change(r, before.get(r, Severity.OK), after.get(r, Severity.OK)) for r in {**after, **before}]
+    return tuple(change for change in pairs if {change.before, change.after} != {Severity.OK})

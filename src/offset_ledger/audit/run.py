@@ -109,8 +109,8 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
         ]
         execute_values(cursor, _INSERT, rows)
     before = {row["rule"]: Severity(row["severity"]) for row in previous}
-    previous_at = previous[0]["audited_at"] if previous else None
-    return replace(audit, changes=changes(before, audit.findings), previous_at=previous_at)
+    changed = changes(before or None, {f.rule: f.severity for f in audit.findings})
+    return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)
 
 
 def _judged(facts: TopicFacts) -> Audit:

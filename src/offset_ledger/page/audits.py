@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.audit.changes import Change
+from offset_ledger.audit.changes import changes
 from offset_ledger.audit.finding import Severity
 
 Severities = Mapping[str, Severity]
@@ -48,11 +48,7 @@ class Judged:
 
 def words(after: Severities, before: Severities | None) -> dict[str, str]:
     """By rule, in the order of ``after``: the word of each that one of the two audits found broken."""
-    if before is None:
-        return {}
-    pairs = [Change(rule, before.get(rule, Severity.OK), after.get(rule, Severity.OK)) for rule in {**after, **before}]
-    broken = [each for each in pairs if {each.before, each.after} != {Severity.OK}]
-    return {each.rule: each.word for each in broken}
+    return {each.rule: each.word for each in changes(before, after)}
 
 
 def line(row: Mapping[str, Any]) -> Line:

@@ -10,6 +10,7 @@ const LEVEL = { error: "bad", warning: "warn", info: "info", ok: "good" };
 const CHANGE_LEVEL = { new: "warn", worse: "bad", better: "good", gone: "good" };
 const FOUND = ["Severity", "Rule and what was found", "Mend it with", "Since"];
 const FOUND_CELLS = ["td", "td.lead", "td.wide", "td.when"];
+const COMMAND = /^(kafka-[a-z-]+\.sh|offset-ledger|echo) /; // what the audit's remedies begin with
 const PASSED = ["Rule", "What was seen", "Since"];
 const PASSED_CELLS = ["td.lead", "td.lead", "td.when"];
 
@@ -65,12 +66,14 @@ export function newestFindings({ name, findings }) {
 function finding(judged, place) {
   const { rule, severity, found, risk, remedy } = judged;
   const told = h("div", {}, h("b", {}, rule), " ", found, h("span.soft", {}, risk));
-  return [severityChip(severity), told, command(remedy, rule, place), history(judged)];
+  const mends = remedy.split("\n").map((line, number) => mend(line, rule, `copy-${place}-${rule}-${number}`));
+  return [severityChip(severity), told, h("div", {}, mends), history(judged)];
 }
 
-function command(remedy, rule, place) {
-  const key = `copy-${place}-${rule}`;
-  return h("div.command", {}, h("code", {}, remedy), copyButton(remedy, `what mends ${rule}`, key));
+/** A line of a remedy: a command to copy, or words about the one below. */
+function mend(line, rule, key) {
+  if (!COMMAND.test(line)) return h("div.soft", {}, line);
+  return h("div.command", {}, h("code", {}, line), copyButton(line, `what mends ${rule}`, key));
 }
 
 function history({ change, was, since }) {
