@@ -20,6 +20,7 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import NoError
+from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndMetadata
 
 from offset_ledger import broker, cli
@@ -127,6 +128,47 @@ def admin(kafka: Kafka) -> Iterator[KafkaAdminClient]:
         yield client
 
 
+def ask_each(client: KafkaAdminClient, kafka: Kafka, request: Any) -> list[Any]:
+    """Every broker's answer: each learns of a topic and its settings by itself, a moment after the controller."""
+
+    async def ask() -> list[Any]:
+        return [await client._manager.send(request, node_id=broker.node) for broker in kafka.brokers]
+
+    return list(client._manager.run(ask))
+
+
+def wait_until_known(kafka: Kafka, topic: str) -> None:
+    """Return when every broker knows the topic and its leaders."""
+    asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    with admin(kafka) as client:
+
+        def known() -> bool:
+            found = [each for answer in ask_each(client, kafka, asked) for each in answer.topics]
+            return all(not t.error_code and all(p.leader_id >= 0 for p in t.partitions) for t in found)
+
+        assert until(known, bool)
+
+
+def make(kafka: Kafka, topic: str, settings: Mapping[str, str], partitions: int = 1, factor: int = 3) -> None:
+    """The topic, known to every broker."""
+    create_topic({"bootstrap.servers": kafka.bootstrap}, topic, partitions, factor, settings)
+    wait_until_known(kafka, topic)
+
+
+def change(kafka: Kafka, topic: str, name: str, value: str) -> None:
+    """Set it, and return when every broker says so."""
+    with admin(kafka) as client:
+        client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
+        asked = client._describe_configs_request([ConfigResource(ConfigResourceType.TOPIC, topic)])
+
+        def values() -> set[str]:
+            answers = ask_each(client, kafka, asked)
+            found = [client._describe_configs_process_responses([each], "all") for each in answers]
+            return {each["topic"][topic][name]["value"] for each in found}
+
+        assert until(values, lambda found: found == {value}) == {value}
+
+
 def millis(days: float) -> int:
     return int(time.time() * 1000 + days * DAY_MS)
 
@@ -136,7 +178,7 @@ def records(days: float = -1 / 24) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def topics(connection: Connection) -> Callable[[str], str]:
+def topics(connection: Connection, kafka: Kafka) -> Callable[[str], str]:
     """The topic of that name, made when first asked for; nothing is wrong with ``right``."""
     made: set[str] = set()
 
@@ -144,7 +186,7 @@ def topics(connection: Connection) -> Callable[[str], str]:
         name = f"events.{short}"
         if name not in made:
             factor = 1 if short == "one-copy" else 3
-            create_topic(connection.extra, name, 2, factor, {**RIGHT, **SETTINGS.get(short, {})})
+            make(kafka, name, {**RIGHT, **SETTINGS.get(short, {})}, 2, factor)
             if short != "min-insync-4":  # which nobody can write
                 publish(records(TIMES.get(short, -1 / 24)), connection.extra, name)
             made.add(name)
@@ -212,17 +254,17 @@ def test_the_remedy_for_a_single_copy_is_a_plan_that_mends_it(
     assert until(severities, lambda found: found == {OK}) == {OK}
 
 
-def test_a_record_older_than_its_retention_is_found(connection: Connection) -> None:
+def test_a_record_older_than_its_retention_is_found(connection: Connection, kafka: Kafka) -> None:
     """Retention looks at the newest record of a segment, so the recent one, which is first, keeps the old one."""
-    create_topic(connection.extra, "events.old", 1, 3, RIGHT)
+    make(kafka, "events.old", RIGHT)
     for days in (0, -400):
         publish([Record(b"k", b"v", (), millis(days))], connection.extra, "events.old")
     found = finding(connection, "events.old", "timestamp-range")
     assert (found.severity, "400 days old" in found.found) == (WARNING, True)
 
 
-def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection: Connection) -> None:
-    create_topic(connection.extra, "events.quiet", 1, 3, {**RIGHT, "retention.ms": "1000"})
+def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection: Connection, kafka: Kafka) -> None:
+    make(kafka, "events.quiet", {**RIGHT, "retention.ms": "1000"})
     publish(records(), connection.extra, "events.quiet")
     (left,) = until(lambda: read_facts(connection, "events.quiet").partitions, lambda found: found[0].log_start == 4)
     assert (left.log_start, left.high_watermark, left.first_at) == (4, 4, None)
@@ -230,7 +272,7 @@ def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection:
 
 def test_unread_bytes_are_held_against_the_bytes_kept(connection: Connection, kafka: Kafka) -> None:
     topic, unlimited = "events.size", {**RIGHT, "retention.ms": "-1"}
-    create_topic(connection.extra, topic, 1, 3, unlimited)
+    make(kafka, topic, unlimited)
     publish(records(), connection.extra, topic)
     (partition,) = read_facts(connection, topic).partitions
     for share, severity in ((0.95, ERROR), (0.8, WARNING), (0.5, OK)):
@@ -243,8 +285,8 @@ def test_unread_bytes_are_held_against_the_bytes_kept(connection: Connection, ka
         )
 
 
-def test_an_idle_group_is_found_until_it_is_deleted(connection: Connection, tmp_path: Path) -> None:
-    create_topic(connection.extra, "events.group", 1, 3, RIGHT)
+def test_an_idle_group_is_found_until_it_is_deleted(connection: Connection, kafka: Kafka, tmp_path: Path) -> None:
+    make(kafka, "events.group", RIGHT)
     offsets = {TopicPartition("events.group", 0): OffsetAndMetadata(0, "", -1)}
     with broker.connect(connection) as cluster:
         # A coordinator that is still loading answers with an error for the partition, which is not raised.
@@ -328,7 +370,7 @@ def test_lag_is_counted_from_the_cursors_of_the_ledger(
     connection: Connection, kafka: Kafka, postgres: Connection, pipeline: Path
 ) -> None:
     topic = "events.lag"
-    create_topic(connection.extra, topic, 1, 3, RIGHT)
+    make(kafka, topic, RIGHT)
     publish(records(-6.5), connection.extra, topic)
     pipeline.write_text(PIPELINE.format(topic=topic))
     read = parse_pipeline(pipeline)
@@ -355,22 +397,6 @@ def test_lag_is_counted_from_the_cursors_of_the_ledger(
         ERROR,
         "deleted before they were committed: 2 offsets, 1 to 2 of partition 0",
     )
-
-
-def change(kafka: Kafka, topic: str, name: str, value: str) -> None:
-    """Set it, and return when every broker says so: each learns of it by itself."""
-    with admin(kafka) as client:
-        client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
-        asked = client._describe_configs_request([ConfigResource(ConfigResourceType.TOPIC, topic)])
-
-        async def ask() -> list[Any]:
-            return [await client._manager.send(asked, node_id=broker.node) for broker in kafka.brokers]
-
-        def values() -> set[str]:
-            answers = [client._describe_configs_process_responses([each], "all") for each in client._manager.run(ask)]
-            return {each["topic"][topic][name]["value"] for each in answers}
-
-        assert until(values, lambda found: found == {value}) == {value}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -453,9 +479,9 @@ def limited(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("pipeline")
-def test_the_task_of_the_dag_fails_on_an_error_alone(connection: Connection, kafka: Kafka, tmp_path: Path) -> None:
+def test_the_task_of_the_dag_fails_on_an_error_alone(kafka: Kafka, tmp_path: Path) -> None:
     unclean = {"unclean.leader.election.enable": "true", "retention.bytes": "1000000000"}
-    create_topic(connection.extra, "flights.events", 2, 3, {**RIGHT, **unclean})
+    make(kafka, "flights.events", {**RIGHT, **unclean}, 2)
     with (tmp_path / "errors").open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", _TASK],
@@ -535,10 +561,15 @@ def test_a_lost_broker_and_its_return(
     with admin(kafka) as client:
         client.create_topics({"events.alone": {"assignments": {0: [3], 1: [1]}, "configs": RIGHT}})
         client.create_topics({"events.led": {"assignments": {0: [3, 1, 2]}, "configs": RIGHT}})
+    for each in ("events.alone", "events.led"):
+        wait_until_known(kafka, each)
     led = until(lambda: read_facts(connection, "events.led").partitions[0].leader, lambda leader: leader == 3)
     assert led == 3
     leave_open(kafka, "events.led")
-    (known,) = until(lambda: read_facts(connection, "events.led").partitions[0].transactions, bool)
+    (known,) = until(
+        lambda: read_facts(connection, "events.led").partitions[0].transactions,
+        lambda found: found and found[0].owner is not None,  # a coordinator that has just moved is not heard yet
+    )
     assert (known.hanging, known.owner and known.owner.transactional_id) == (False, "audit-left")
     third = kafka.broker(3)
     third.kill()
