@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowRuntimeError
-
 from offset_ledger.connections import get_connection
 from offset_ledger.core.questions import QuestionKind
 from offset_ledger.core.states import State
@@ -45,7 +43,7 @@ def other_run(pipeline: Pipeline, ti: Any) -> str | None:
 def waking_is_vain(pipeline: Pipeline, ti: Any) -> str | None:
     """Why a run that began now would find nothing to do; None if it would not.
 
-    ``ti`` only has to answer ``get_dagrun_state``: the triggerer has no task instance.
+    ``ti`` only has to answer ``get_dr_count``: the triggerer has no task instance.
     """
     head, asked = _head(pipeline)
     if head and head.state is State.REJECTED:
@@ -75,8 +73,5 @@ def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
 
 
 def _lives(ti: Any, dag_id: str, run_id: str) -> bool:
-    try:
-        state = ti.get_dagrun_state(dag_id, run_id)
-        return getattr(state, "value", state) in ("running", "queued")
-    except AirflowRuntimeError:  # somebody deleted it
-        return False
+    """Whether the run is queued or running; one that somebody deleted is neither."""
+    return int(ti.get_dr_count(dag_id, run_ids=[run_id], states=["queued", "running"])) > 0

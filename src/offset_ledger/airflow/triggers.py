@@ -52,6 +52,7 @@ class NewRecords(BaseEventTrigger):
 
     def waiting(self) -> Waiting:
         """Cursor and last stable offset of each partition that lags; empty while a run would find nothing to do."""
+        from airflow.sdk.exceptions import AirflowRuntimeError
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         from offset_ledger.airflow.beside import waking_is_vain
@@ -61,7 +62,7 @@ class NewRecords(BaseEventTrigger):
             pipeline = parse_pipeline(Path(self.pipeline_file))
             lagging = {p.partition: (p.cursor, p.last_stable) for p in look(pipeline).partitions if p.lag > 0}
             return {} if lagging and waking_is_vain(pipeline, RuntimeTaskInstance) else lagging
-        except OffsetLedgerError as error:
+        except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)
             return {}
 
