@@ -21,7 +21,8 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.publishing.topics import create_topic
 from offset_ledger.steps.plan import plan
 from offset_ledger.steps.requests import plan_request
-from tests.fixtures.airflow_world import World, new_project, record, until
+from tests.fixtures.airflow_project import new_project, record
+from tests.fixtures.airflow_world import World, until
 from tests.fixtures.servers import _execute
 from tests.fixtures.statsd import Statsd
 
