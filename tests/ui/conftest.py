@@ -26,7 +26,8 @@ from offset_ledger.publishing.feed import publish_flights
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.steps.ingest import ingest
-from tests.fixtures.airflow_world import World, record
+from tests.fixtures.airflow_project import record
+from tests.fixtures.airflow_world import World
 from tests.fixtures.servers import ROOT
 from tests.fixtures.statsd import Statsd
 from tests.ui.browser import Page, chromium, chromium_program
