@@ -110,7 +110,8 @@ def test_a_backfill_reads_its_intervals_beside_a_live_run(world: World, started:
 
 def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decides(world: World) -> None:
     before = world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'")
-    world.backfill("orders", FIRST, FIRST, reprocess_behavior="completed", dag_run_conf={"dry_run": True})
+    again = {"reprocess_behavior": "completed", "dag_run_conf": {"dry_run": True}}
+    backfill = world.backfill("orders", FIRST, FIRST, **again)
     (run_id, _) = world.backfills("orders")
 
     def shown() -> dict[str, str] | None:
@@ -119,6 +120,8 @@ def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decid
 
     tasks = until(shown, "the dry run", lambda: world.told("orders", run_id))
     assert set(tasks.values()) == {"success", "skipped"}
+    world.succeeded("orders", run_id)
+    close(world, backfill)
     preview = world.xcom("orders", run_id, "plan", "preview")
     assert (preview["kind"], preview["offsets"], preview["committed"]) == ("backfill", 3, 3)
     assert world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'") == before
