@@ -11,7 +11,8 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_good, parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -26,9 +27,9 @@ Each finding names the command that mends it. The same by hand: `offset-ledger a
 """
 
 
-def audit(path: Path) -> Any:
+def audit(pipeline: Pipeline) -> Any:
     """The task of one pipeline."""
-    pipeline = parse_pipeline(path)
+    path = pipeline.path
 
     @task(task_id=f"audit_{pipeline.name}", owner=pipeline.owner)
     def audit_one() -> dict[str, int]:
@@ -62,5 +63,5 @@ with DAG(
     tags=["offset-ledger", "kafka"],
     default_args={"owner": "offset-ledger", "retries": 3, "retry_delay": timedelta(minutes=1)},
 ) as dag:
-    for pipeline_file in sorted(PIPELINES.glob("*.yaml")):
-        audit(pipeline_file)
+    for each in parse_good(PIPELINES):
+        audit(each)

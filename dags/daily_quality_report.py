@@ -50,12 +50,12 @@ with DAG(
 
     @task(task_id="report", outlets=[REPORT])
     def report_day() -> str:
-        from offset_ledger.pipeline.parse import parse_all
+        from offset_ledger.pipeline.parse import parse_good
         from offset_ledger.steps.daily_report import daily_report
 
         context = get_current_context()
         with airflow_failures():
-            made = daily_report(parse_all(PIPELINES), _day(context))
+            made = daily_report(parse_good(PIPELINES), _day(context))
         context["outlet_events"][REPORT].extra = {"date": made.day.isoformat(), "pipelines": made.figures}
         return str(made.page)
 

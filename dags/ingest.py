@@ -17,7 +17,7 @@ from offset_ledger.airflow.steps import PlanOperator
 from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging, default_args
 from offset_ledger.core.questions import Answer
 from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.pipeline.parse import parse_good
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -42,9 +42,8 @@ Clearing and rerunning any task is safe: the ledger decides what is left to do.
 """
 
 
-def build(path: Path) -> DAG:
-    """The DAG of one pipeline file."""
-    pipeline = parse_pipeline(path)
+def build(pipeline: Pipeline) -> DAG:
+    """The DAG of one pipeline."""
     with DAG(
         dag_id=f"ingest_{pipeline.name}",
         schedule=_schedule(pipeline),
@@ -66,7 +65,7 @@ def build(path: Path) -> DAG:
         deadline=freshness_alert(pipeline),
         default_args=default_args(pipeline),
     ) as dag:
-        _tasks(path, pipeline)
+        _tasks(pipeline)
     return dag
 
 
@@ -81,8 +80,8 @@ def _schedule(pipeline: Pipeline) -> Any:
     return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
 
 
-def _tasks(path: Path, pipeline: Pipeline) -> None:
-    file: dict[str, Any] = {"pipeline_file": str(path)}
+def _tasks(pipeline: Pipeline) -> None:
+    file: dict[str, Any] = {"pipeline_file": str(pipeline.path)}
     plan = PlanOperator(task_id=runs.PLAN, question=runs.APPROVE_LOSS, **file)
     loss = LossGate(
         task_id=runs.APPROVE_LOSS,
@@ -99,7 +98,7 @@ def _tasks(path: Path, pipeline: Pipeline) -> None:
         **file,
     )
     plan >> [loss, stage]
-    loss >> stage >> after_staging(path, pipeline)
+    loss >> stage >> after_staging(pipeline)
 
 
-globals().update({dag.dag_id: dag for dag in map(build, sorted(PIPELINES.glob("*.yaml")))})
+globals().update({dag.dag_id: dag for dag in map(build, parse_good(PIPELINES))})

@@ -13,7 +13,8 @@ from offset_ledger.airflow import runs
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person
 from offset_ledger.airflow.tasks import after_staging, default_args
-from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.parse import parse_good, parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -70,9 +71,8 @@ PARAMS = {
 }
 
 
-def build(path: Path) -> DAG:
-    """The redrive DAG of one pipeline file."""
-    pipeline = parse_pipeline(path)
+def build(pipeline: Pipeline) -> DAG:
+    """The redrive DAG of one pipeline."""
     table = f"{pipeline.target.schema}.{pipeline.target.table}"
     with DAG(
         dag_id=f"redrive_{pipeline.name}",
@@ -86,7 +86,7 @@ def build(path: Path) -> DAG:
         tags=["offset-ledger", *pipeline.tags],
         default_args=default_args(pipeline),
     ) as dag:
-        _stage(path, _plan(path)) >> after_staging(path, pipeline)
+        _stage(pipeline.path, _plan(pipeline.path)) >> after_staging(pipeline)
     return dag
 
 
@@ -120,4 +120,4 @@ def _stage(path: Path, batch_id: Any) -> Any:
     return stage_batch(batch_id)
 
 
-globals().update({dag.dag_id: dag for dag in map(build, sorted(PIPELINES.glob("*.yaml")))})
+globals().update({dag.dag_id: dag for dag in map(build, parse_good(PIPELINES))})

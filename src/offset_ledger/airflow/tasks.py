@@ -33,8 +33,9 @@ def default_args(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def after_staging(path: Path, pipeline: Pipeline) -> ValidateOperator:
+def after_staging(pipeline: Pipeline) -> ValidateOperator:
     """Everything from the quality gate on, in order; the first of the tasks."""
+    path = pipeline.path
     file: dict[str, Any] = {"pipeline_file": str(path)}
     validate = ValidateOperator(task_id=runs.VALIDATE, question=runs.APPROVE_BATCH, **file)
     verdict = BatchGate(

@@ -45,6 +45,24 @@ def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
     Raises:
         PipelineFileError: the mistakes of all files.
     """
+    parsed, problems = _parse_each(folder)
+    if problems := [*problems, *_shared(parsed)]:
+        raise PipelineFileError(problems)
+    return tuple(sorted(parsed, key=lambda pipeline: pipeline.name))
+
+
+def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
+    """The pipelines of the files without a mistake, by name; of two with one name, that of the first file.
+
+    So that a bad file does not take the others' DAGs away; ``parse_all`` tells what is wrong.
+    """
+    parsed, _ = _parse_each(folder)
+    by_name = {pipeline.name: pipeline for pipeline in reversed(parsed)}
+    return tuple(pipeline for _, pipeline in sorted(by_name.items()))
+
+
+def _parse_each(folder: Path) -> tuple[list[Pipeline], list[str]]:
+    """The pipelines in the order of their files, and the mistakes of the files that are none."""
     parsed: list[Pipeline] = []
     problems: list[str] = []
     for path in pipeline_files(folder):
@@ -52,9 +70,7 @@ def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
             parsed.append(parse_pipeline(path))
         except PipelineFileError as error:
             problems.extend(error.problems)
-    if problems := [*problems, *_shared(parsed)]:
-        raise PipelineFileError(problems)
-    return tuple(sorted(parsed, key=lambda pipeline: pipeline.name))
+    return parsed, problems
 
 
 def pipeline_files(folder: Path = FOLDER) -> tuple[Path, ...]:

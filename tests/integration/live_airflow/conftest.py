@@ -74,7 +74,7 @@ def as_stored(connection: Connection) -> dict[str, object]:
 
 def begin(world: World) -> None:
     """Orders of three days, a strict pipeline with a broken order, two that retention overtook, one to be woken."""
-    world.write("orders", schedule='"@daily"', freshness="null")
+    world.write("orders", schedule='"@daily"', freshness=None)
     days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
     world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
     world.suite("strict", "reject", "new", "paid")

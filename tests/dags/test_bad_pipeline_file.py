@@ -1,0 +1,64 @@
+"""A pipeline file with mistakes beside a good one, as Airflow's parser meets them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_LOOK = """
+import json, pathlib, runpy, sys
+from airflow.sdk import DAG
+told = {}
+for file in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
+    try:
+        found = runpy.run_path(str(file))
+    except Exception as error:
+        told[file.name] = f"{type(error).__name__}: {error}"
+    else:
+        told[file.name] = {d.dag_id: sorted(d.task_ids) for d in found.values() if isinstance(d, DAG)}
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    dags = tmp_path_factory.mktemp("project") / "dags"
+    shutil.copytree(ROOT / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
+    flights = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
+    (dags / "pipelines" / "broken.yaml").write_text("pipeline: broken\nsauce: {}\n")
+    (dags / "pipelines" / "twin.yml").write_text(flights.replace("pipeline: flights", "pipeline: twin"))
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK, str(dags)],
+        env={"AIRFLOW_HOME": str(dags / "home"), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_other_pipelines_keep_their_dags(told: Any) -> None:
+    assert set(told["ingest.py"]) == {"ingest_flights", "ingest_twin"}
+    assert set(told["redrive.py"]) == {"redrive_flights", "redrive_twin"}
+    assert told["audit_topics.py"] == {"audit_topics": ["audit_flights", "audit_twin"]}
+
+
+def test_one_import_error_names_every_mistake_of_every_file(told: Any) -> None:
+    assert [name for name, found in told.items() if isinstance(found, str)] == ["pipeline_files.py"]
+    error = told["pipeline_files.py"]
+    assert error.startswith("PipelineFileError: ")
+    for mistake in (
+        "broken.yaml:2: ",
+        "twin.yml:",
+        "has the target public.flights too; give each pipeline its own table",
+    ):
+        assert mistake in error
