@@ -22,6 +22,7 @@ from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
+from tests.dags.fresh import answer_of
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
@@ -80,15 +81,7 @@ asyncio.run(look())
 
 
 def run(program: str, home: Path, *arguments: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={**os.environ, "AIRFLOW_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(program, home, *arguments, **os.environ)
 
 
 def test_figures_are_metrics_of_airflow(tmp_path: Path) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 from offset_ledger.pipeline.parse import parse_pipeline
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.dags.fresh import ROOT, answer_of
 
 _LOOK = """
 import json, runpy, sys
@@ -23,16 +19,7 @@ print(json.dumps({
 
 
 def test_there_is_one_light_task_for_each_pipeline(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK],
-        cwd=ROOT,
-        env={"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = answer_of(_LOOK, tmp_path)
     pipelines = [parse_pipeline(path) for path in (ROOT / "dags" / "pipelines").glob("*.yaml")]
     assert found["owners"] == {f"audit_{pipeline.name}": pipeline.owner for pipeline in pipelines}
     assert (found["id"], found["catchup"], found["heavy"]) == ("audit_topics", False, [])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.dags.fresh import ROOT, answer_of
 
 _LOOK = """
 import json, pathlib, runpy, sys
@@ -35,15 +31,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     flights = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
     (dags / "pipelines" / "broken.yaml").write_text("pipeline: broken\nsauce: {}\n")
     (dags / "pipelines" / "twin.yml").write_text(flights.replace("pipeline: flights", "pipeline: twin"))
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK, str(dags)],
-        env={"AIRFLOW_HOME": str(dags / "home"), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(_LOOK, dags / "home", str(dags))
 
 
 def test_the_other_pipelines_keep_their_dags(told: Any) -> None:

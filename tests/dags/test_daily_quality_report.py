@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.dags.fresh import answer_of
 
 _LOOK = """
 import json, runpy, sys
@@ -31,16 +27,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = tmp_path_factory.mktemp("airflow")
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK],
-        cwd=ROOT,
-        env={"AIRFLOW_HOME": str(home), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(_LOOK, home)
 
 
 def test_one_task_a_day_that_tells_its_asset(parsed: Any) -> None:

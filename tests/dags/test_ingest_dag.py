@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,7 @@ import pytest
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.core.request import FIELDS, Request, parse_request
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.dags.fresh import ROOT, answer_of
 
 _LOOK = """
 import json, runpy, sys
@@ -54,16 +51,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def look(file: Path, home: Path, **more: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK, str(file)],
-        cwd=ROOT,
-        env={"AIRFLOW_HOME": str(home), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False", **more},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(_LOOK, home, str(file), **more)
 
 
 def test_there_is_one_dag_for_each_pipeline_file(parsed: Any) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.dags.fresh import answer_of
 
 _LOOK = """
 import json, runpy, sys
@@ -25,16 +22,7 @@ print(json.dumps({
 
 
 def test_it_registers_and_imports_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK],
-        cwd=ROOT,
-        env={"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = answer_of(_LOOK, tmp_path)
     assert [name for name in found["imported"] if not name.startswith("asyncio")] == []
     assert len(set(found["routes"])) == 4
     assert found["prefix"] == ["/offset-ledger"]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.dags.fresh import ROOT, answer_of
 
 _LOOK = """
 import json, runpy, sys
@@ -40,15 +36,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (dags / "pipelines" / "flights.yaml").write_text(flights)
     other = flights.replace("pipeline: flights", "pipeline: other").replace("public.flights", "public.other")
     (dags / "pipelines" / "other.yaml").write_text(other.replace("quality:", "quality:\n  dead_letter_topic: dead"))
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK, str(dags / "redrive.py")],
-        env={"AIRFLOW_HOME": str(dags / "home"), "PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(_LOOK, dags / "home", str(dags / "redrive.py"))
 
 
 def test_each_pipeline_file_has_its_redrive_and_nothing_heavy_is_imported(parsed: Any) -> None:

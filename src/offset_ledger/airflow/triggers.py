@@ -40,7 +40,6 @@ class NewRecords(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every ``seconds``; a server that is away is asked again the next time."""
-        _quiet()
         told, told_at = Waiting(), time.monotonic()
         while True:
             waiting = await asyncio.to_thread(self.waiting)
@@ -65,10 +64,3 @@ class NewRecords(BaseEventTrigger):
         except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)
             return {}
-
-
-def _quiet() -> None:
-    """Keep what the Kafka client says of each connection out of the triggerer's log, unless somebody set its level."""
-    client = logging.getLogger("kafka")
-    if client.level == logging.NOTSET:
-        client.setLevel(logging.WARNING)
