@@ -16,6 +16,7 @@ from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.runs import BATCH_ID, batch_id_of
 from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.spark.classes import with_archive
 from offset_ledger.spark.package import package_zip
 from offset_ledger.spark.session import SETTINGS, spark_jars
 
@@ -56,6 +57,7 @@ class StageOperator(SparkSubmitOperator):
         secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}
         self.env_vars = {**(self.env_vars or {}), **secrets}
         self.jars = spark_jars()
+        self.conf = with_archive(self.conf or {})
         if not (get_connection(self._conn_id).host or "").startswith("local"):
             self.py_files = str(package_zip())  # executors on other machines import the package from it
         with tempfile.TemporaryDirectory() as folder:

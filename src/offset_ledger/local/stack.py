@@ -25,6 +25,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import HOST, MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.process import Daemon, Launch, silent
+from offset_ledger.spark.classes import make_archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,9 @@ class Stack:
         }
 
     def _start(self, launch: Launch) -> None:
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(3) as pool:
             sides = [pool.submit(self._start_kafka, launch), pool.submit(self._start_postgres_and_airflow, launch)]
+            pool.submit(make_archive, launch.say)  # without it everything works, each batch some seconds slower
             try:
                 wait(sides, return_when=FIRST_EXCEPTION)
                 errors = [side.exception() for side in sides if side.done()]
