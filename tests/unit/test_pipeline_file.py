@@ -184,6 +184,7 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
         "quality.history",
         History(9, 9, VolumeBand(0, 1, Unusual.REJECT), NullBand(0, ("b",), Unusual.REJECT)),
     ),
+    "freshness null": ('"@hourly"', '"@hourly"\nfreshness: null', "freshness", None),
     "schedule null": ('"@hourly"', "null", "schedule", None),
     "schedule empty": ('"@hourly"', "", "schedule", None),
     "schedule with names": ('"@hourly"', '"0 6 * jan-jun mon,FRI"', "schedule", "0 6 * jan-jun mon,FRI"),

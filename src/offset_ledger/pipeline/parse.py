@@ -16,7 +16,7 @@ from offset_ledger.pipeline import gate, schema, sections
 from offset_ledger.pipeline.document import Mistakes, Refused, Section, Value, compose, line_of, quoted
 from offset_ledger.pipeline.model import ONE_DAY, Limits, Pipeline, Quality
 from offset_ledger.pipeline.names import PIPELINE_PATTERN
-from offset_ledger.pipeline.values import boolean, duration, filled_text, matching, schedule, tags, text
+from offset_ledger.pipeline.values import boolean, duration, filled_text, is_null, matching, schedule, tags, text
 
 FOLDER = Path("dags/pipelines")
 SUFFIXES = (".yaml", ".yml")
@@ -132,7 +132,7 @@ def _pipeline(value: Value, path: Path, config_hash: str) -> Pipeline:
         owner=section.take("owner", filled_text, schema.PIPELINE["properties"]["owner"]["default"]),
         tags=section.take("tags", tags, ()),
         schedule=section.take("schedule", schedule, None),
-        freshness=section.take("freshness", duration, None),
+        freshness=section.take("freshness", lambda it: None if is_null(it) else duration(it), None),
         answer_within=section.take("answer_within", duration, ONE_DAY),
         wake_on_data=section.take("wake_on_data", boolean, False),
     )

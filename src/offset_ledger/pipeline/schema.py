@@ -360,11 +360,14 @@ PIPELINE: Final[Object] = {
                 "default": None,
                 "examples": ["*/15 * * * *", "@hourly"],
             },
-            "freshness": _text(
-                "How soon after it was queued a run must have ended; later, Airflow's deadline alert says so.",
-                "1h",
-                pattern=DURATION_PATTERN,
-            ),
+            "freshness": {
+                "description": "How soon after it was queued a run must have ended; later, Airflow's deadline alert "
+                "says so. null: no alert.",
+                "type": ["string", "null"],
+                "pattern": DURATION_PATTERN,
+                "default": None,
+                "examples": ["1h"],
+            },
             "answer_within": _text(
                 "How long a run waits for a person's answer before it takes no for one.",
                 "1d",
