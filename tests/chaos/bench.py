@@ -313,7 +313,7 @@ class Bench:
         """End every session in the database but this one."""
         query = (
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
         return int(self.query(query)[0][0])
 
