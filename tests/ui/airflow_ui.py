@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from offset_ledger.ledger.database import connect, rows
+from offset_ledger.local.airflow import Airflow
 from tests.fixtures.airflow_world import World
 from tests.ui.browser import Page
 
@@ -17,6 +18,15 @@ _FORM = '[data-testid="config-form"]'
 _DIALOG = "[role=dialog]"
 _DATE = f'{_DIALOG} [data-testid="datetime-input"]'
 _ENTER, _DOWN = ("Enter", 13), ("ArrowDown", 40)
+
+
+def log_in(page: Page, airflow: Airflow, user: str) -> None:
+    """Log in as a person does, up to Airflow's first page."""
+    page.go(airflow.address)
+    page.type('input[name="username"]', user)
+    page.type('input[name="password"]', airflow.password(user))
+    page.click('button[type="submit"]')
+    page.wait_for_text("Dags")
 
 
 def rows_of(world: World, query: str, *arguments: object) -> list[tuple[Any, ...]]:

@@ -30,6 +30,7 @@ from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
 from tests.fixtures.servers import ROOT
 from tests.fixtures.statsd import Statsd
+from tests.ui.airflow_ui import log_in
 from tests.ui.browser import Page, chromium, chromium_program
 
 LIMITED = "limited"  # as tests.fixtures.limited_auth has it; importing that would import Airflow here
@@ -122,11 +123,7 @@ def logged_in(world: World) -> Iterator[Callable[[str], Page]]:
 
         def login(user: str) -> Page:
             page.size(1400, 900)
-            page.go(world.airflow.address)
-            page.type('input[name="username"]', user)
-            page.type('input[name="password"]', world.airflow.password(user))
-            page.click('button[type="submit"]')
-            page.wait_for_text("Dags")
+            log_in(page, world.airflow, user)
             return page
 
         yield login

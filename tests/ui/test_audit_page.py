@@ -20,6 +20,7 @@ from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.audited import audited
+from tests.ui.airflow_ui import log_in
 from tests.ui.browser import Page, chromium, wait_until
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
@@ -64,11 +65,7 @@ def logged_in(stack: Stack) -> Iterator[Callable[[str], Page]]:
 
         def login(user: str) -> Page:
             page.size(1400, 1000)
-            page.go(stack.airflow.address)
-            page.type('input[name="username"]', user)
-            page.type('input[name="password"]', stack.airflow.password(user))
-            page.click('button[type="submit"]')
-            page.wait_for_text("Dags")
+            log_in(page, stack.airflow, user)
             return page
 
         yield login
