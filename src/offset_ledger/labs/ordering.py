@@ -22,6 +22,7 @@ from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import HOST, PortChoice, Ports
 from offset_ledger.local.process import Launch
+from offset_ledger.publishing.clients import close_producer
 from offset_ledger.publishing.producer import Publisher, publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic
@@ -151,7 +152,7 @@ def _through_loss(
         delivery_timeout_ms=30_000,
     )
     acknowledged = set()
-    with closing(producer):
+    try:
         producer.partitions_for(topic)
         proxy.lose(loss, number)
         sent = [producer.send(topic, value, partition=0) for value in plan.values]
@@ -159,6 +160,8 @@ def _through_loss(
             with suppress(kafka_errors.KafkaError):
                 future.get(40)
                 acknowledged.add(each)
+    finally:
+        close_producer(producer, 5)
     if not proxy.lost:
         raise UnexpectedError(f"the {loss} of produce request {number} to {topic} should have been lost and was not")
     return frozenset(acknowledged)

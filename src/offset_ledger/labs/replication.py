@@ -16,11 +16,12 @@ from offset_ledger import broker
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.labs.log import read_ends, read_values
-from offset_ledger.labs.trial import BROKERS, Plan, Replication, Step, Trial
+from offset_ledger.labs.trial import BROKERS, Plan, Replication, Sent, Step, Trial
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import Ports, free_ports
 from offset_ledger.local.process import Launch
+from offset_ledger.publishing.clients import close_producer
 
 # The topics whose answers come soonest are the last: with acks=0 nobody would tell that a leader is not ready.
 ACKS: tuple[int | str, ...] = ("all", 1, 0)
@@ -32,9 +33,11 @@ _SECONDS = 60.0
 _FROZEN_SECONDS = 2.5
 _ATTEMPTS = 5
 # What can still be acknowledged is waited for; with 3 in sync of 2 nothing can.
-_PATIENCE_MS = {1: 60_000, 2: 60_000, 3: 10_000}
+_PATIENCE = {1: 60.0, 2: 60.0, 3: 10.0}
+# Behind a record that expired between two attempts kafka-python may tell nothing more (publishing/outbox.py).
+_SILENCE = 5.0
 
-Pending = list[tuple[Trial, str, Any]]
+Pending = Sequence[tuple[Trial, Sent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +101,18 @@ def replication(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[R
 
 def _run(lab: _Lab) -> None:
     _, second, third = lab.plan.order
-    patient = {t.topic: lab.producer(t.acks, delivery_timeout_ms=_PATIENCE_MS[t.min_insync]) for t in lab.trials}
+    bounds = {least: int(seconds * 1000) for least, seconds in _PATIENCE.items()}
+    patient = {t.topic: lab.producer(t.acks, delivery_timeout_ms=bounds[t.min_insync]) for t in lab.trials}
     try:
         _send_in_sync(lab, patient)
         pending = _lose_the_leader(lab, patient)
         lab.settle(lambda p: p["leader_id"] == second and set(p["isr_nodes"]) == {second, third})
         _send_impatiently(lab, Step.ONE_AWAY)
-        for trial, value, future in pending:
-            trial.told(Step.ALONE, value, future)
+        for trial, sent in pending:
+            trial.told(Step.ALONE, sent, _PATIENCE[trial.min_insync] + _SILENCE)
     finally:
         for producer in patient.values():
-            producer.close(timeout=_SECONDS)
+            close_producer(producer, _SILENCE)
     lab.kafka.broker(second).kill()
     lab.say(f"broker {second}, which leads now, is killed")
     lab.settle(lambda p: p["leader_id"] == third and set(p["isr_nodes"]) == {third})
@@ -125,8 +129,7 @@ def _send_in_sync(lab: _Lab, patient: Mapping[str, KafkaProducer]) -> None:
     topics = [trial.topic for trial in lab.trials]
     read_ends(lab.extra, topics)  # their leaders answer: what came before, acks=0 would lose
     for trial in lab.trials:
-        for value, future in _send(patient[trial.topic], lab, trial, Step.IN_SYNC):
-            trial.told(Step.IN_SYNC, value, future)
+        trial.told(Step.IN_SYNC, _send(patient[trial.topic], lab, trial, Step.IN_SYNC), _SECONDS)
     wanted, deadline = {len(lab.plan.values[Step.IN_SYNC])}, time.monotonic() + _SECONDS
     while set(read_ends(lab.extra, topics)) != wanted:
         if time.monotonic() > deadline:
@@ -151,8 +154,8 @@ def _lose_the_leader(lab: _Lab, patient: Mapping[str, KafkaProducer]) -> Pending
                     lab.say(f"broker {first}, the leader, is killed before the others have copied its last records")
                     return [each for each in sent if each[0].acks == "all"]
             lab.say("the machine is slow: the followers may have fallen out of sync, once more")
-            for trial, value, future in sent:
-                trial.told(Step.ALONE, value, future)
+            for trial, unheard in sent:
+                trial.told(Step.ALONE, unheard, _PATIENCE[trial.min_insync] + _SILENCE)
                 trial.forget(Step.ALONE)
             lab.settle(lambda p: p["leader_id"] == first and set(p["isr_nodes"]) == set(lab.plan.order))
     raise StackError(
@@ -165,10 +168,10 @@ def _send_alone(lab: _Lab, patient: Mapping[str, KafkaProducer], flush: KafkaPro
     for number in range(2):
         flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
     again = f" again {attempt}" if attempt else ""
-    sent = [(t, *each) for t in lab.trials for each in _send(patient[t.topic], lab, t, Step.ALONE, again)]
-    for trial, value, future in sent:
+    sent = [(trial, _send(patient[trial.topic], lab, trial, Step.ALONE, again)) for trial in lab.trials]
+    for trial, answered in sent:
         if trial.acks != "all":
-            trial.told(Step.ALONE, value, future)
+            trial.told(Step.ALONE, answered, _SECONDS)
     return sent
 
 
@@ -201,7 +204,7 @@ def _frozen(kafka: Kafka, nodes: Sequence[int]) -> Iterator[None]:
             kafka.broker(node).resume()
 
 
-def _send(producer: KafkaProducer, lab: _Lab, trial: Trial, step: Step, mark: str = "") -> list[tuple[str, Any]]:
+def _send(producer: KafkaProducer, lab: _Lab, trial: Trial, step: Step, mark: str = "") -> Sent:
     values = [f"{value}{mark}" for value in lab.plan.values[step]]
     return [(value, producer.send(trial.topic, value.encode(), partition=0)) for value in values]
 
@@ -211,8 +214,7 @@ def _send_impatiently(lab: _Lab, step: Step) -> None:
     for trial in lab.trials:
         settings = {"retries": 5, "enable_idempotence": False, "delivery_timeout_ms": 60_000}
         with closing(lab.producer(trial.acks, **settings)) as producer:
-            for value, future in _send(producer, lab, trial, step):
-                trial.told(step, value, future)
+            trial.told(step, _send(producer, lab, trial, step), _SECONDS)
 
 
 def _create(admin: KafkaAdminClient, lab: _Lab) -> None:

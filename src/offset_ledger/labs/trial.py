@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -15,7 +16,8 @@ from offset_ledger.labs.report import Report, table
 BROKERS = (2, 3, 4)
 """Nodes that hold the copies; node 1 is the controller, holds none and stays."""
 
-ANSWER_SECONDS = 120.0
+Sent = Sequence[tuple[str, Any]]
+"""Values, each with kafka-python's future for its answer."""
 
 
 class Step(StrEnum):
@@ -116,16 +118,18 @@ class Trial:
         """Its topic."""
         return f"acks-{self.acks}-min-{self.min_insync}"
 
-    def told(self, step: Step, value: str, future: Any) -> None:
-        """Wait for the answer to one record and enter it."""
-        try:
-            future.get(ANSWER_SECONDS)
-        except (kafka_errors.NotEnoughReplicasError, kafka_errors.NotEnoughReplicasAfterAppendError):
-            self.refused[step].add(value)
-        except kafka_errors.KafkaError:
-            self.unanswered[step].add(value)
-        else:
-            self.acknowledged[step].add(value)
+    def told(self, step: Step, sent: Sent, seconds: float) -> None:
+        """Wait so long for the answers to these records, and enter each; without one it is unanswered."""
+        deadline = time.monotonic() + seconds
+        for value, future in sent:
+            try:
+                future.get(max(0.0, deadline - time.monotonic()))
+            except (kafka_errors.NotEnoughReplicasError, kafka_errors.NotEnoughReplicasAfterAppendError):
+                self.refused[step].add(value)
+            except kafka_errors.KafkaError:
+                self.unanswered[step].add(value)
+            else:
+                self.acknowledged[step].add(value)
 
     def forget(self, step: Step) -> None:
         """Enter anew what is told of a step."""

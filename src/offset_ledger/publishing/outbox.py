@@ -23,7 +23,8 @@ OnError = Callable[[Record, Exception], None]
 MAX_WAITING = 20_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 SETTLE_EVERY = 1_000
-# While it waits for its producer id, kafka-python lets nothing expire: so much later we stop waiting for it.
+# While it waits for its producer id, kafka-python lets nothing expire: so much later we stop waiting for it. Behind a
+# record that expired between two attempts it waits for ever: it forgets its id then and asks for no other.
 GRACE_SECONDS = 10.0
 
 
