@@ -23,10 +23,11 @@ from typing import Any
 from psycopg2 import sql
 
 from offset_ledger.connections import environment_name, get_connection
+from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import Kind
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import migrate
@@ -68,11 +69,11 @@ def stage_batch(pipeline: Pipeline, start: int, count: int, bad: int = 0) -> int
     snapshot = TopicSnapshot("cluster", "flights", "topic", False, (PartitionSnapshot(0, 0, 10**9, 10**9, 1),))
     with connect(get_connection("postgres_default")) as session:
         with transaction(session) as cursor:
-            batches.register(cursor, pipeline, snapshot)
+            pipelines.register(cursor, pipeline, snapshot)
             ensure_target(cursor, pipeline)
-            known = batches.read_cursors(cursor, pipeline.name)
+            known = pipelines.read_cursors(cursor, pipeline.name)
             if known is None or not known.next_offsets:
-                batches.record_beginnings(cursor, pipeline.name, "topic", {0: 0})
+                pipelines.record_beginnings(cursor, pipeline.name, "topic", [Boundary(0, 0)])
             ranges = [OffsetRange(0, start, start + count)]
             batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, ME)
         tables = claim(session, pipeline, batch_id, ME)

@@ -20,7 +20,7 @@ from offset_ledger.connections import Connection, bootstrap_servers, kafka_pytho
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.windows import FirstAt
-from offset_ledger.errors import BrokerUnavailable, UnknownTopic
+from offset_ledger.errors import BrokerUnavailable, UnknownTopic, one_line
 from offset_ledger.patience import patience, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
@@ -123,20 +123,6 @@ class Broker:
 
         self._waiting(commit)
 
-    def largest_batch(self, topic: str) -> int:
-        """Bytes of the largest record batch, and so record, that the topic takes: its max.message.bytes.
-
-        Raises:
-            UnknownTopic: the cluster has no such topic.
-            BrokerUnavailable: no answer within the patience.
-        """
-
-        def ask() -> int:
-            self._describe(topic)
-            return int(self._topic_config(topic, "max.message.bytes"))
-
-        return self._waiting(ask)
-
     def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
         """Per partition where the log of this leader epoch and of earlier ones ends; absent where there is none.
 
@@ -172,19 +158,23 @@ class Broker:
 
         return self._client._manager.run(send)
 
-    def _describe(self, topic: str) -> Mapping[str, Any]:
-        described = self.describe(topic)
-        for partition in described["partitions"]:
-            if partition["error_code"]:
-                raise kafka_errors.for_code(partition["error_code"])(f"{topic} {partition['partition_index']}")
-        return described
-
     def describe(self, topic: str) -> Mapping[str, Any]:
         """The topic's metadata; a partition may be without a leader, its error code says so.
 
         Raises:
             UnknownTopic: the cluster has no such topic.
+            BrokerUnavailable: no answer within the patience.
         """
+        return self._waiting(lambda: self._described(topic))
+
+    def _describe(self, topic: str) -> Mapping[str, Any]:
+        described = self._described(topic)
+        for partition in described["partitions"]:
+            if partition["error_code"]:
+                raise kafka_errors.for_code(partition["error_code"])(f"{topic} {partition['partition_index']}")
+        return described
+
+    def _described(self, topic: str) -> Mapping[str, Any]:
         (described,) = self._client.describe_topics([topic])
         error = kafka_errors.for_code(described["error_code"])
         if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
@@ -213,7 +203,7 @@ class Broker:
         try:
             return retrying(_passes, f"Kafka at {self._servers}", most=self._most)(ask)
         except kafka_errors.KafkaError as error:
-            raise _unavailable(self._servers, error) from error
+            raise unavailable(self._servers, error) from error
 
 
 def _first(answer: Any) -> FirstAt | None:
@@ -222,12 +212,11 @@ def _first(answer: Any) -> FirstAt | None:
     return FirstAt(int(answer.offset), datetime.fromtimestamp(answer.timestamp / 1000, UTC))
 
 
-def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
-    name = type(error).__name__
-    detail = " ".join(str(error).split()).removeprefix(f"{name}: ")[:160]
+def unavailable(servers: str, error: BaseException) -> BrokerUnavailable:
+    """The error for a cluster that did not answer as it was asked to."""
     return BrokerUnavailable(
-        f"Kafka at {servers} did not answer ({name}: {detail}); check that the brokers run and that "
-        "bootstrap.servers of the connection is right"
+        f"Kafka at {servers} did not answer ({one_line(error)}); check that the brokers run and that bootstrap.servers "
+        "of the connection is right"
     )
 
 
@@ -247,7 +236,7 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
     try:
         client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
     except (kafka_errors.KafkaError, OSError, ValueError) as error:
-        raise _unavailable(servers, error) from error
+        raise unavailable(servers, error) from error
     try:
         yield Broker(client, servers, most)
     finally:
@@ -294,6 +283,6 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
                     f"{patience():.0f} s; check that the brokers run"
                 )
     except kafka_errors.KafkaError as error:
-        raise _unavailable(bootstrap_servers(connection), error) from error
+        raise unavailable(bootstrap_servers(connection), error) from error
     finally:
         consumer.close()

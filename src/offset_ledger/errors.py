@@ -32,6 +32,12 @@ class UnexpectedError(OffsetLedgerError):
     exit_code = 70  # EX_SOFTWARE of sysexits.h
 
 
+def one_line(error: BaseException) -> str:
+    """The class and the text of an error of others, without line breaks and not too long."""
+    name = type(error).__name__
+    return f"{name}: {' '.join(str(error).split()).removeprefix(f'{name}: ')[:300]}"
+
+
 # -- configuration ---------------------------------------------------------------------------------------------
 
 
@@ -90,6 +96,10 @@ class SparkFailed(TransientError):
 
 class UnknownTopic(TerminalError):
     """The topic of the pipeline does not exist on this cluster."""
+
+
+class TopicMismatch(TerminalError):
+    """The topic exists with another number of partitions, or cannot be made as asked."""
 
 
 class LostRange(TerminalError):

@@ -30,8 +30,9 @@ from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import RULES, judge
 from offset_ledger.audit.run import Audit, audit_pipeline, audit_topic
 from offset_ledger.connections import Connection, environment_name
+from offset_ledger.core.cuts import Boundary
 from offset_ledger.errors import UnknownTopic
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
@@ -382,9 +383,9 @@ def test_lag_is_counted_from_the_cursors_of_the_ledger(
         with broker.connect(connection) as cluster:
             snapshot = cluster.snapshot(topic)
         with connect(postgres) as session, transaction(session) as cursor:
-            batches.register(cursor, read, snapshot)
+            pipelines.register(cursor, read, snapshot)
             cursor.execute("DELETE FROM offset_ledger.beginning")
-            batches.record_beginnings(cursor, read.name, snapshot.topic_id, {0: offset})
+            pipelines.record_beginnings(cursor, read.name, snapshot.topic_id, [Boundary(0, offset)])
 
     assert lag().severity is ERROR
     begin_at(4)

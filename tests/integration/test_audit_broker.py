@@ -21,7 +21,8 @@ from offset_ledger.audit.gather import read_facts
 from offset_ledger.audit.rules import judge
 from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger import batches
+from offset_ledger.core.cuts import Boundary
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
@@ -205,15 +206,15 @@ def pipeline(connection: Connection, postgres: Connection, monkeypatch: pytest.M
     with broker.connect(connection) as cluster:
         snapshot = cluster.snapshot("events.mirrored")
     with connect(postgres) as session, transaction(session) as cursor:
-        batches.register(cursor, made, snapshot)
-        batches.record_beginnings(cursor, made.name, snapshot.topic_id, {0: 0})
+        pipelines.register(cursor, made, snapshot)
+        pipelines.record_beginnings(cursor, made.name, snapshot.topic_id, [Boundary(0, 0)])
     return made
 
 
 def committed(postgres: Connection, pipeline: Pipeline, kind: str, seconds: int) -> None:
     """A batch that committed so long ago."""
     with connect(postgres) as session, transaction(session) as cursor:
-        known = batches.read_cursors(cursor, pipeline.name)
+        known = pipelines.read_cursors(cursor, pipeline.name)
         assert known
         cursor.execute(COMMITTED, {"kind": kind, "topic_id": known.topic_id, "seconds": seconds})
 

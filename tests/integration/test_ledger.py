@@ -21,7 +21,7 @@ from offset_ledger.errors import (
     TargetMismatch,
     UnexplainedGap,
 )
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.target import ensure_target
@@ -357,4 +357,4 @@ def test_one_table_takes_one_pipeline(session: Session) -> None:
     planned(session, a_pipeline("orders"), [OffsetRange(0, 0, 1)])
     other = a_pipeline("others", table="orders")
     with pytest.raises(ConfigurationError, match="filled by pipeline orders"), transaction(session) as cursor:
-        batches.register(cursor, other, a_snapshot(other))
+        pipelines.register(cursor, other, a_snapshot(other))

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from offset_ledger.errors import TopicMismatch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
@@ -20,7 +21,7 @@ from offset_ledger.publishing.feed import PARTITIONS, publish_flights
 from offset_ledger.publishing.flights import winning_events
 from offset_ledger.publishing.producer import Publisher, PublishFailed, publish, publish_aborted
 from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import TopicMismatch, create_topic, delete_topic
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from tests.fixtures.topic_reader import Place, read
 
 numbers = count()

@@ -41,7 +41,7 @@ def elect_preferred(kafka: Broker, topic: str) -> tuple[int, ...]:
 
 
 def _moved(kafka: Broker, topic: str) -> dict[int, Mapping[str, Any]]:
-    described = kafka.ask(lambda _: kafka.describe(topic))
+    described = kafka.describe(topic)
     return {
         p["partition_index"]: p
         for p in described["partitions"]

@@ -16,7 +16,7 @@ from offset_ledger.audit.finding import Finding, Severity
 from offset_ledger.audit.gather import Reading, read_facts
 from offset_ledger.audit.rules import judge
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.batches import Origin, here
 from offset_ledger.ledger.database import Session, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -82,7 +82,7 @@ def _facts(connection: Connection, topic: str, reading: Reading | None, elect: b
 
 def _reading(session: Session, pipeline: Pipeline) -> Reading:
     with transaction(session) as cursor:
-        known = batches.read_cursors(cursor, pipeline.name)
+        known = pipelines.read_cursors(cursor, pipeline.name)
         cursor.execute(
             named_sql("last_cursor_move"), {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None}
         )

@@ -163,8 +163,8 @@ def _limits(connection: Any, arguments: Namespace) -> Any:
     from offset_ledger.publishing.limits import RecordLimits, fetch_bytes
 
     with connect(connection) as broker:
-        largest = broker.largest_batch(arguments.topic)
         count = len(broker.describe(arguments.topic)["partitions"])
+        largest = int(broker.settings(arguments.topic, "max.message.bytes")["max.message.bytes"])
     if arguments.partition is not None and not 0 <= arguments.partition < count:
         partitions = "0" if count == 1 else f"0 to {count - 1}"
         raise ConfigurationError(

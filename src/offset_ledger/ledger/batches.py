@@ -13,10 +13,10 @@ from psycopg2 import sql
 from psycopg2.extras import execute_values
 
 from offset_ledger import __version__
-from offset_ledger.core.planning import Cursors, TopicSnapshot, topic_of
+from offset_ledger.core.planning import TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import CLAIMABLE, Kind, State
-from offset_ledger.errors import ConfigurationError, Fenced, StateConflict, UnknownBatch
+from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.pipeline.model import Pipeline
 
@@ -80,79 +80,6 @@ def here() -> Origin:
     tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
     task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
     return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)
-
-
-# -- pipelines and cursors -------------------------------------------------------------------------------------
-
-
-def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
-    """Let nobody else plan or commit for this pipeline until the transaction ends."""
-    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
-
-
-def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> None:
-    """Enter the pipeline with the identity of its topic, once; lock it for the rest of the transaction.
-
-    Raises:
-        ConfigurationError: another pipeline already fills this table.
-    """
-    target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute("SELECT pipeline FROM offset_ledger.pipeline WHERE target = %s", [target])
-    owner = cursor.fetchone()
-    if owner and owner["pipeline"] != pipeline.name:
-        raise ConfigurationError(
-            f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}; "
-            "one table takes one pipeline, because offsets of two topics have no common order"
-        )
-    cursor.execute(
-        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
-        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
-        " target = excluded.target, config_hash = excluded.config_hash, updated_at = now()",
-        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
-    )
-
-
-def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
-    """Where each partition of the pipeline goes on, with the topic it belongs to; None before its first plan."""
-    cursor.execute("SELECT cluster_id, topic_id FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
-    topic = cursor.fetchone()
-    if topic is None:
-        return None
-    cursor.execute(
-        "SELECT partition, coalesce(c.next_offset, b.start_offset) AS next_offset,"
-        " coalesce(c.leader_epoch, b.leader_epoch) AS leader_epoch"
-        " FROM offset_ledger.beginning b LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)"
-        " WHERE pipeline = %s AND topic_id = %s ORDER BY partition",
-        [pipeline, topic["topic_id"]],
-    )
-    found = cursor.fetchall()
-    epochs = {r["partition"]: r["leader_epoch"] for r in found if r["leader_epoch"] is not None}
-    offsets = {r["partition"]: r["next_offset"] for r in found}
-    topic_id, cuts = topic_of(topic["topic_id"])
-    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
-
-
-def record_beginnings(
-    cursor: Cursor,
-    pipeline: str,
-    log_id: str,
-    offsets: Mapping[int, int],
-    epochs: Mapping[int, int | None] | None = None,
-) -> None:
-    """Remember where partitions of the log begin; the first committed range of each must start there.
-
-    ``epochs`` are the leader epochs under which these offsets were stable, where they are known.
-    """
-    known = epochs or {}
-    if offsets:
-        execute_values(
-            cursor,
-            "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
-            [
-                (pipeline, log_id, partition, offset, known.get(partition))
-                for partition, offset in sorted(offsets.items())
-            ],
-        )
 
 
 # -- reading ---------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from kafka import errors as kafka_errors
 from kafka.metrics.stats import Total
 from kafka.partitioner import Partitioner
 
+from offset_ledger.broker import unavailable
 from offset_ledger.connections import Connection, kafka_python_arguments
-from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, ProducerFenced
+from offset_ledger.errors import OffsetLedgerError, ProducerFenced, one_line
 from offset_ledger.publishing.partitioner import KeyHash
 from offset_ledger.publishing.settings import ProducerSettings
 
@@ -38,20 +39,6 @@ def producer_arguments(settings: ProducerSettings) -> dict[str, object]:
         "acks": acks,
         "compression_type": compression,
     }
-
-
-def one_line(error: BaseException) -> str:
-    """The error's class and text, without line breaks."""
-    name = type(error).__name__
-    return f"{name}: {' '.join(str(error).split()).removeprefix(f'{name}: ')[:300]}"
-
-
-def unavailable(extra: Mapping[str, str], error: BaseException) -> BrokerUnavailable:
-    """The error for a cluster that did not answer."""
-    return BrokerUnavailable(
-        f"Kafka at {extra.get('bootstrap.servers')} did not do as asked ({one_line(error)}); check that the "
-        "brokers run and that bootstrap.servers is right"
-    )
 
 
 def fenced(transactional_id: str | None, error: BaseException) -> ProducerFenced | None:
@@ -90,7 +77,7 @@ def connect_producer(
     try:
         producer = KafkaProducer(**{**client_arguments(extra), **producer_arguments(settings), **own})
     except kafka_errors.KafkaError as error:
-        raise unavailable(extra, error) from error
+        raise unavailable(extra["bootstrap.servers"], error) from error
     _count_retries(producer)
     if transactional_id is not None:
         try:
@@ -98,8 +85,8 @@ def connect_producer(
             producer.begin_transaction()
         except kafka_errors.KafkaError as error:
             producer.close(timeout=0)
-            problem: OffsetLedgerError = fenced(transactional_id, error) or unavailable(extra, error)
-            raise problem from error
+            away: OffsetLedgerError = unavailable(extra["bootstrap.servers"], error)
+            raise fenced(transactional_id, error) or away from error
     return producer
 
 

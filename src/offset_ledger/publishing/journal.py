@@ -15,8 +15,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
+from offset_ledger.broker import unavailable
 from offset_ledger.errors import JournalMismatch
-from offset_ledger.publishing.clients import BOOTSTRAP_SECONDS, client_arguments, unavailable
+from offset_ledger.publishing.clients import BOOTSTRAP_SECONDS, client_arguments
 
 _WAIT_MS = 30_000
 
@@ -66,7 +67,7 @@ class Journal:
             with closing(KafkaConsumer(**settings)) as consumer:
                 found = consumer.committed(TopicPartition(self.topic, 0), metadata=True, timeout_ms=_WAIT_MS)
         except kafka_errors.KafkaError as error:
-            raise unavailable(self.extra, error) from error
+            raise unavailable(self.extra["bootstrap.servers"], error) from error
         return None if found is None or found.offset < 0 else self._place(found)
 
     def _place(self, found: OffsetAndMetadata) -> Place:

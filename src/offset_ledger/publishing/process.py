@@ -10,7 +10,8 @@ from kafka import KafkaConsumer
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
-from offset_ledger.publishing.clients import BOOTSTRAP_SECONDS, client_arguments, unavailable
+from offset_ledger.broker import unavailable
+from offset_ledger.publishing.clients import BOOTSTRAP_SECONDS, client_arguments
 from offset_ledger.publishing.producer import Publisher
 from offset_ledger.publishing.record import Record
 
@@ -80,7 +81,7 @@ def process(
                 made = len(batch.records), publisher.summary.records, 1
                 done = Processed(*(before + more for before, more in zip(done, made, strict=True)))
     except kafka_errors.KafkaError as error:
-        raise unavailable(extra, error) from error
+        raise unavailable(extra["bootstrap.servers"], error) from error
 
 
 class _Batch(NamedTuple):

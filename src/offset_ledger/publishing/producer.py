@@ -12,8 +12,14 @@ from typing import Any, Self
 from kafka import errors as kafka_errors
 from kafka.partitioner import Partitioner
 
-from offset_ledger.errors import OffsetLedgerError, ProducerFenced, PublishFailed, TransactionOutcomeUnknown
-from offset_ledger.publishing.clients import close_producer, connect_producer, fenced, one_line, retried, within
+from offset_ledger.errors import (
+    OffsetLedgerError,
+    ProducerFenced,
+    PublishFailed,
+    TransactionOutcomeUnknown,
+    one_line,
+)
+from offset_ledger.publishing.clients import close_producer, connect_producer, fenced, retried, within
 from offset_ledger.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.publishing.outbox import Acknowledged, OnAck, OnError, Outbox, Summary
 from offset_ledger.publishing.progress import OnProgress

@@ -10,14 +10,11 @@ from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from offset_ledger.errors import BrokerUnavailable, TerminalError
-from offset_ledger.publishing.clients import client_arguments, one_line, unavailable
+from offset_ledger.broker import unavailable
+from offset_ledger.errors import BrokerUnavailable, TopicMismatch, one_line
+from offset_ledger.publishing.clients import client_arguments
 
 PATIENCE = 30.0
-
-
-class TopicMismatch(TerminalError):
-    """The topic exists with another number of partitions, or cannot be made as asked."""
 
 
 def create_topic(
@@ -111,4 +108,4 @@ def _admin(extra: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
         finally:
             admin.close()
     except kafka_errors.KafkaError as error:
-        raise unavailable(extra, error) from error
+        raise unavailable(extra["bootstrap.servers"], error) from error

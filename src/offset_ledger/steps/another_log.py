@@ -19,11 +19,11 @@ from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
 from offset_ledger.errors import StateConflict, TerminalError
-from offset_ledger.ledger import batches, decisions
+from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.batches import Batch, Origin
-from offset_ledger.ledger.boundaries import planned_epochs, read_boundaries
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.pipelines import planned_epochs, read_boundaries
 from offset_ledger.pipeline.model import Pipeline
 
 
@@ -54,7 +54,7 @@ def find(kafka: Broker, session: Session, pipeline: Pipeline, snapshot: TopicSna
         BrokerUnavailable: no answer within the patience.
     """
     with transaction(session) as cursor:
-        cursors = batches.read_cursors(cursor, pipeline.name)
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
         if cursors is None:
             return None
         if (cursors.cluster_id, cursors.topic_id) != (snapshot.cluster_id, snapshot.topic_id):
@@ -160,8 +160,8 @@ def accept_topic(
                 f"another log was approved than there is now; nothing was changed: {found.question.text}"
             )
         with transaction(session) as cursor:
-            batches.lock_pipeline(cursor, pipeline.name)
-            if batches.read_cursors(cursor, pipeline.name) != found.cursors:
+            pipelines.lock_pipeline(cursor, pipeline.name)
+            if pipelines.read_cursors(cursor, pipeline.name) != found.cursors:
                 raise StateConflict(f"the cursors of {pipeline.name} have moved meanwhile; nothing was changed")
             _accept(cursor, pipeline, found, origin, why, decision_id)
     return found
@@ -189,8 +189,7 @@ def _accept(
         "UPDATE offset_ledger.pipeline SET topic_id = %s, cluster_id = %s, updated_at = now() WHERE pipeline = %s",
         [found.log_id, found.cluster_id, pipeline.name],
     )
-    known = batches.read_cursors(cursor, pipeline.name)
+    known = pipelines.read_cursors(cursor, pipeline.name)
     begun = set(known.next_offsets) if known else set()
-    new = {b.partition: b for b in found.beginnings if b.partition not in begun}
-    epochs = {p: b.leader_epoch for p, b in new.items()}
-    batches.record_beginnings(cursor, pipeline.name, found.log_id, {p: b.offset for p, b in new.items()}, epochs)
+    new = [b for b in found.beginnings if b.partition not in begun]
+    pipelines.record_beginnings(cursor, pipeline.name, found.log_id, new)

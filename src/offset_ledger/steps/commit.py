@@ -22,7 +22,7 @@ from offset_ledger.errors import (
     UnknownOutcome,
 )
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, dead_letters, redrive, staging
+from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.merge import merge
@@ -65,7 +65,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
     name = application_name(batch_id, batch.epoch, "commit")
     try:
         with connect(database, name) as session, transaction(session) as cursor:
-            batches.lock_pipeline(cursor, pipeline.name)
+            pipelines.lock_pipeline(cursor, pipeline.name)
             found = batches.read_batch(cursor, batch_id, lock=True)
             if found.state is State.COMMITTED:  # a twin came first while this one waited
                 return Committed(found, read_sheet(cursor, batch_id), already=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
-from offset_ledger.ledger import batches, dead_letters
+from offset_ledger.ledger import batches, dead_letters, pipelines
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.pipeline.model import Pipeline
@@ -46,7 +46,7 @@ def look(pipeline: Pipeline) -> PipelineStatus:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            cursors = batches.read_cursors(cursor, pipeline.name)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
             letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
     known = cursors.next_offsets if cursors else {}

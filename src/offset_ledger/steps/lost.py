@@ -14,7 +14,7 @@ from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
-from offset_ledger.ledger import batches, decisions
+from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -45,7 +45,7 @@ def loss_question(pipeline: Pipeline) -> Question | None:
         if other := another_log.find(kafka, session, pipeline, snapshot):
             return other.question
         with transaction(session) as cursor:
-            cursors = batches.read_cursors(cursor, pipeline.name)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
     ranges = lost_ranges(cursors, snapshot) if cursors else ()
     if not ranges or pipeline.source.on_expired is OnExpired.FAIL:
@@ -86,7 +86,7 @@ def skip_lost(
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            batches.lock_pipeline(cursor, pipeline.name)
+            pipelines.lock_pipeline(cursor, pipeline.name)
             ranges = _approved(cursor, pipeline, snapshot, approved)
             done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
             for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
@@ -97,7 +97,7 @@ def skip_lost(
 def _approved(
     cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, approved: Sequence[OffsetRange] | None
 ) -> tuple[OffsetRange, ...]:
-    cursors = batches.read_cursors(cursor, pipeline.name)
+    cursors = pipelines.read_cursors(cursor, pipeline.name)
     check_identity(cursors, snapshot)
     lost = {r.partition: r for r in lost_ranges(cursors, snapshot)} if cursors else {}
     if not lost:

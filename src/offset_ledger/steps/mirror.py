@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.pipeline.model import Pipeline
 
@@ -60,5 +60,5 @@ def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
 
 def _cursors(pipeline: Pipeline) -> dict[int, int]:
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        found = batches.read_cursors(cursor, pipeline.name)
+        found = pipelines.read_cursors(cursor, pipeline.name)
     return dict(found.next_offsets) if found else {}

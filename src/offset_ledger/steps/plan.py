@@ -8,6 +8,7 @@ from typing import Any
 
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
+from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import (
     Cursors,
     TopicSnapshot,
@@ -23,7 +24,7 @@ from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -74,14 +75,14 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
         check_migrated(session)
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
-            before = batches.read_cursors(cursor, pipeline.name)
+            before = pipelines.read_cursors(cursor, pipeline.name)
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
         snapshot, at_timestamp = look_at_topic(pipeline, before)
         with transaction(session) as cursor:
-            batches.register(cursor, pipeline, snapshot)
-            batches.lock_pipeline(cursor, pipeline.name)
+            pipelines.register(cursor, pipeline, snapshot)
+            pipelines.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
             return _resume(cursor, pipeline, origin, take_rejected) or _plan_next(
                 cursor, pipeline, snapshot, at_timestamp, origin, limit
@@ -136,11 +137,12 @@ def _plan_next(
     origin: Origin,
     limit: int | None,
 ) -> Planned:
-    cursors = batches.read_cursors(cursor, pipeline.name)
+    cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
     check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
     new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
-    batches.record_beginnings(cursor, pipeline.name, cursors.log_id, new)
+    begun = [Boundary(partition, offset) for partition, offset in new.items()]
+    pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, begun)
     waiting = backlogs({**cursors.next_offsets, **new}, snapshot)
     ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
     if not ranges:
@@ -197,10 +199,10 @@ def plan_replay(
             if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
                 return resume(cursor, found, origin)
         with transaction(session) as cursor:
-            check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
             check_replay(wanted, snapshot)
-            batches.register(cursor, pipeline, snapshot)
-            batches.lock_pipeline(cursor, pipeline.name)
+            pipelines.register(cursor, pipeline, snapshot)
+            pipelines.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
             if found := open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, found, origin)

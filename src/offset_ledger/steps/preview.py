@@ -14,7 +14,7 @@ from offset_ledger.core.planning import backlogs, beginnings, check_identity, ch
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import Kind
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.requests import committed_ranges
@@ -79,7 +79,7 @@ def preview(pipeline: Pipeline, request: Request) -> Preview:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
             check_replay(wanted, snapshot)
             return Preview(request.kind, _lines(cursor, pipeline, wanted), notes)
 
@@ -88,7 +88,7 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            cursors = batches.read_cursors(cursor, pipeline.name)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
             found = batches.open_head(cursor, pipeline.name)
         snapshot, at_timestamp = look_at_topic(pipeline, cursors)
         with transaction(session) as cursor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, redrive
+from offset_ledger.ledger import pipelines, redrive
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -67,7 +67,7 @@ def plan_redrive(pipeline: Pipeline, choice: Choice, origin: Origin, why: str | 
 
 def _plan(session: Session, pipeline: Pipeline, choice: Choice, origin: Origin, why: str | None) -> Planned:
     with transaction(session) as cursor:
-        batches.lock_pipeline(cursor, pipeline.name)
+        pipelines.lock_pipeline(cursor, pipeline.name)
         if cursor.rowcount == 0:
             raise ConfigurationError(
                 f"pipeline {pipeline.name} is not in this ledger, so nothing of it is in quarantine; ingest it first"

@@ -17,9 +17,9 @@ from offset_ledger.errors import IncompleteStaging, LostRange, SparkFailed, Stat
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
-from offset_ledger.ledger.boundaries import planned_epochs
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
 from offset_ledger.ledger.decisions import judged_stands
+from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.pipeline.model import Pipeline

@@ -9,7 +9,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.core.planning import check_identity
 from offset_ledger.core.windows import Window, find_window
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.requests import read_before
@@ -29,7 +29,7 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime) -> Window:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
-            check_identity(batches.read_cursors(cursor, pipeline.name), snapshot)
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
             before = read_before(cursor, pipeline.name)
     return find_window(since, until, snapshot, starts, ends, before)
 

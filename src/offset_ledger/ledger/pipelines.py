@@ -1,0 +1,81 @@
+"""A pipeline in the ledger: its topic, where it stands in the log, and what is known of the log below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from psycopg2.extras import execute_values
+
+from offset_ledger.core.cuts import Boundary
+from offset_ledger.core.planning import Cursors, TopicSnapshot, topic_of
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.pipeline.model import Pipeline
+
+
+def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
+    """Let nobody else plan or commit for this pipeline until the transaction ends."""
+    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
+
+
+def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> None:
+    """Enter the pipeline with the identity of its topic, once; lock it for the rest of the transaction.
+
+    Raises:
+        ConfigurationError: another pipeline already fills this table.
+    """
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    cursor.execute("SELECT pipeline FROM offset_ledger.pipeline WHERE target = %s", [target])
+    owner = cursor.fetchone()
+    if owner and owner["pipeline"] != pipeline.name:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}; "
+            "one table takes one pipeline, because offsets of two topics have no common order"
+        )
+    cursor.execute(
+        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
+        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
+        " target = excluded.target, config_hash = excluded.config_hash, updated_at = now()",
+        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
+    )
+
+
+def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
+    """Where each partition of the pipeline goes on, with the topic it belongs to; None before its first plan."""
+    cursor.execute("SELECT cluster_id, topic_id FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
+    topic = cursor.fetchone()
+    if topic is None:
+        return None
+    cursor.execute(
+        "SELECT partition, coalesce(c.next_offset, b.start_offset) AS next_offset,"
+        " coalesce(c.leader_epoch, b.leader_epoch) AS leader_epoch"
+        " FROM offset_ledger.beginning b LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)"
+        " WHERE pipeline = %s AND topic_id = %s ORDER BY partition",
+        [pipeline, topic["topic_id"]],
+    )
+    found = cursor.fetchall()
+    epochs = {r["partition"]: r["leader_epoch"] for r in found if r["leader_epoch"] is not None}
+    offsets = {r["partition"]: r["next_offset"] for r in found}
+    topic_id, cuts = topic_of(topic["topic_id"])
+    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
+
+
+def record_beginnings(cursor: Cursor, pipeline: str, log_id: str, beginnings: Iterable[Boundary]) -> None:
+    """Remember where partitions of the log begin; the first committed range of each must start there."""
+    execute_values(
+        cursor,
+        "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
+        [(pipeline, log_id, b.partition, b.offset, b.leader_epoch) for b in beginnings],
+    )
+
+
+def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
+    """Every offset of these partitions up to which the ledger knows the present log: its beginning, committed ends."""
+    cursor.execute(named_sql("boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
+    return tuple(Boundary(*row) for row in cursor.fetchall())
+
+
+def planned_epochs(cursor: Cursor, batch_id: int) -> dict[int, int]:
+    """Per partition the leader epoch under which the end of the planned range was stable."""
+    cursor.execute("SELECT partition, leader_epoch FROM offset_ledger.batch_range WHERE batch_id = %s", [batch_id])
+    return {row["partition"]: row["leader_epoch"] for row in cursor.fetchall()}
