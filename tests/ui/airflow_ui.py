@@ -55,6 +55,13 @@ def in_ledger(page: Page) -> None:
     page.wait_for_text("reads itself again")
 
 
+def run_tab(page: Page, world: World, pipeline: str, run_id: str) -> None:
+    """Open the tab Ledger of a run of an ingest DAG."""
+    page.go(f"{world.airflow.address}/dags/ingest_{pipeline}/runs/{run_id}")
+    page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
+    in_ledger(page)
+
+
 class TriggerForm:
     """Airflow's dialog behind the button *Trigger* of a DAG."""
 
@@ -111,6 +118,12 @@ class TriggerForm:
         """Turn to the form of a backfill."""
         self._page.press(f"{_DIALOG} label", "Run this Dag for a range of dates")
         self._page.wait_for_text("Reprocess Behavior")
+
+    def reprocess(self, behaviour: str) -> None:
+        """Choose what becomes of runs that exist, by the words that the form has for it."""
+        self._page.press(f"{_DIALOG} label", behaviour)
+        chosen = "[...d.querySelectorAll(labels)].find((e) => e.textContent.includes(text)).dataset.state === 'checked'"
+        self._page.wait(chosen, behaviour, labels=f"{_DIALOG} label", text=behaviour)
 
     def submit_backfill(self, runs: int, at_once: int) -> None:
         """Create the backfill once Airflow says that it has so many runs."""

@@ -1,4 +1,4 @@
-"""One stack with Airflow and four pipelines for all tests of the UI, and a browser that is logged in."""
+"""One stack with Airflow and seven pipelines for all tests of the UI, and a browser that is logged in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
@@ -21,11 +22,14 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
+from offset_ledger.local.process import Launch
 from offset_ledger.local.stack import Stack
 from offset_ledger.publishing.feed import publish_flights
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.steps.ingest import ingest
+from offset_ledger.steps.plan import plan
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
 from tests.fixtures.servers import ROOT
@@ -36,13 +40,15 @@ from tests.ui.browser import Page, chromium, chromium_program
 LIMITED = "limited"  # as tests.fixtures.limited_auth has it; importing that would import Airflow here
 ME = Origin("ui test")
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
-PIPELINES = ("flights", "orders", "strict", "lossy")
+LATER = FIRST + timedelta(days=30)
+PIPELINES = ("flights", "orders", "strict", "wary", "lossy", "recreated", "truncated")
 
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
-    """Airflow with: flights (a batch committed, one rejected), orders of three days, strict (a broken order) and lossy
-    (whose cursor retention has overtaken). Besides admin and viewer there is a user who may read no DAG of them.
+    """Airflow with: flights (a batch committed, one rejected), orders of three days, strict and wary (a broken order
+    each), lossy (whose cursor retention has overtaken), recreated (its topic is another one now) and truncated (an
+    older copy of its log came back). Besides admin and viewer there is a user who may read no DAG of them.
     """
     if chromium_program() is None:
         pytest.exit("the tests of the UI need Chromium; on Debian: apt-get install chromium", returncode=1)
@@ -87,25 +93,64 @@ def _filled(stack: Stack, project: Path, statsd: Statsd) -> World:
     world.write("orders", schedule='"@daily"')
     days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
     world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
-    world.suite("strict", "reject", "new", "paid")
-    world.write("strict", suite="strict")
-    world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
+    for name in ("strict", "wary"):
+        world.suite(name, "reject", "new", "paid")
+        world.write(name, suite=name)
+        world.publish(name, record(FIRST, "good"), record(FIRST, "bad", "broken"))
     _fill_flights(world)
     _lose(world, "lossy")
+    _recreate(world, "recreated")
+    _cut_off(world, "truncated", stack)
     for name in (*PIPELINES, "redrive_flights"):
         world.unpause(name)
     return world
 
 
+def _ingested(world: World, name: str, *events: str) -> None:
+    """Records of these events, published and committed."""
+    world.publish(name, *(record(FIRST, event) for event in events))
+    list(ingest(world.pipeline(name), ME, True, print))
+
+
 def _lose(world: World, name: str) -> None:
     """A pipeline that has read one record, and three of whose next four retention then deletes."""
     world.write(name)
-    world.publish(name, record(FIRST, "0"))
-    list(ingest(world.pipeline(name), ME, True, print))
+    _ingested(world, name, "0")
     world.publish(name, *(record(FIRST, f"{n}") for n in range(1, 5)))
     admin = KafkaAdminClient(bootstrap_servers=world.kafka.extra["bootstrap.servers"])
     admin.delete_records({TopicPartition(name, 0): 4})
     admin.close()
+
+
+def _recreate(world: World, name: str) -> None:
+    """A pipeline that has read three events of a topic, which another of two partitions then takes the place of."""
+    world.write(name)
+    _ingested(world, name, "a", "b", "c")
+    extra = dict(world.kafka.extra)
+    delete_topic(extra, name)
+    create_topic(extra, name, 2, 1, {"retention.ms": "-1"})
+    there = (record(LATER, "a", "paid"), record(LATER, "x"), msgspec.structs.replace(record(LATER, "y"), partition=1))
+    world.publish(name, *there)
+
+
+def _cut_off(world: World, name: str, stack: Stack) -> None:
+    """A pipeline that has read five events and planned a sixth, when a copy of its log with the first two comes back.
+
+    Then two others take the places of the third and the fourth.
+    """
+    world.write(name)
+    _ingested(world, name, "a", "b")
+    broker = stack.kafka.broker(1)
+    log, copy = broker.directory / "data" / f"{name}-0", stack.home / "older copy"
+    shutil.copytree(log, copy, ignore=shutil.ignore_patterns("*index", "*.snapshot"))  # the broker makes them anew
+    _ingested(world, name, "c", "d", "e")
+    world.publish(name, record(FIRST, "f"))
+    plan(world.pipeline(name), ME)
+    assert broker.stop()
+    shutil.rmtree(log)
+    copy.rename(log)
+    stack.kafka.up(stack.java, Launch(print))
+    world.publish(name, record(LATER, "a", "paid"), record(LATER, "x"))
 
 
 def _fill_flights(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Airflow's own forms in Chromium: a window read again, a dry run, a contradiction, and a backfill of two intervals."""
+"""Airflow's own forms in Chromium: a window read again, a dry run, a contradiction, a backfill and all of it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from offset_ledger.local.airflow import USER
 from offset_ledger.steps.verify import verify
 from tests.fixtures.airflow_world import World, until
-from tests.ui.airflow_ui import TriggerForm, plan_log, shot
+from tests.ui.airflow_ui import TriggerForm, plan_log, run_tab, shot
 from tests.ui.browser import Page
 from tests.ui.conftest import FIRST
 
@@ -38,7 +38,7 @@ def planned(world: World, *runs: str) -> list[tuple[Any, ...]]:
     query = (
         "SELECT run_id, kind, state, partition, from_offset, until_offset, who FROM offset_ledger.batch"
         " JOIN offset_ledger.batch_range USING (batch_id, pipeline)"
-        " JOIN offset_ledger.batch_event e USING (batch_id) WHERE e.to_state = 'planned' ORDER BY run_id"
+        " JOIN offset_ledger.batch_event e USING (batch_id) WHERE e.to_state = 'planned' ORDER BY run_id, batch_id"
     )
     return [row[1:] for row in world.rows(query) if row[0] in runs]
 
@@ -93,24 +93,38 @@ def test_a_dry_run_shows_its_plan_and_a_contradiction_its_one_line(
     assert unmoved() == before
 
 
-def test_a_backfill_of_two_intervals_reads_them_again_and_changes_nothing(
-    world: World, logged_in: Callable[[str], Page], unmoved: Callable[[], Any]
-) -> None:
-    before = unmoved()
-    page = logged_in(USER)
+def backfilled(page: Page, world: World, shown: str, reprocess: str | None = None) -> list[str]:
+    """The runs of a backfill of the first two days, made with the form once the one before is closed."""
+    path = "/backfills?dag_id=ingest_orders"
+    until(lambda: all(each["completed_at"] for each in world.call("GET", path)["backfills"]), "the backfill before")
     asked = TriggerForm(page, world, DAG)
     asked.backfill()
     asked.date(FIRST)
     asked.date(FIRST + DAY)
-    shot(page, "backfill-form")
+    if reprocess:
+        asked.reprocess(reprocess)
+    shot(page, shown)
     asked.submit_backfill(runs=2, at_once=2)
-    path = f"/dags/{DAG}/dagRuns?run_type=backfill&order_by=logical_date"
-    runs = [run["dag_run_id"] for run in until(lambda: world.call("GET", path)["dag_runs"], "the runs of the backfill")]
-    assert len(runs) == 2
+    return list(until(lambda: world.backfills("orders"), "the runs of the backfill"))
+
+
+def test_a_backfill_reads_two_intervals_again_and_all_runs_once_more_and_neither_changes_a_row(
+    world: World, logged_in: Callable[[str], Page], unmoved: Callable[[], Any]
+) -> None:
+    before = unmoved()
+    page = logged_in(USER)
+    days = [("backfill", "committed", 0, 0, 3, USER), ("backfill", "committed", 0, 3, 6, USER)]
+    runs = backfilled(page, world, "backfill-form")
     assert [world.ended("orders", run_id) for run_id in runs] == ["success", "success"]
-    assert planned(world, *runs) == [
-        ("backfill", "committed", 0, 0, 3, USER),
-        ("backfill", "committed", 0, 3, 6, USER),
-    ]
+    assert planned(world, *runs) == days
+
+    assert backfilled(page, world, "backfill-all-runs", "All Runs") == runs  # Airflow runs the same ones again
+    until(lambda: len(planned(world, *runs)) == 4, "the batches of the second time")
+    assert [world.ended("orders", run_id) for run_id in runs] == ["success", "success"]
+    assert planned(world, *runs) == [day for day in days for _ in range(2)]
     assert unmoved() == before
     assert verify(world.pipeline("orders"))[0] == []
+    run_tab(page, world, "orders", runs[0])
+    page.wait("[...d.querySelectorAll('tbody .chip')].filter((e) => e.textContent === 'committed').length === 2",
+              "both batches of the run")  # fmt: skip
+    shot(page, "backfill-twice")

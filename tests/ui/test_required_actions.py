@@ -1,4 +1,4 @@
-"""Airflow's Required Actions in Chromium: a lost range is answered with a yes, a rejected batch with a no."""
+"""Airflow's Required Actions in Chromium: another log and lost offsets, rejected batches; with each answer there is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from offset_ledger import broker
 from offset_ledger.local.airflow import USER
+from offset_ledger.steps.verify import verify
 from tests.fixtures.airflow_world import World, until
-from tests.ui.airflow_ui import answer, in_ledger, open_question, rows_of, shot
+from tests.ui.airflow_ui import answer, open_question, rows_of, run_tab, shot
 from tests.ui.browser import Page
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
@@ -17,8 +19,8 @@ pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def asked(world: World) -> dict[str, str]:
-    """Runs of both pipelines, which wait for a person: started together, because one needs Spark first."""
-    return {name: world.trigger(name) for name in ("lossy", "strict")}
+    """Runs that wait for a person: started together, because some need Spark first."""
+    return {name: world.trigger(name) for name in ("strict", "wary", "lossy", "recreated", "truncated")}
 
 
 def kept(world: World, pipeline: str) -> list[tuple[Any, ...]]:
@@ -48,11 +50,145 @@ def test_a_lost_range_is_skipped_after_a_yes(
         " JOIN offset_ledger.batch USING (batch_id, pipeline) WHERE pipeline = 'lossy' AND state = 'committed'"
     )
     assert sorted(world.rows(ranges)) == [(0, 1, 0, 1), (1, 4, 3, 0), (4, 5, 0, 1)]
-    page.go(f"{world.airflow.address}/dags/ingest_lossy/runs/{asked['lossy']}")
-    page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
-    in_ledger(page)
+    run_tab(page, world, "lossy", asked["lossy"])
     page.wait_for_text("3 skipped")
     shot(page, "run-tab")
+
+
+def batches(world: World, pipeline: str) -> list[tuple[Any, ...]]:
+    """The head batches of a pipeline in their order: log, state and ranges."""
+    query = (
+        "SELECT b.topic_id, state, array_agg(format('%%s:[%%s, %%s)', partition, from_offset, until_offset)"
+        " ORDER BY partition) FROM offset_ledger.batch b JOIN offset_ledger.batch_range USING (batch_id, pipeline)"
+        " WHERE pipeline = %s AND kind = 'head' GROUP BY batch_id, b.topic_id, state ORDER BY batch_id"
+    )
+    return rows_of(world, query, pipeline)
+
+
+def cursors(world: World, pipeline: str) -> set[tuple[Any, ...]]:
+    """The cursors of every log of a pipeline."""
+    query = "SELECT topic_id, partition, next_offset FROM offset_ledger.cursor WHERE pipeline = %s"
+    return set(rows_of(world, query, pipeline))
+
+
+def places(world: World, pipeline: str) -> set[tuple[Any, ...]]:
+    """What stands in the table of a pipeline, and where it came from."""
+    return set(world.rows(f"SELECT _partition, _offset, event_id, state FROM public.{pipeline}"))
+
+
+def cells(page: Page) -> dict[str, str]:
+    """The numbers below the question that is open, by their names."""
+    found = page.run("[...d.querySelectorAll('tbody tr')].map((r) => [...r.cells].map((c) => c.innerText))")
+    return {row[0]: row[1] for row in found if len(row) == 2}
+
+
+def topic_id(world: World, topic: str) -> str:
+    """Kafka's id of the topic as it is now."""
+    with broker.connect(world.kafka) as kafka:
+        return kafka.snapshot(topic).topic_id
+
+
+def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
+    world: World, asked: dict[str, str], logged_in: Callable[[str], Page]
+) -> None:
+    world.question("recreated", asked["recreated"])
+    ((old, cluster),) = world.rows(
+        "SELECT topic_id, cluster_id FROM offset_ledger.pipeline WHERE pipeline = 'recreated'"
+    )
+    new = topic_id(world, "recreated")
+    page = logged_in(USER)
+    said = open_question(page, world, "topic recreated")
+    shot(page, "required-action-recreated")
+    assert "is another one than the cursors belong to: go on with the new topic from the start of its log?" in said
+    assert cells(page) == {
+        "topic id": f"{old}, now {new}",
+        "cluster id": cluster,
+        "cursors, by partition": "0: 3",
+        "new log, by partition": "0:[0, 2) (2 offsets), 1:[0, 1) (1 offset)",
+    }
+    assert "Approve begins anew with the new topic" in said
+    answer(page, "Approve", "it moved house")
+    assert world.ended("recreated", asked["recreated"]) == "success"
+    assert kept(world, "recreated") == [("recreated_topic", "approve", USER, "it moved house", True)]
+    assert batches(world, "recreated") == [
+        (old, "committed", ["0:[0, 3)"]),
+        (new, "committed", ["0:[0, 2)", "1:[0, 1)"]),
+    ]
+    assert cursors(world, "recreated") == {(old, 0, 3), (new, 0, 2), (new, 1, 1)}
+    old_ones, new_ones = {(0, 1, "b", "new"), (0, 2, "c", "new")}, {(0, 0, "a", "paid"), (0, 1, "x", "new")}
+    assert places(world, "recreated") == {*old_ones, *new_ones, (1, 0, "y", "new")}
+    assert verify(world.pipeline("recreated"))[0] == []
+    run_tab(page, world, "recreated", asked["recreated"])
+    shot(page, "recreated-tab")
+
+
+def test_a_log_that_was_cut_off_is_read_on_from_where_it_agrees_after_a_yes(
+    world: World, asked: dict[str, str], logged_in: Callable[[str], Page]
+) -> None:
+    world.question("truncated", asked["truncated"])
+    (log,) = {log for log, *_ in batches(world, "truncated")}
+    page = logged_in(USER)
+    said = open_question(page, world, "the log of topic truncated was cut off")
+    shot(page, "required-action-truncated")
+    ((open_batch,),) = world.rows(
+        "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'truncated' AND state = 'planned'"
+    )
+    assert "so once more over 0:[2, 5)?" in said
+    assert cells(page) == {
+        "log ends, by partition": "0: 4",
+        "read once more": "0:[2, 5) (3 offsets)",
+        "abandoned batch": str(open_batch),
+    }
+    assert "Approve reads on from the last committed offset that the log still agrees with" in said
+    answer(page, "Approve", "the disk died")
+    assert world.ended("truncated", asked["truncated"]) == "success"
+    assert kept(world, "truncated") == [("truncated_log", "approve", USER, "the disk died", True)]
+    assert batches(world, "truncated") == [
+        (log, "committed", ["0:[0, 2)"]),
+        (log, "committed", ["0:[2, 5)"]),
+        (log, "abandoned", ["0:[5, 6)"]),
+        (f"{log}/1", "committed", ["0:[2, 4)"]),
+    ]
+    assert cursors(world, "truncated") == {(log, 0, 5), (f"{log}/1", 0, 4)}
+    lost = {(0, 2, "c", "new"), (0, 3, "d", "new"), (0, 4, "e", "new")}  # they were read, so they stay
+    assert places(world, "truncated") == {(0, 1, "b", "new"), *lost, (0, 2, "a", "paid"), (0, 3, "x", "new")}
+    assert verify(world.pipeline("truncated"))[0] == []
+    run_tab(page, world, "truncated", asked["truncated"])
+    shot(page, "truncated-tab")
+
+
+def test_a_rejected_batch_is_abandoned_and_the_next_run_takes_its_offsets_again(
+    world: World, asked: dict[str, str], logged_in: Callable[[str], Page]
+) -> None:
+    world.question("wary", asked["wary"])
+    ((batch_id, log),) = world.rows("SELECT batch_id, topic_id FROM offset_ledger.batch WHERE pipeline = 'wary'")
+    page = logged_in(USER)
+    said = open_question(page, world, f"commit batch {batch_id} of wary")
+    assert "Abandon gives the batch up; the offsets of a head batch are planned again by the next run." in said
+    answer(page, "Abandon", "the suite is wrong")
+    shot(page, "abandoned")
+    assert world.ended("wary", asked["wary"]) == "success"
+    tasks = world.tasks("wary", asked["wary"])
+    assert [tasks[task] for task in ("approve_batch", "commit", "report")] == ["success", "skipped", "skipped"]
+    assert kept(world, "wary") == [("rejected_batch", "abandon", USER, "the suite is wrong", True)]
+    decided = (
+        "SELECT e.to_state, e.who, e.why, e.at BETWEEN asked_at AND now() FROM offset_ledger.batch_event e"
+        " JOIN offset_ledger.decision USING (batch_id) WHERE batch_id = %s AND e.from_state = 'rejected'"
+    )
+    assert rows_of(world, decided, batch_id) == [("abandoned", USER, "the suite is wrong", True)]
+    assert batches(world, "wary") == [(log, "abandoned", ["0:[0, 2)"])]
+    assert cursors(world, "wary") == places(world, "wary") == set()
+    run_tab(page, world, "wary", asked["wary"])
+    lines = "[...d.querySelectorAll('td.who')].map((e) => (r.selectNodeContents(e), r.getClientRects().length))"
+    assert set(page.run(f"((r) => {lines})(d.createRange())")) == {1}  # no name of a task is broken in two
+    shot(page, "abandoned-tab")
+
+    world.suite("wary", "reject", "new", "paid", "broken")
+    assert world.ended("wary", world.trigger("wary")) == "success"
+    assert batches(world, "wary") == [(log, "abandoned", ["0:[0, 2)"]), (log, "committed", ["0:[0, 2)"])]
+    assert cursors(world, "wary") == {(log, 0, 2)}
+    assert places(world, "wary") == {(0, 0, "good", "new"), (0, 1, "bad", "broken")}
+    assert verify(world.pipeline("wary"))[0] == []
 
 
 def test_a_rejected_batch_stays_rejected_after_a_no_and_is_then_abandoned(
@@ -73,9 +209,7 @@ def test_a_rejected_batch_stays_rejected_after_a_no_and_is_then_abandoned(
     state = "SELECT state, changed_by, changed_why FROM offset_ledger.batch WHERE pipeline = 'strict'"
     assert world.rows(state)[0][0] == "rejected"
 
-    page.go(f"{world.airflow.address}/dags/ingest_strict/runs/{run_id}")
-    page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
-    in_ledger(page)
+    run_tab(page, world, "strict", run_id)
     page.press('button[data-key="notice-abandon"]')
     page.type('dialog textarea[name="why"]', "to be published again")
     page.press("dialog button", "Abandon")

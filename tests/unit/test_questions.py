@@ -19,13 +19,24 @@ from offset_ledger.core.questions import MEANING, Question, QuestionKind
         ),
         (
             QuestionKind.RECREATED_TOPIC,
-            {"topic_id": ["a", "b"], "cluster_id": ["c", "c"], "cursors": {"0": 2, "1": 0}, "log": {"0": [0, 1]}},
-            ["| topic id | a, now b |", "| cluster id | c |", "| cursors | 0: 2, 1: 0 |", "| log | 0: [0, 1) |"],
+            {
+                "topic_id": ["a", "b"],
+                "cluster_id": ["c", "c"],
+                "cursors": {"0": 2, "1": 0},
+                "log": {"0": [0, 1], "1": [3, 3]},
+            },
+            [
+                *("| topic id | a, now b |", "| cluster id | c |", "| cursors, by partition | 0: 2, 1: 0 |"),
+                "| new log, by partition | 0:[0, 1) (1 offset), 1: empty at 3 |",
+            ],
         ),
         (
             QuestionKind.TRUNCATED_LOG,
             {"log_ends": {"0": 60}, "back": [[0, 20, 40]], "abandons": 7},
-            ["| log ends | 0: 60 |", "| back | 0:[20, 40) (20 offsets) |", "| abandons | 7 |"],
+            [
+                *("| log ends, by partition | 0: 60 |", "| read once more | 0:[20, 40) (20 offsets) |"),
+                "| abandoned batch | 7 |",
+            ],
         ),
         (
             QuestionKind.REJECTED_BATCH,

@@ -30,14 +30,24 @@ class Answer(StrEnum):
 MEANING = {
     QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets, for good, and the run goes on. **Reject** skips "
     "nothing and fails the run.",
-    QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; what the ledger has of the old one "
-    "stays. **Reject** changes nothing and fails the run.",
+    QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; rows and ledger of the old one stay, "
+    "and open batches of it are abandoned. **Reject** changes nothing and fails the run.",
     QuestionKind.TRUNCATED_LOG: "**Approve** reads on from the last committed offset that the log still agrees with; "
-    "what is read twice changes nothing, and rows of records that were cut off stay. **Reject** changes nothing and "
-    "fails the run.",
+    "what is read twice changes nothing, rows of records that were cut off stay, and open batches that were planned "
+    "from the log before are abandoned. **Reject** changes nothing and fails the run.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
     "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
     "quality report is in the tab Ledger of the run.",
+}
+
+_LABELS = {
+    "cursors": "cursors, by partition",
+    "log": "new log, by partition",
+    "log_ends": "log ends, by partition",
+    "back": "read once more",
+    "abandons": "abandoned batch",
+    "kind": "kind of batch",
+    "refused": "refused records",
 }
 
 
@@ -55,7 +65,7 @@ class Question:
     def body(self) -> str:
         """The numbers, and what each answer brings about, as Markdown to be shown below the text."""
         found = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
-        lines = [f"| {name.replace('_', ' ')} | {_plain(cell)} |" for name, cell in found.items()]
+        lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {_plain(cell)} |" for name, cell in found.items()]
         return "\n".join(
             ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]
         )
@@ -64,17 +74,25 @@ class Question:
 def _cell(name: str, value: Any) -> str:
     match value:
         case dict():
-            return ", ".join(f"{key}: {_cell(name, item)}" for key, item in value.items())
+            return ", ".join(_of_partition(partition, item) for partition, item in value.items())
         case [[int(), int(), int()], *_]:
-            found = [OffsetRange(*parts) for parts in value]
-            return ", ".join(f"{r} ({r.width:,} offsets)" for r in found)
-        case [int() as start, int() as end]:
-            return f"[{start}, {end})"
+            return ", ".join(_wide(OffsetRange(*parts)) for parts in value)
         case [before, now] if name.endswith("_id"):
             return str(now) if before == now else f"{before}, now {now}"
         case list():
             return ", ".join(map(str, value))
     return str(value)
+
+
+def _of_partition(partition: str, value: Any) -> str:
+    match value:
+        case [int() as start, int() as end]:
+            return _wide(OffsetRange(int(partition), start, end)) if start < end else f"{partition}: empty at {end}"
+    return f"{partition}: {value}"
+
+
+def _wide(r: OffsetRange) -> str:
+    return f"{r} ({r.width:,} {'offset' if r.width == 1 else 'offsets'})"
 
 
 def _plain(text: str) -> str:

@@ -116,7 +116,7 @@ class Airflow:
     def ready(self) -> bool:
         """Whether database, scheduler and DAG processor are healthy."""
         try:
-            status, found = self.request("GET", "/api/v2/monitor/health")
+            status, found = self.request("GET", "/api/v2/monitor/health", seconds=10)
         except (OSError, http.client.HTTPException):
             return False
         return status == 200 and all(found[name]["status"] == "healthy" for name in _MUST_BE_HEALTHY)
@@ -140,10 +140,16 @@ class Airflow:
         self._secrets()
         return str(json.loads(self.passwords.read_text())[user])
 
-    def request(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
-        """One REST call: the status, and the JSON of the answer (None if it has none)."""
+    def request(
+        self, method: str, path: str, body: object = None, token: str | None = None, seconds: float = 60
+    ) -> tuple[int, Any]:
+        """One REST call: the status, and the JSON of the answer (None if it has none).
+
+        Raises:
+            OSError: Airflow is not there, or sent nothing for ``seconds``.
+        """
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=seconds)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()

@@ -95,9 +95,9 @@ def _epoch_ends(kafka: Broker, topic: str, known: Iterable[Boundary]) -> dict[tu
 
 
 def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) -> AnotherLog:
+    where = "" if cursors.cluster_id == snapshot.cluster_id else " and on another cluster"
     text = (
-        f"topic {snapshot.topic} is another one now (id {snapshot.topic_id} on cluster {snapshot.cluster_id}) than the "
-        f"cursors belong to (id {cursors.topic_id} on cluster {cursors.cluster_id}): go on with the new topic from the "
+        f"topic {snapshot.topic} is another one{where} than the cursors belong to: go on with the new topic from the "
         "start of its log?"
     )
     details = {
@@ -127,7 +127,9 @@ def _truncated(
         details["back"] = [[r.partition, r.from_offset, r.until_offset] for r in again]
     if head:
         text += (
-            f" {head} is abandoned: it was planned from the log before." if back else f"abandon {head} and plan again?"
+            f" Then {head} is abandoned: it was planned from the log before."
+            if back
+            else f"abandon {head} and plan again?"
         )
         details["abandons"] = head.batch_id
     asked = Question(pipeline.name, QuestionKind.TRUNCATED_LOG, log_id, text, details)

@@ -54,7 +54,7 @@ def loss_question(pipeline: Pipeline) -> Question | None:
     text = f"skip {total_width(ranges):,} offsets of topic {snapshot.topic} that retention deleted unread: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
     if head:
-        text += f" {head} is abandoned: it would read them."
+        text += f" Then {head} is abandoned: it would read them."
         details["abandons"] = head.batch_id
     return Question(pipeline.name, QuestionKind.LOST_RANGE, snapshot.topic_id, text, details)
 

@@ -32,7 +32,9 @@ def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: 
 def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: World) -> None:
     run_id = world.trigger("gone")
     asked = world.question("gone", run_id)
-    assert asked["subject"].startswith("skip 4 offsets of topic gone that retention deleted unread: 0:[0, 4)? batch ")
+    assert asked["subject"].startswith(
+        "skip 4 offsets of topic gone that retention deleted unread: 0:[0, 4)? Then batch "
+    )
     assert asked["subject"].endswith(" is abandoned: it would read them.")
     world.answer("gone", run_id, "approve_loss", "Approve", "known")
     world.succeeded("gone", run_id)

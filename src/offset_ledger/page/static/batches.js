@@ -220,10 +220,10 @@ function events(found) {
       "tr",
       {},
       h("td.when", {}, moment(e.at)),
-      h("td", {}, e.from_state ? `${e.from_state} → ${e.to_state}` : e.to_state),
+      h("td.when", {}, e.from_state ? `${e.from_state} → ${e.to_state}` : e.to_state),
       h("td.when", {}, `epoch ${e.epoch}`),
-      h("td", {}, e.who),
-      h("td", {}, e.why ?? ""),
+      h("td.who", {}, e.who),
+      h("td.why", {}, e.why ?? ""),
     );
   return h("div.inner", {}, h("table", {}, h("tbody", {}, found.map(row))));
 }
