@@ -57,6 +57,8 @@ def world() -> Iterator[World]:
         settings = local_airflow._SETTINGS
         users = settings["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"]
         patch.setitem(settings, "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", f"{users},{LIMITED}:user")
+        # Parsing every few seconds would take a good part of a small machine; files that change are parsed at once.
+        patch.setitem(settings, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         patch.setitem(settings, "AIRFLOW__CORE__AUTH_MANAGER", "tests.fixtures.limited_auth.LimitedAuthManager")
         patch.setenv("PYTHONPATH", str(ROOT))  # where the auth manager is found
         _write_project(project)
@@ -101,6 +103,8 @@ def _filled(stack: Stack, project: Path, statsd: Statsd) -> World:
     _lose(world, "lossy")
     _recreate(world, "recreated")
     _cut_off(world, "truncated", stack)
+    for file in (project / "dags").glob("*.py"):
+        file.touch()
     for name in (*PIPELINES, "redrive_flights"):
         world.unpause(name)
     return world

@@ -171,6 +171,7 @@ def test_a_link_to_a_run_leads_airflow_itself_there(world: World, logged_in: Cal
     open_flights(page, world)
     page.press('button[data-key="Replay…"]')
     page.type('textarea[name="ranges"]', "0:0-1")
+    page.press('dialog input[name="dry_run"]')
     page.press("dialog button.primary", "Replay")
     page.wait("d.querySelector('dialog .told.good')", "the queued run")
     run_id = page.run("d.querySelector('dialog .told a').textContent")

@@ -28,7 +28,7 @@ def form() -> dict[str, Param]:
             enum=[str(action) for action in Action],
             title="Action",
             description="next: what is new. window, ranges: read again; cursors do not move. approve, abandon: decide "
-            "about a batch. skip: go on after offsets were lost or the topic was recreated. "
+            "about a batch. skip: go on after offsets were lost, or with another log of the topic. "
             "A backfill reads its dates: leave this as it is.",
             values_display={
                 "next": "next batch",

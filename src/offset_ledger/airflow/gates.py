@@ -95,7 +95,7 @@ class Gate(HITLOperator):
 
 
 class LossGate(Gate):
-    """Whether to skip lost offsets, or to go on with a recreated topic; afterwards it plans, as ``plan`` would have."""
+    """Whether to skip lost offsets, or to go on with another log; afterwards it plans, as ``plan`` would have."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss as it is now."""
