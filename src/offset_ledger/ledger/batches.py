@@ -96,6 +96,21 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
     Raises:
         ConfigurationError: another pipeline already fills this table.
     """
+    target = check_owner(cursor, pipeline)
+    cursor.execute(
+        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
+        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
+        " config_hash = excluded.config_hash, updated_at = now()",
+        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
+    )
+
+
+def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
+    """Hold that no other pipeline fills the target table; returns its name as the ledger has it.
+
+    Raises:
+        ConfigurationError: another one does.
+    """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
     cursor.execute("SELECT pipeline FROM offset_ledger.pipeline WHERE target = %s", [target])
     owner = cursor.fetchone()
@@ -104,12 +119,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
             f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}; "
             "one table takes one pipeline, because offsets of two topics have no common order"
         )
-    cursor.execute(
-        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
-        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
-        " target = excluded.target, config_hash = excluded.config_hash, updated_at = now()",
-        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
-    )
+    return target
 
 
 def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
@@ -176,6 +186,18 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     if row is None:
         raise UnknownBatch(f"batch {batch_id} is not in the ledger; see: offset-ledger batches PIPELINE")
     return _batch(row)
+
+
+def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
+    """The batch, if it is one of this pipeline: a file may have got another name between two steps.
+
+    Raises:
+        UnknownBatch: it is of another pipeline, or there is no such batch.
+    """
+    found = read_batch(cursor, batch_id)
+    if found.pipeline != pipeline:
+        raise UnknownBatch(f"batch {batch_id} is of pipeline {found.pipeline}, not of {pipeline}")
+    return found
 
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
