@@ -105,6 +105,18 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     return _batch(row)
 
 
+def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
+    """The batch, if it is one of this pipeline: a file may have got another name between two steps.
+
+    Raises:
+        UnknownBatch: it is of another pipeline, or there is no such batch.
+    """
+    found = read_batch(cursor, batch_id)
+    if found.pipeline != pipeline:
+        raise UnknownBatch(f"batch {batch_id} is of pipeline {found.pipeline}, not of {pipeline}")
+    return found
+
+
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
     """The one head batch that is neither committed nor abandoned."""
     cursor.execute(

@@ -78,7 +78,9 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
         DatabaseFull: a disk of the server has no room left.
     """
     given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
-    arguments = {**given, "options": f"{_OPTIONS} {given.get('options', '')}".strip()}  # of two the later one holds
+    options = f"{_OPTIONS} {given.get('options', '')}".strip()  # of two the later one holds
+    # COPY sends texts as UTF-8; an encoding that the environment or the role names would make others of them.
+    arguments = {**given, "options": options, "client_encoding": "UTF8"}
     try:
         waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
         session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]

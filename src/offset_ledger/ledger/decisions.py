@@ -10,7 +10,7 @@ from typing import Any
 from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.states import TRANSITIONS, State
 from offset_ledger.errors import StateConflict
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.ledger.staging import StagingTables
@@ -76,6 +76,9 @@ def _hold_staging(cursor: Cursor, batch: Batch) -> None:
 
 def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     """Keep a question and return its id; the same question, asked by a run that did not wait for the answer, ends."""
+    pipelines.lock_pipeline(cursor, question.pipeline)  # in the order of whoever decides by another way
+    if question.batch_id is not None:
+        batches.read_batch(cursor, question.batch_id, lock=True)
     for asked in open_questions(cursor, question.pipeline, question.kind):
         if asked.question.batch_id == question.batch_id:
             answer(cursor, asked.decision_id, Answer.REJECT, Origin("offset-ledger"), "it was asked again")
@@ -107,8 +110,10 @@ def answer(
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
 
-def read_question(cursor: Cursor, decision_id: int) -> Asked:
-    """The question of that id."""
+def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> Asked:
+    """The question of that id, locked against every other answer if asked."""
+    if lock:
+        cursor.execute("SELECT FROM offset_ledger.decision WHERE decision_id = %s FOR UPDATE", [decision_id])
     cursor.execute("SELECT * FROM offset_ledger.decision WHERE decision_id = %s", [decision_id])
     return _asked(cursor.one())
 

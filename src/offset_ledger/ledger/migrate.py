@@ -27,10 +27,16 @@ def migrate(session: Session) -> list[str]:
     """Apply what is missing, all in one transaction, and return the names applied.
 
     Raises:
-        ConfigurationError: the database was migrated by a newer version of this package.
+        ConfigurationError: the database was migrated by a newer version of this package, or is not in UTF-8.
     """
     known = migrations()
     with transaction(session) as cursor:
+        cursor.execute("SHOW server_encoding")
+        if (encoding := cursor.one()[0]) != "UTF8":
+            raise ConfigurationError(
+                f"the database has the encoding {encoding}, which cannot hold every text of a record; create one with "
+                "ENCODING 'UTF8'"
+            )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute(_BOOTSTRAP)
         cursor.execute("SELECT number FROM offset_ledger.migration")

@@ -24,6 +24,21 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
     Raises:
         ConfigurationError: another pipeline already fills this table.
     """
+    target = check_owner(cursor, pipeline)
+    cursor.execute(
+        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
+        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
+        " config_hash = excluded.config_hash, updated_at = now()",
+        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
+    )
+
+
+def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
+    """Hold that no other pipeline fills the target table; returns its name as the ledger has it.
+
+    Raises:
+        ConfigurationError: another one does.
+    """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
     cursor.execute("SELECT pipeline FROM offset_ledger.pipeline WHERE target = %s", [target])
     owner = cursor.fetchone()
@@ -32,12 +47,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
             f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}; "
             "one table takes one pipeline, because offsets of two topics have no common order"
         )
-    cursor.execute(
-        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
-        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
-        " target = excluded.target, config_hash = excluded.config_hash, updated_at = now()",
-        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
-    )
+    return target
 
 
 def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:

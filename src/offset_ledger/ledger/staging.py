@@ -10,6 +10,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.core.balance import StagedCounts
+from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.pipeline.model import RecordShape
 
@@ -25,6 +26,7 @@ _KAFKA = (
     ("_key", "bytea"),
     ("_headers", "jsonb"),
 )
+_VALUE = ("_value", "bytea")
 ROW_COLUMNS_BEFORE = tuple(name for name, _ in _EVENT)
 ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
 
@@ -57,11 +59,40 @@ def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     return [*_EVENT, *declared, *_KAFKA, ("_deleted", "boolean")]
 
 
+def catalog_type(kind: str) -> str:
+    """The type of a column as Postgres's format_type() prints it."""
+    return kind.split(" COLLATE")[0].replace("timestamptz", "timestamp with time zone")
+
+
+def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
+    """Whether the rows were staged with the columns that the pipeline file declares now; True where they are gone."""
+    cursor.execute(
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        [f"{SCHEMA}.{tables.rows}"],
+    )
+    found = {row[0]: row[1] for row in cursor.fetchall()}
+    return not found or found == {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
+
+
+def hold_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
+    """Hold that what was staged has the columns of the pipeline file: another type would round in silence.
+
+    Raises:
+        IncompleteStaging: the file has changed them since.
+    """
+    if not fits(cursor, tables, record):
+        raise IncompleteStaging(
+            f"batch {tables.batch_id}: it was staged with other columns than the pipeline file declares now; nothing "
+            "was committed; stage the batch again"
+        )
+
+
 def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
     """Create both UNLOGGED tables, empty."""
     wanted = {
-        tables.rows: [*row_columns(record), ("_value", "bytea")],
-        tables.refused: [*_KAFKA, ("_value", "bytea"), ("reasons", "jsonb")],
+        tables.rows: [*row_columns(record), _VALUE],
+        tables.refused: [*_KAFKA, _VALUE, ("reasons", "jsonb")],
     }
     for table, columns in wanted.items():
         definitions = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]

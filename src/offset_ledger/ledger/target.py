@@ -5,8 +5,9 @@ from __future__ import annotations
 from psycopg2 import sql
 
 from offset_ledger.errors import TargetMismatch
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.staging import row_columns
+from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.pipeline.model import Pipeline, RecordShape, Tombstone
 
 
@@ -19,15 +20,52 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Create the target table, or hold that the one that exists fits; returns whether it was created.
 
     Raises:
-        TargetMismatch: it does not fit; the message names every column that differs.
+        ConfigurationError: another pipeline fills it.
+        TargetMismatch: it does not fit (the message names every column that differs), or what was committed is in
+            another table, or nowhere any more.
     """
-    target = pipeline.target
-    cursor.execute("SELECT to_regclass(%s)", [f'"{target.schema}"."{target.table}"'])
-    if cursor.one()[0] is None:
+    target = pipelines.check_owner(cursor, pipeline)
+    found = _exists(cursor, target)
+    _hold_committed(cursor, pipeline, target, found)
+    cursor.execute(
+        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target <> %s",
+        [target, pipeline.name, target],
+    )
+    if not found:
         _create(cursor, pipeline)
         return True
     _check(cursor, pipeline)
     return False
+
+
+def _exists(cursor: Cursor, table: str) -> bool:
+    schema, name = table.split(".")
+    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
+    return bool(cursor.one()[0])
+
+
+def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool) -> None:
+    """Hold that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
+    cursor.execute(
+        "SELECT target FROM offset_ledger.pipeline p WHERE pipeline = %s AND EXISTS"
+        " (SELECT FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'committed')",
+        [pipeline.name],
+    )
+    row = cursor.fetchone()
+    if row is None:
+        return
+    if row["target"] != target and _exists(cursor, row["target"]):
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: its committed rows are in table {row['target']}, the pipeline file names "
+            f"{target}; correct target.table, or ALTER TABLE ... RENAME so that all rows are in one table, or start a "
+            "pipeline with another name"
+        )
+    if not found:
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {target} does not exist, and the ledger has committed rows into "
+            f"{row['target']}; correct target.table, rename or restore that table, or create an empty one yourself and "
+            "replay what the topic still has"
+        )
 
 
 def _create(cursor: Cursor, pipeline: Pipeline) -> None:
@@ -64,7 +102,7 @@ def _check(cursor: Cursor, pipeline: Pipeline) -> None:
     problems = []
     nullable = {column.name for column in pipeline.record.columns if column.nullable} | {"_key", "_headers"}
     for name, kind in target_columns(pipeline.record):
-        wanted = kind.split(" COLLATE")[0].replace("timestamptz", "timestamp with time zone")
+        wanted = catalog_type(kind)
         if name not in found:
             problems.append(f"column {name} {wanted} is missing")
         elif found[name]["type"] != wanted:

@@ -32,7 +32,7 @@ def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Ori
     """
     solved = given is Answer.APPROVE and loss_question(pipeline) is None  # by another way, while the run waited
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        found = decisions.read_question(cursor, decision_id)
+        found = decisions.read_question(cursor, decision_id, lock=True)
         if found.answer:
             return found.answer
         if solved or given is not Answer.APPROVE:
@@ -70,11 +70,12 @@ def answer_batch(pipeline: Pipeline, decision_id: int, given: Answer, origin: Or
     The answer that holds is returned: an earlier one, if somebody has decided by another way.
     """
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        found = decisions.read_question(cursor, decision_id)
-        if found.answer:
-            return found.answer
-        assert found.question.batch_id is not None
+        batch_id = decisions.read_question(cursor, decision_id).question.batch_id
+        assert batch_id is not None
+        batches.read_batch(cursor, batch_id, lock=True)  # first, like whoever decides by another way
+        if held := decisions.read_question(cursor, decision_id, lock=True).answer:
+            return held
         decisions.answer(cursor, decision_id, given, origin, why)
         if given in _AFTER:
-            decisions.decide_batch(cursor, found.question.batch_id, _AFTER[given], origin, why)
+            decisions.decide_batch(cursor, batch_id, _AFTER[given], origin, why)
         return given

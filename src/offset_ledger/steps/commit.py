@@ -27,6 +27,7 @@ from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.merge import merge
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
 from offset_ledger.pipeline.model import Pipeline
 
@@ -53,12 +54,14 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
     Raises:
         BatchRejected: the quality gate stands between.
         Fenced, StateConflict: another attempt has the batch.
+        UnknownBatch: it is of another pipeline.
+        TargetMismatch, ConfigurationError: the table does not fit the pipeline file any more, or is another's.
         IncompleteStaging, DatabaseUnavailable: nothing was committed; worth another try from staging.
         UnknownOutcome: the connection was lost during COMMIT and the ledger cannot be read yet.
     """
     database = get_connection(pipeline.target.connection)
     with connect(database) as session, transaction(session) as cursor:
-        batch = batches.read_batch(cursor, batch_id)
+        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
         if batch.state is State.COMMITTED:
             return Committed(batch, read_sheet(cursor, batch_id), already=True)
     _hold(pipeline, batch)
@@ -122,6 +125,8 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     if batch.kind is Kind.HEAD:
         _lock_cursors(cursor, batch)
     tables = StagingTables(batch.batch_id, batch.epoch)
+    staging.hold_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
+    ensure_target(cursor, pipeline)
     staged = _complete(cursor, tables, batch)
     reach(Failpoint.BEFORE_MERGE)
     merged = _merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})

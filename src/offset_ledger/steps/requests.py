@@ -10,7 +10,6 @@ from offset_ledger.core.questions import QuestionKind
 from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import State
-from offset_ledger.errors import UnknownBatch
 from offset_ledger.ledger import batches
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import connect, transaction
@@ -87,9 +86,7 @@ def _decided(
     assert request.why is not None
     with connect(get_connection(pipeline.target.connection)) as session:
         with transaction(session) as cursor:
-            found = batches.read_batch(cursor, request.batch_id)
-        if found.pipeline != pipeline.name:
-            raise UnknownBatch(f"batch {found.batch_id} is of pipeline {found.pipeline}, not of {pipeline.name}")
+            found = batches.read_batch_of(cursor, pipeline.name, request.batch_id)
         return found if done(found) else decide(session, found.batch_id, after, origin, request.why)
 
 

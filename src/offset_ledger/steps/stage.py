@@ -88,13 +88,13 @@ def stage_with(
         StateConflict, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
     """
     with connect(get_connection(pipeline.target.connection)) as session:
-        batch, approved = _read(session, batch_id)
+        batch, approved = _read(session, pipeline, batch_id)
         if batch.state is State.COMMITTED or approved:
             return _done(batch)
         try:
             tables = claim(session, pipeline, batch_id, origin)
         except StateConflict:
-            if (batch := _read(session, batch_id)[0]).state is State.COMMITTED:  # while the claim waited
+            if (batch := _read(session, pipeline, batch_id)[0]).state is State.COMMITTED:  # while the claim waited
                 return _done(batch)
             raise
         reach(Failpoint.AFTER_CLAIM)
@@ -108,7 +108,7 @@ def stage_with(
 def settled(pipeline: Pipeline, batch_id: int) -> Batch | None:
     """The batch, if it needs no staging any more: it is judged, by the gate or by a person, or it is committed."""
     with connect(get_connection(pipeline.target.connection)) as session:
-        batch, approved = _read(session, batch_id)
+        batch, approved = _read(session, pipeline, batch_id)
     return batch if approved or batch.state in (State.REJECTED, State.COMMITTED) else None
 
 
@@ -141,13 +141,14 @@ def _done(batch: Batch) -> Staged:
     return Staged(batch.batch_id, batch.epoch, counts, done=True)
 
 
-def _read(session: Session, batch_id: int) -> tuple[Batch, bool]:
-    """The batch, and whether it is approved with all that was judged still there."""
+def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, bool]:
+    """The batch, and whether it is approved with all that was judged still there, in today's columns."""
     with transaction(session) as cursor:
-        batch = batches.read_batch(cursor, batch_id)
-        kept = batch.approved and judged_stands(cursor, batch)
+        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
+        tables = StagingTables(batch_id, batch.epoch)
+        kept = batch.approved and judged_stands(cursor, batch) and staging.fits(cursor, tables, pipeline.record)
     if batch.approved and not kept:
-        log.warning("staging of the approved batch %d is not whole any more; it is staged and judged again", batch_id)
+        log.warning("staging of the approved batch %d cannot be used any more; it is staged and judged again", batch_id)
     return batch, kept
 
 
@@ -161,10 +162,10 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
         before = batches.read_batch(cursor, batch_id).epoch
         _end_lower(cursor, batch_id, before + 1)
     with transaction(session) as cursor:
+        ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
         epoch = batches.claim(cursor, batch_id, origin)
         tables = StagingTables(batch_id, epoch)
         staging.create(cursor, tables, pipeline.record)
-        ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
         cursor.execute("SELECT set_config('application_name', %s, false)", [application_name(batch_id, epoch, "stage")])
     with transaction(session) as cursor:
         _end_lower(cursor, batch_id, epoch)

@@ -14,7 +14,7 @@ from offset_ledger.connections import KEEPALIVE, get_connection, postgres_argume
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, profiles
+from offset_ledger.ledger import batches, profiles, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
@@ -26,6 +26,8 @@ from offset_ledger.quality.verdict import Finding, Verdict
 from offset_ledger.steps.report import report
 
 log = logging.getLogger(__name__)
+
+_JUDGED = (State.VALIDATED, State.REJECTED, State.COMMITTED)
 
 
 def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, Verdict | None]:
@@ -42,12 +44,13 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
     database = get_connection(pipeline.target.connection)
     suite = read_suite(pipeline)
     with connect(database) as session, transaction(session) as cursor:
-        batch = batches.read_batch(cursor, batch_id)
-    if batch.state in (State.VALIDATED, State.REJECTED, State.COMMITTED):
-        return batch, None
-    if batch.state is not State.STAGED:
-        batches.refuse(batch, batch.epoch, State.STAGED)
-    tables = StagingTables(batch_id, batch.epoch)
+        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
+        if batch.state in _JUDGED:
+            return batch, None
+        if batch.state is not State.STAGED:
+            batches.refuse(batch, batch.epoch, State.STAGED)
+        tables = StagingTables(batch_id, batch.epoch)
+        staging.hold_columns(cursor, tables, pipeline.record)
     name = application_name(batch_id, batch.epoch, "validate")
     verdict = judge(
         suite,
@@ -60,6 +63,9 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         max_quarantined_share=1.0 if batch.kind is Kind.REDRIVE else pipeline.quality.max_quarantined_share,
     )
     with connect(database, name) as session, transaction(session) as cursor:
+        found = batches.read_batch(cursor, batch_id, lock=True)
+        if found.epoch == batch.epoch and found.state in _JUDGED:  # a twin came first
+            return found, None
         batches.lock(cursor, batch_id, batch.epoch, State.STAGED)
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
