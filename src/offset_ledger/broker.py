@@ -20,7 +20,7 @@ from offset_ledger.connections import Connection, bootstrap_servers, kafka_pytho
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.windows import FirstAt
-from offset_ledger.errors import BrokerUnavailable, UnknownTopic, one_line
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, UnknownTopic, one_line
 from offset_ledger.patience import patience, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
@@ -212,8 +212,20 @@ def _first(answer: Any) -> FirstAt | None:
     return FirstAt(int(answer.offset), datetime.fromtimestamp(answer.timestamp / 1000, UTC))
 
 
-def unavailable(servers: str, error: BaseException) -> BrokerUnavailable:
-    """The error for a cluster that did not answer as it was asked to."""
+_DENIED = (
+    kafka_errors.AuthorizationError,
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedSaslMechanismError,
+)
+
+
+def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
+    """The error for a cluster that did not answer as it was asked to, or does not let this login ask."""
+    if isinstance(error, _DENIED):
+        return AccessDenied(
+            f"Kafka at {servers} does not let this login do it ({one_line(error)}); correct the login of the "
+            "connection or give it the rights of docs/production.md"
+        )
     return BrokerUnavailable(
         f"Kafka at {servers} did not answer ({one_line(error)}); check that the brokers run and that bootstrap.servers "
         "of the connection is right"

@@ -51,10 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: OffsetLedgerError, as_json: bool) -> int:
+    name = type(error).__name__
     if as_json:
-        print(json.dumps({"error": type(error).__name__, "message": str(error)}))
+        print(json.dumps({"error": name, "message": str(error)}))
+    elif "\n" in str(error) or hasattr(error, "problems"):
+        print(error, file=sys.stderr)  # mistakes of a file: each line begins with its place, as editors read them
     else:
-        print(f"offset-ledger: {error}", file=sys.stderr)
+        print(f"offset-ledger: {name}: {error}", file=sys.stderr)  # the name is a heading of docs/runbook.md
     return error.exit_code
 
 

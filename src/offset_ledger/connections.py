@@ -63,8 +63,15 @@ def get_connection(conn_id: str) -> Connection:
     if "airflow.sdk" in sys.modules:
         return _from_airflow(conn_id)
     raise ConfigurationError(
-        f"connection {conn_id!r} is not defined; set {environment_name(conn_id)} or add it to Airflow's connections"
+        f"connection {conn_id!r} is not defined; set {environment_name(conn_id)}{_from_the_local_stack(conn_id)}"
     )
+
+
+def _from_the_local_stack(conn_id: str) -> str:
+    """How a shell gets the connection, where a local stack has written it down."""
+    written = Path(os.environ.get("OFFSET_LEDGER_HOME") or ".local") / "env"
+    has_it = written.is_file() and f"export {environment_name(conn_id)}=" in written.read_text()
+    return f", as `. {written}` does for the local stack" if has_it else ""
 
 
 def parse_connection(conn_id: str, raw: str) -> Connection:

@@ -75,6 +75,10 @@ class DatabaseUnavailable(TransientError):
     """Postgres did not answer, or ended the session."""
 
 
+class AccessDenied(TerminalError):
+    """A server refuses the login of a connection, or the login lacks a right."""
+
+
 class DatabaseFull(DatabaseUnavailable):
     """A disk of the Postgres server has no room left."""
 

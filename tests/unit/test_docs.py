@@ -9,6 +9,7 @@ import pytest
 
 from offset_ledger import errors
 from offset_ledger.cli import build_parser
+from offset_ledger.ledger.migrate import OLDEST
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -53,6 +54,19 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_decision_is_in_the_index() -> None:
     named = (ROOT / "docs/index.md").read_text()
     assert [page.name for page in ROOT.glob("docs/adr/*.md") if page.name not in named] == []
+
+
+def test_the_page_about_production_names_every_variable() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    page = (ROOT / "docs/production.md").read_text()
+    asked = {name.rstrip("_") for name in re.findall(r"OFFSET_LEDGER_[A-Z_]+", code)} - {"OFFSET_LEDGER"}
+    assert {name for name in asked if f"`{name}`" not in page} == set()
+
+
+def test_the_documents_name_the_oldest_postgres() -> None:
+    for page in ("README.md", "docs/production.md"):
+        text = (ROOT / page).read_text()
+        assert re.findall(r"(?:Postgres|PostgreSQL)[ |]+(\d+) or newer", text) == [str(OLDEST)], page
 
 
 def test_the_readme_names_every_verb() -> None:

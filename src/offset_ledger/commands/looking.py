@@ -9,7 +9,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, table
 from offset_ledger.errors import ConfigurationError
 
 
@@ -40,9 +40,15 @@ def status(arguments: Namespace) -> Outcome:
 
     found = look(pipeline_of(arguments))
     rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in found.partitions]
-    table = tabulate(rows, headers=["partition", "log start", "cursor", "last stable", "lag"])
-    letters = f"\ndead letters waiting: {found.dead_letters_waiting:,}" if found.dead_letters_waiting else ""
-    return Outcome(asdict(found), f"{table}\nopen head batch: {found.open_batch or 'none'}{letters}")
+    headers = ["partition", "log start", "cursor", "last stable", "lag"]
+    lines = [
+        tabulate(rows, headers=headers, missingval="none yet"),
+        f"lag: {sum(p.lag for p in found.partitions):,} offsets",
+        f"open head batch: {found.open_batch or 'none'}",
+        f"  {found.waits_for}" if found.waits_for else "",
+        f"dead letters waiting: {found.dead_letters_waiting:,}" if found.dead_letters_waiting else "",
+    ]
+    return Outcome(asdict(found), "\n".join(filter(None, lines)))
 
 
 def batches(arguments: Namespace) -> Outcome:
@@ -50,7 +56,7 @@ def batches(arguments: Namespace) -> Outcome:
     from offset_ledger.steps.look import recent_batches
 
     found = recent_batches(pipeline_of(arguments), arguments.limit)
-    return Outcome(found, tabulate(found, headers="keys"))
+    return Outcome(found, table(found) if found else "no batches yet")
 
 
 def verify(arguments: Namespace) -> Outcome:
@@ -60,7 +66,8 @@ def verify(arguments: Namespace) -> Outcome:
 
     pipeline = pipeline_of(arguments)
     violations, checked = run(pipeline)
-    lines = violations or [f"all {checked} invariants hold"]
+    whole = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
+    lines = violations or [whole]
     data: dict[str, Any] = {"violations": violations, "checked": checked}
     if arguments.deep:
         deep = explain_gaps(pipeline)

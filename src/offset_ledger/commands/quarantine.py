@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-
-from tabulate import tabulate
+from typing import Any
 
 from offset_ledger.commands.batches import line, summary
-from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, say
+from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, say, table
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -46,14 +46,22 @@ def redrive(arguments: Namespace) -> Outcome:
 
 def quarantine(arguments: Namespace) -> Outcome:
     """What is in quarantine, by reason."""
+    from offset_ledger.steps.look import rejected
     from offset_ledger.steps.redrive import quarantined, read_choice
 
-    choice = read_choice(arguments.reason, arguments.since, arguments.limit)
-    whole, *reasons = quarantined(pipeline_of(arguments), choice, arguments.resolved)
+    choice, pipeline = read_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
+    whole, *reasons = quarantined(pipeline, choice, arguments.resolved)
+    waiting = rejected(pipeline, arguments.limit)
     state = "resolved" if arguments.resolved else "unresolved"
-    shown = [{**line, "examples": " ".join(line["examples"] or ())} for line in reasons]
-    text = "\n".join([*([tabulate(shown, headers="keys")] if shown else []), f"{whole['records']:,} {state} records"])
-    return Outcome({"records": whole["records"], "in_redrive": whole["in_redrive"], "reasons": reasons}, text)
+    lines = [*([_by_reason(reasons)] if reasons else []), f"{whole['records']:,} {state} records"]
+    if waiting:
+        lines += [f"\nnot among them: what {waiting.batch} refused", _by_reason(waiting.refused), waiting.waits_for]
+    data = {"records": whole["records"], "in_redrive": whole["in_redrive"], "reasons": reasons}
+    return Outcome(data | {"rejected": asdict(waiting) if waiting else None}, "\n".join(filter(None, lines)))
+
+
+def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:
+    return table({**line, "examples": " ".join(line["examples"] or ())} for line in reasons)
 
 
 def deliver_letters(arguments: Namespace) -> Outcome:

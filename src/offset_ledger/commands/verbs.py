@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+from tabulate import tabulate
 
 from offset_ledger.pipeline.model import Pipeline
 
@@ -45,6 +48,15 @@ class Verbs:
             "pipeline", metavar="PIPELINE", help="a name under dags/pipelines/, or the path of a YAML file"
         )
         return made
+
+
+def table(found: Iterable[Mapping[str, Any]]) -> str:
+    """Rows for people: under their names, moments in UTC to the second."""
+    return tabulate([{name: _shown(value) for name, value in row.items()} for row in found], headers="keys")
+
+
+def _shown(value: Any) -> Any:
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
 
 
 def say(line: str) -> None:

@@ -115,7 +115,8 @@ class DagRuns:
         return sorted(found, key=lambda task: _STEPS.index(task["task_id"]) if task["task_id"] in _STEPS else 99)
 
     def _running(self, run_id: str) -> str:
-        active = [f"{t['task_id']} {t['state']}" for t in self._tasks(run_id) if t["state"] not in (None, "success")]
+        over = (None, "success", "skipped")
+        active = [f"{t['task_id']} {t['state']}" for t in self._tasks(run_id) if t["state"] not in over]
         return ", ".join(active) or "waiting to be scheduled"
 
     def _finished(self, run_id: str) -> DagRun:

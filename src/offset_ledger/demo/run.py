@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,7 +11,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from offset_ledger.commands.verbs import Outcome
+from offset_ledger.commands.verbs import Outcome, table
 from offset_ledger.demo.dag_runs import DagRun, DagRuns
 from offset_ledger.demo.proof import Claim, fingerprint, prove
 from offset_ledger.errors import StackError
@@ -103,12 +104,15 @@ def _show(stack: Stack, sheet: list[Any], ledger: list[Any], claims: list[Claim]
             "\nBalance sheet by partition",
             tabulate([dict(row) for row in sheet], headers="keys"),
             "\nLedger",
-            tabulate([dict(row) for row in ledger], headers="keys"),
+            table(dict(row) for row in ledger),
             "",
             *where,
             f"Airflow: {stack.airflow.address} (user admin, password in {stack.airflow.directory / 'passwords.json'})",
             "",
             *map(str, claims),
             f"\n{'everything holds' if all(c.holds for c in claims) else 'NOT everything holds'}, {seconds:.0f} s",
+            "\nThe servers stay up: look at the entry Ledger in Airflow, or in a shell:",
+            f"  . {stack.home / 'env'} && {sys.argv[0]} status flights",
+            "Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.",
         ]
     )

@@ -17,7 +17,7 @@ from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
 from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
-from offset_ledger.errors import DatabaseFull, DatabaseUnavailable
+from offset_ledger.errors import AccessDenied, DatabaseFull, DatabaseUnavailable, OffsetLedgerError
 from offset_ledger.patience import retrying
 
 Session = connection
@@ -64,9 +64,17 @@ def application_name(batch_id: int, epoch: int, step: str) -> str:
     return f"offset-ledger b{batch_id} e{epoch} {step}"
 
 
+_REFUSED_LOGIN = re.compile(
+    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted)|no password supplied"
+)
+
+
 def _is_away(error: BaseException) -> bool:
     """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
-    return isinstance(error, psycopg2.OperationalError) and not re.search(r"FATAL:.*(exist|authentication)", str(error))
+    told = str(error)
+    return isinstance(error, psycopg2.OperationalError) and not (
+        _REFUSED_LOGIN.search(told) or re.search(r"FATAL:.*exist", told)
+    )
 
 
 @contextmanager
@@ -76,6 +84,7 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     Raises:
         DatabaseUnavailable: the server does not answer, or ends the session on the way.
         DatabaseFull: a disk of the server has no room left.
+        AccessDenied: the server refuses the login, or the login lacks a right.
     """
     given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
     options = f"{_OPTIONS} {given.get('options', '')}".strip()  # of two the later one holds
@@ -88,22 +97,28 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
         raise _unavailable(connection, error) from error
     try:
         yield session
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+    except (psycopg2.OperationalError, psycopg2.InterfaceError, pg.InsufficientPrivilege) as error:
         raise _unavailable(connection, error) from error
     finally:
         session.close()
 
 
-def _unavailable(connection: Connection, error: Exception) -> DatabaseUnavailable:
-    detail = re.sub(r"\s+", " ", str(error)).strip()
+def _unavailable(connection: Connection, error: Exception) -> OffsetLedgerError:
+    detail = re.sub(r"\s+", " ", str(error)).strip()[:200]
+    where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
+    if isinstance(error, pg.InsufficientPrivilege):
+        return AccessDenied(
+            f"{where} does not let {connection.login!r} do this ({detail}); nothing was committed; "
+            "docs/production.md has the rights that are needed"
+        )
+    if _REFUSED_LOGIN.search(str(error)):
+        return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")
     if isinstance(error, pg.DiskFull):
         return DatabaseFull(
-            f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432} has a full "
-            f"disk ({detail[:200]}); nothing was committed; make room on it, then run the step again"
+            f"{where} has a full disk ({detail}); nothing was committed; make room on it, then run the step again"
         )
     return DatabaseUnavailable(
-        f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432} is not "
-        f"available ({detail[:200]}); check that it runs and that the connection is right"
+        f"{where} is not available ({detail}); check that it runs and that the connection is right"
     )
 
 

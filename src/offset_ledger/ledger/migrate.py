@@ -9,6 +9,8 @@ from offset_ledger.ledger.database import Session, transaction
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
+OLDEST = 17  # its MERGE tells what it did with each row
+
 _BOOTSTRAP = """
 CREATE SCHEMA IF NOT EXISTS offset_ledger;
 CREATE TABLE IF NOT EXISTS offset_ledger.migration (
@@ -27,8 +29,10 @@ def migrate(session: Session) -> list[str]:
     """Apply what is missing, all in one transaction, and return the names applied.
 
     Raises:
-        ConfigurationError: the database was migrated by a newer version of this package, or is not in UTF-8.
+        ConfigurationError: Postgres is too old or not in UTF-8, or the database was migrated by a newer version of this
+            package.
     """
+    check_server(session.server_version)
     known = migrations()
     with transaction(session) as cursor:
         cursor.execute("SHOW server_encoding")
@@ -51,6 +55,19 @@ def migrate(session: Session) -> list[str]:
             cursor.execute(text)
             cursor.execute("INSERT INTO offset_ledger.migration (number, name) VALUES (%s, %s)", [number, name])
     return [known[number][0] for number in missing]
+
+
+def check_server(version: int) -> None:
+    """Hold that the server is new enough; ``version`` as libpq tells it, 180004 for 18.4.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if version < OLDEST * 10_000:
+        raise ConfigurationError(
+            f"PostgreSQL {OLDEST} or newer is needed, found {version // 10_000}.{version % 10_000}; "
+            "upgrade the server, or use another one"
+        )
 
 
 def check_migrated(session: Session) -> None:

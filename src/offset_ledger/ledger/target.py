@@ -83,7 +83,9 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
         elif name not in nullable:
             parts.append(sql.SQL("NOT NULL"))
         definitions.append(sql.SQL(" ").join(parts))
-    cursor.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(pipeline.target.schema)))
+    cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
+    if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
+        cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))
     cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(_name(pipeline), sql.SQL(", ").join(definitions)))
 
 

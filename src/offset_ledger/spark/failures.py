@@ -15,6 +15,8 @@ _JAVA = (
     ("UnknownTopicOrPartitionException", errors.UnknownTopic),
     ("Some data may have been lost", errors.LostRange),
     ("UnknownTopicIdException", errors.TopicRecreated),
+    ("AuthorizationException", errors.AccessDenied),
+    ("SaslAuthenticationException", errors.AccessDenied),
     ("DisconnectException", errors.BrokerUnavailable),
     ("org.apache.kafka.common.errors.TimeoutException", errors.BrokerUnavailable),
 )

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg2 import sql
+
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
+from offset_ledger.core.states import State
 from offset_ledger.ledger import batches, dead_letters, pipelines
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.pipeline.model import Pipeline
 
 
@@ -37,6 +41,8 @@ class PipelineStatus:
     partitions: tuple[PartitionStatus, ...]
     open_batch: str | None
     dead_letters_waiting: int = 0
+    waits_for: str | None = None
+    """What a person has to decide about the open batch, and why; None where nothing."""
 
 
 def look(pipeline: Pipeline) -> PipelineStatus:
@@ -54,7 +60,40 @@ def look(pipeline: Pipeline) -> PipelineStatus:
         PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
         for p in snapshot.partitions
     )
-    return PipelineStatus(pipeline.name, partitions, str(head) if head else None, letters)
+    return PipelineStatus(pipeline.name, partitions, str(head) if head else None, letters, _waits_for(head))
+
+
+def _waits_for(head: batches.Batch | None) -> str | None:
+    if head is None or head.state is not State.REJECTED:
+        return None
+    return (
+        f"{head.reasons}; decide with: offset-ledger approve {head.batch_id} --why ..., or offset-ledger abandon "
+        f"{head.batch_id} --why ..."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A rejected head batch, and by reason what it refused: that is in quarantine only once the batch is committed."""
+
+    batch: str
+    waits_for: str
+    refused: tuple[dict[str, Any], ...]
+
+
+def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
+    """The pipeline's rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
+    with connect(get_connection(pipeline.target.connection)) as session:
+        with transaction(session) as cursor:
+            head = batches.open_head(cursor, pipeline.name)
+        waits_for = _waits_for(head)
+        if head is None or waits_for is None:
+            return None
+        tables = StagingTables(head.batch_id, head.epoch)
+        if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
+            return Rejected(str(head), waits_for, ())
+        query = sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused))
+        return Rejected(str(head), waits_for, tuple(dict(row) for row in rows(session, query, {"limit": limit})))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:

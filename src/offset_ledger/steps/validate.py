@@ -119,7 +119,8 @@ def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
         page = report(pipeline, batch_id) or "its report"
         raise BatchRejected(
             f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
-            f"moved; see {page}, then approve or abandon it"
+            f"moved; see {page}, then run: offset-ledger approve {batch_id} --why ..., or offset-ledger abandon "
+            f"{batch_id} --why ..."
         )
     return batch
 
@@ -137,7 +138,8 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
     path = next((folder / f"{name}.json" for folder in folders if (folder / f"{name}.json").is_file()), None)
     if path is None:
         raise ConfigurationError(
-            f"{pipeline.path}: quality.suite is {name!r}, but no expectations/{name}.json stands in a folder above it"
+            f"{pipeline.path}: quality.suite is {name!r}, but no expectations/{name}.json stands in a folder above it; "
+            "create it, or set quality.suite to null"
         )
     columns = [column for column, _ in row_columns(pipeline.record)]
     return load_suite(Path(path), [*columns, "_value"])

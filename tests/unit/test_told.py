@@ -1,0 +1,102 @@
+"""What people are told when something is wrong: the error's name, the place, and what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from kafka import errors as kafka_errors
+from psycopg2 import OperationalError
+
+from offset_ledger.broker import unavailable as kafka_unavailable
+from offset_ledger.cli import main
+from offset_ledger.commands.verbs import table
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError
+from offset_ledger.ledger.database import _is_away
+from offset_ledger.ledger.migrate import check_server
+from offset_ledger.spark.failures import classify
+
+WRONG = """
+pipeline: orders
+source: {connection: kafka_default, topic: t}
+record: {event_ids: $.id, event_id: $.id, publish_at: $.at, columns: {state: txt}}
+target: {connection: postgres_default, table: public.orders}
+"""
+
+
+def test_an_error_begins_with_the_name_that_the_runbook_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "no/such.yaml"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "offset-ledger: ConfigurationError: there is no pipeline file no/such.yaml"
+    )
+
+
+def test_mistakes_of_a_file_each_begin_with_their_place(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(WRONG)
+    assert main(["check", str(path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"{path}:4"] * 2
+
+
+def test_a_missing_connection_leads_to_the_local_stack_where_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_HOME", str(tmp_path))
+    for conn_id in ("kafka_default", "kafka_other"):
+        monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}", raising=False)
+    (tmp_path / "env").write_text("export AIRFLOW_CONN_KAFKA_DEFAULT=x\n")
+    with pytest.raises(ConfigurationError, match=f"as `. {tmp_path}/env` does for the local stack$"):
+        get_connection("kafka_default")
+    with pytest.raises(ConfigurationError, match=r"set AIRFLOW_CONN_KAFKA_OTHER$"):
+        get_connection("kafka_other")
+
+
+def test_tables_have_moments_in_utc_to_the_second() -> None:
+    noon = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
+    shown = table([{"at": noon}, {"at": noon.astimezone(timezone(timedelta(hours=5)))}, {"at": None}])
+    assert shown.split()[2:] == ["2026-01-01", "12:00:00Z"] * 2
+
+
+@pytest.mark.parametrize(
+    ("told", "away"),
+    [
+        ('FATAL:  password authentication failed for user "x"', False),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "x", database "d", SSL off', False),
+        ('FATAL:  permission denied for database "d"', False),
+        ('FATAL:  role "x" is not permitted to log in', False),
+        ("fe_sendauth: no password supplied", False),
+        ('FATAL:  database "d" does not exist', False),
+        ("FATAL:  the database system is starting up", True),
+        ("FATAL:  sorry, too many clients already", True),
+        ("connection refused", True),
+    ],
+)
+def test_postgres_is_waited_for_only_where_that_may_help(told: str, away: bool) -> None:
+    assert _is_away(OperationalError(told)) is away
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (kafka_errors.TopicAuthorizationFailedError("orders"), AccessDenied),
+        (kafka_errors.GroupAuthorizationFailedError("group"), AccessDenied),
+        (kafka_errors.SaslAuthenticationFailedError("no"), AccessDenied),
+        (kafka_errors.KafkaTimeoutError("slow"), BrokerUnavailable),
+    ],
+)
+def test_a_right_that_kafka_refuses_is_no_absence(error: kafka_errors.KafkaError, kind: type[Exception]) -> None:
+    assert type(kafka_unavailable("kafka:9092", error)) is kind
+
+
+def test_a_right_that_spark_lacks_is_no_failure_of_spark() -> None:
+    java = "Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [t]"
+    assert isinstance(classify(RuntimeError(f"job failed\n{java}")), AccessDenied)
+
+
+def test_an_old_postgres_is_told_before_anything_is_made() -> None:
+    check_server(170000)
+    with pytest.raises(ConfigurationError, match=r"PostgreSQL 17 or newer is needed, found 16\.9"):
+        check_server(160009)
