@@ -175,7 +175,7 @@ class Page:
 
     def shot(self, path: Path) -> None:
         """A picture of the window, once nothing in it fades or slides any more."""
-        passing = "a.playState === 'running' && a.effect.getTiming().iterations !== Infinity"
+        passing = "a.playState === 'running' && a.effect?.getTiming().iterations !== Infinity"
         self.run(f"Promise.allSettled(d.getAnimations().filter((a) => {passing}).map((a) => a.finished)).then(() => 1)")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
