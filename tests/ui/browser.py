@@ -119,6 +119,10 @@ class Page:
         self.frames = ()
         self.send("Page.navigate", url=address)
 
+    def rest(self) -> None:
+        """Leave the page: one that follows a run draws all the time, and the run needs the processor."""
+        self.go("about:blank")
+
     def wait(self, script: str, what: str, seconds: float = PATIENCE, **values: Any) -> Any:
         """The expression's value once it is true."""
         return wait_until(lambda: self.run(script, **values), f"{what} should be shown", seconds)

@@ -167,7 +167,6 @@ def test_a_rejected_batch_is_abandoned_and_the_next_run_takes_its_offsets_again(
     said = open_question(page, world, f"commit batch {batch_id} of wary")
     assert "Abandon gives the batch up; the offsets of a head batch are planned again by the next run." in said
     answer(page, "Abandon", "the suite is wrong")
-    shot(page, "abandoned")
     assert world.ended("wary", asked["wary"]) == "success"
     tasks = world.tasks("wary", asked["wary"])
     assert [tasks[task] for task in ("approve_batch", "commit", "report")] == ["success", "skipped", "skipped"]
