@@ -109,10 +109,12 @@ class TriggerForm:
                         "the calendar to close", open='input[placeholder="HH:mm"]')  # fmt: skip
 
     def submit(self) -> str:
-        """Trigger, and return the id of the run that Airflow then shows."""
+        """Trigger, return the id of the run that Airflow then shows, and leave the page."""
         self._page.press('[data-testid="trigger-dag-submit"]')
         run = "w.location.pathname.includes('/runs/') && w.location.pathname.split('/')[4]"
-        return unquote(str(self._page.wait(run, "the page of the new run")))
+        run_id = unquote(str(self._page.wait(run, "the page of the new run")))
+        self._page.rest()
+        return run_id
 
     def backfill(self) -> None:
         """Turn to the form of a backfill."""
@@ -126,11 +128,12 @@ class TriggerForm:
         self._page.wait(chosen, behaviour, labels=f"{_DIALOG} label", text=behaviour)
 
     def submit_backfill(self, runs: int, at_once: int) -> None:
-        """Create the backfill once Airflow says that it has so many runs."""
+        """Create the backfill once Airflow says that it has so many runs, and leave the page."""
         self._page.type(f"{_DIALOG} input[name=max_active_runs]", str(at_once))
         self._page.wait_for_text(f"{runs} runs will be triggered.")
         self._page.press(f"{_DIALOG} button", "Run Backfill")
         self._page.wait_for_text("Backfill jobs have been successfully triggered.")
+        self._page.rest()
 
 
 def open_question(page: Page, world: World, words: str) -> str:
@@ -142,10 +145,11 @@ def open_question(page: Page, world: World, words: str) -> str:
 
 
 def answer(page: Page, option: str, why: str) -> None:
-    """Answer the question that is open."""
+    """Answer the question that is open, and leave the page."""
     page.type("#element_why", why)
     page.press(f'[data-testid="hitl-option-{option}"]')
     page.wait_for_text("Response received at")
+    page.rest()
 
 
 def plan_log(page: Page, world: World, dag_id: str, run_id: str, words: str) -> str:

@@ -119,6 +119,10 @@ class Page:
         self.frames = ()
         self.send("Page.navigate", url=address)
 
+    def rest(self) -> None:
+        """Leave the page: one that follows a run draws all the time, and the run needs the processor."""
+        self.go("about:blank")
+
     def wait(self, script: str, what: str, seconds: float = PATIENCE, **values: Any) -> Any:
         """The expression's value once it is true."""
         return wait_until(lambda: self.run(script, **values), f"{what} should be shown", seconds)
@@ -175,7 +179,7 @@ class Page:
 
     def shot(self, path: Path) -> None:
         """A picture of the window, once nothing in it fades or slides any more."""
-        passing = "a.playState === 'running' && a.effect.getTiming().iterations !== Infinity"
+        passing = "a.playState === 'running' && a.effect?.getTiming().iterations !== Infinity"
         self.run(f"Promise.allSettled(d.getAnimations().filter((a) => {passing}).map((a) => a.finished)).then(() => 1)")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
