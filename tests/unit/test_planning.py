@@ -16,6 +16,7 @@ from offset_ledger.core.planning import (
     check_truncation,
     fair_shares,
     plan_head,
+    stable_under,
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
 from offset_ledger.errors import (
@@ -59,7 +60,11 @@ def test_start_none_refuses_a_first_run() -> None:
 @pytest.mark.parametrize("start", list(StartAt))
 def test_a_partition_added_later_begins_at_its_first_offset(start: StartAt) -> None:
     cursors = Cursors("c", "t", {0: 100})
-    assert beginnings(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 3}
+    assert beginnings(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 0}  # what expired of it is a loss
+
+
+def test_a_beginning_above_the_last_stable_offset_has_no_known_epoch() -> None:
+    assert stable_under({0: 100, 1: 51}, snapshot((10, 100), (3, 50), (0, 9))) == {0: 3}
 
 
 # -- what the cursors meet -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.errors import (
@@ -128,15 +129,17 @@ def beginnings(
     """Where each partition that the ledger does not know yet begins.
 
     On the pipeline's first run the pipeline file decides (``at_timestamp`` gives the first offset at or after the
-    start timestamp, None where there is none). A partition added later begins at its log start: all its records were
-    produced after the pipeline began.
+    start timestamp, None where there is none). A partition added later begins at its first offset, even where the log
+    starts above it: all its records were produced after the pipeline began.
 
     Raises:
         NoStartOffset: ``start: none`` on a first run.
     """
     known = cursors.next_offsets if cursors else {}
     new = [p for p in snapshot.partitions if p.partition not in known]
-    if known or start is StartAt.EARLIEST:
+    if known:
+        return {p.partition: 0 for p in new}
+    if start is StartAt.EARLIEST:
         return {p.partition: p.log_start for p in new}
     if start is StartAt.LATEST:
         return {p.partition: p.last_stable for p in new}
@@ -147,6 +150,11 @@ def beginnings(
         f"topic {snapshot.topic}: the pipeline says start: none and has no cursors; "
         "set source.start to earliest, latest or a timestamp"
     )
+
+
+def stable_under(offsets: Mapping[int, int], snapshot: TopicSnapshot) -> dict[int, int]:
+    """The leader epochs under which these offsets were stable; absent where an offset lies above the stable ones."""
+    return {p.partition: p.leader_epoch for p in snapshot.partitions if offsets.get(p.partition, inf) <= p.last_stable}
 
 
 def backlogs(next_offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[Backlog, ...]:
