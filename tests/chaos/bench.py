@@ -36,7 +36,7 @@ STEPS = ("plan", "stage", "validate", "commit", "report")
 
 PIPELINE = """
 pipeline: orders
-source: {{connection: kafka_default, topic: {topic}, start: earliest, transactional: {transactional}}}
+source: {{connection: kafka_default, topic: {topic}, start: {start}, transactional: {transactional}}}
 record:
   event_id: key
   publish_at: $.at
@@ -57,7 +57,13 @@ class Bench:
     folder: Path
     topic: str
     settings: dict[str, Any] = field(
-        default_factory=lambda: {"transactional": "true", "batch": 1_000_000, "slice": 100_000, "share": 1.0}
+        default_factory=lambda: {
+            "start": "earliest",
+            "transactional": "true",
+            "batch": 1_000_000,
+            "slice": 100_000,
+            "share": 1.0,
+        }
     )
     partitions: int = 3
     journal: Journal = field(default_factory=Journal)

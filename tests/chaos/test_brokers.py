@@ -15,13 +15,15 @@ from kafka.errors import KafkaError, NotEnoughReplicasError
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.core.questions import Answer
+from offset_ledger.errors import LogTruncated
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.stack import Stack
+from offset_ledger.pipeline.model import OnExpired
 from offset_ledger.steps.answers import answer_loss, keep
-from offset_ledger.steps.lost import loss_question
+from offset_ledger.steps.lost import loss_question, skip_lost
 from offset_ledger.steps.verify import verify
 from tests.chaos.bench import PLAIN, Bench
 from tests.chaos.cluster import create_placed, elect_unclean, in_sync, leaders, move_leaders
@@ -32,6 +34,7 @@ from tests.fixtures.servers import Servers, new_database
 
 pytestmark = pytest.mark.chaos
 
+ANN = Origin("ann")
 SPREAD = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}  # node 1 is the controller too
 
 
@@ -151,32 +154,36 @@ def test_leaders_that_move_between_plan_and_read_are_followed(bench: Bench) -> N
 def test_an_unclean_election_is_told_before_anything_is_committed(
     bench: Bench, servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "planned").mkdir()
-    with new_database(servers.stack) as other:
+    with new_database(servers.stack) as other, new_database(servers.stack) as third:
         ingested = replace(bench, topic=topic_name(), journal=Journal())
-        planned = replace(ingested, topic=topic_name(), journal=Journal(), database=other, folder=tmp_path / "planned")
-        for each in (ingested, planned):
+        planned, begun = (
+            replace(ingested, topic=topic_name(), journal=Journal(), database=database, folder=tmp_path / name)
+            for name, database in (("planned", other), ("begun", third))
+        )
+        begun.settings = {**begun.settings, "start": "latest"}
+        for each in (planned, begun):
+            each.folder.mkdir()
+        for each in (ingested, planned, begun):
             placed(each, {0: (2, 3)}, **{"min.insync.replicas": "1"})
             some(each, 20, 1)
         committed(ingested)
         bench.broker(3).kill()
-        until(
-            lambda: in_sync(ingested.alive(1, 2), ingested.topic) == in_sync(ingested.alive(1, 2), planned.topic) == {2}
-        )
-        for each in (ingested, planned):
+        until(lambda: all(in_sync(bench.alive(1, 2), each.topic) == {2} for each in (ingested, planned, begun)))
+        for each in (ingested, planned, begun):
             some(each, 20, 2)
         committed(ingested)
         assert ingested.query("SELECT next_offset FROM offset_ledger.cursor") == [[40]]
         batch = to_step(planned, "plan")
+        assert [answer.found["batch"] for answer in begun.attempt()] == [None]  # it begins at 40
         rows = ingested.fingerprint()
-        lose(bench, [ingested.topic, planned.topic])
+        lose(bench, [ingested.topic, planned.topic, begun.topic])
         assert errors(ingested.attempt()) == ["LogTruncated"]
         others = {}
-        for each in (ingested, planned):
+        for each in (ingested, planned, begun):
             each.journal, kept = Journal(), each.journal
             some(each, 40, 3)  # other records take the lost ones' offsets, and more
             each.journal, others[each.topic] = kept, each.journal
-        assert errors(ingested.attempt()) == ["LogTruncated"]
+        assert errors(ingested.attempt()) == errors(begun.attempt()) == ["LogTruncated"]
         lost = planned.ask(planned.lab.heavy, "stage", batch=batch)
         assert (lost.error, lost.found["transient"]) == ("LogTruncated", False)
         assert "offsets [20, 40) were planned under leader epoch" in str(lost)
@@ -188,13 +195,17 @@ def test_an_unclean_election_is_told_before_anything_is_committed(
         assert planned.states()[0][1] == "abandoned"
         assert table(ingested) == newest([ingested.journal, others[ingested.topic]])  # the lost ones stand, too
         assert table(planned) == newest([first(planned.journal, 20), others[planned.topic]])
+        connected(begun, monkeypatch)
+        to_skip = replace(begun.pipeline.source, on_expired=OnExpired.EARLIEST_AFTER_APPROVAL)
+        with pytest.raises(LogTruncated, match=r"offsets \[20, 40\) were passed"):
+            skip_lost(replace(begun.pipeline, source=to_skip), ANN, "nothing is lost")
+        accepted(begun, monkeypatch, back=[[0, 0, 40]])
+        assert table(begun) == newest([first(begun.journal, 20), others[begun.topic]])
 
 
 def accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch, **numbers: object) -> None:
     """A person is asked with these numbers and says yes; the next attempt takes what the log holds now."""
-    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": bench.alive(1, 3)})
-    for connection in (kafka, replace(bench.database, conn_id="postgres_default")):
-        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
+    connected(bench, monkeypatch)
     asked = loss_question(bench.pipeline)
     assert asked is not None
     assert {name: asked.details.get(name) for name in ("back", "abandons")} == {
@@ -202,11 +213,17 @@ def accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch, **numbers: object) -
         "abandons": None,
         **numbers,
     }
-    answer_loss(bench.pipeline, keep(bench.pipeline, asked), Answer.APPROVE, Origin("ann"), "the broker's disk died")
+    answer_loss(bench.pipeline, keep(bench.pipeline, asked), Answer.APPROVE, ANN, "the broker's disk died")
     assert loss_question(bench.pipeline) is None
     assert [str(a) for a in bench.attempt() if a.error] == []
     assert bench.query("SELECT kind, answer, who FROM offset_ledger.decision") == [["truncated_log", "approve", "ann"]]
     assert verify(bench.pipeline)[0] == []
+
+
+def connected(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": bench.alive(1, 3)})
+    for connection in (kafka, replace(bench.database, conn_id="postgres_default")):
+        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
 
 
 def table(bench: Bench) -> dict[str, str]:

@@ -21,7 +21,7 @@ from offset_ledger.ledger.decisions import decide
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from tests.dags.fresh import answer_of
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
@@ -155,3 +155,6 @@ def test_the_trigger_fires_once_for_each_move_of_ends_or_cursors_and_not_while_a
         ((batch_id,),) = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state = 'rejected'")
         decide(session, batch_id, State.ABANDONED, ME, "not JSON")
         assert trigger.look() == [{"last_stable": {"0": 4}}]
+        delete_topic(dict(servers.kafka.extra), topic)
+        create_topic(dict(servers.kafka.extra), topic, 1, 1)
+        assert trigger.look() == [{"last_stable": {"0": 0}}], "a log that ends below the cursor was not told"

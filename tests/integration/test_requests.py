@@ -219,6 +219,26 @@ def test_an_open_batch_that_would_read_lost_offsets_is_abandoned_with_the_yes(be
     assert verify(bench.pipeline)[0] == []
 
 
+def test_what_expired_of_a_partition_that_was_added_is_a_loss(bench: Bench) -> None:
+    bench.settings["expired"] = "earliest_after_approval"
+    plan(bench.pipeline, ME)
+    admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
+    admin.create_partitions({bench.topic: 3})
+    admin.close()
+    bench.publish(*(at(minute, 2, f"{minute}") for minute in range(5)))
+    delete_records(bench, 2, 2)
+    with pytest.raises(OffsetExpired, match=r"partition 2: offsets \[0, 2\) are gone"):
+        bench.ingest()
+    question = loss_question(bench.pipeline)
+    assert question is not None
+    assert question.details == {"ranges": [[2, 0, 2]]}
+    skip_lost(bench.pipeline, ME, "known")
+    bench.ingest()
+    assert set(bench.table()) == {"2", "3", "4"}
+    assert cursors(bench) == {2: 5}
+    assert verify(bench.pipeline)[0] == []
+
+
 def test_a_no_changes_nothing_and_a_loss_that_changed_its_shape_is_not_skipped(bench: Bench) -> None:
     bench.settings["expired"] = "earliest_after_approval"
     bench.publish(*(at(minute, 0, f"{minute}") for minute in range(6)))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import (
     Backlog,
     Cursors,
@@ -11,6 +12,7 @@ from offset_ledger.core.planning import (
     TopicSnapshot,
     backlogs,
     beginnings,
+    boundaries,
     check_identity,
     check_replay,
     check_truncation,
@@ -59,7 +61,11 @@ def test_start_none_refuses_a_first_run() -> None:
 @pytest.mark.parametrize("start", list(StartAt))
 def test_a_partition_added_later_begins_at_its_first_offset(start: StartAt) -> None:
     cursors = Cursors("c", "t", {0: 100})
-    assert beginnings(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 3}
+    assert beginnings(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 0}  # what expired of it is a loss
+
+
+def test_a_beginning_above_the_last_stable_offset_has_no_known_epoch() -> None:
+    assert boundaries({0: 100, 1: 51}, snapshot((10, 100), (3, 50), (0, 9))) == (Boundary(0, 100, 3), Boundary(1, 51))
 
 
 # -- what the cursors meet -------------------------------------------------------------------------------------

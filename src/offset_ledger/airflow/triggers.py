@@ -50,7 +50,10 @@ class NewRecords(BaseEventTrigger):
             await asyncio.sleep(self.seconds)
 
     def waiting(self) -> Waiting:
-        """Cursor and last stable offset of each partition that lags; empty while a run would find nothing to do."""
+        """Cursor and last stable offset of each partition that lags; empty while a run would find nothing to do.
+
+        A log that ends below its cursor is no lag, but a loss that only a run can tell of.
+        """
         from airflow.sdk.exceptions import AirflowRuntimeError
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -59,7 +62,8 @@ class NewRecords(BaseEventTrigger):
 
         try:
             pipeline = parse_pipeline(Path(self.pipeline_file))
-            lagging = {p.partition: (p.cursor, p.last_stable) for p in look(pipeline).partitions if p.lag > 0}
+            partitions = look(pipeline).partitions
+            lagging = {p.partition: (p.cursor, p.last_stable) for p in partitions if p.lag > 0 or p.cut_off}
             return {} if lagging and waking_is_vain(pipeline, RuntimeTaskInstance) else lagging
         except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)

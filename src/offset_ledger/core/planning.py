@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.errors import (
     LogEndBelowCursor,
@@ -128,15 +129,17 @@ def beginnings(
     """Where each partition that the ledger does not know yet begins.
 
     On the pipeline's first run the pipeline file decides (``at_timestamp`` gives the first offset at or after the
-    start timestamp, None where there is none). A partition added later begins at its log start: all its records were
-    produced after the pipeline began.
+    start timestamp, None where there is none). A partition added later begins at its first offset, even where the log
+    starts above it: all its records were produced after the pipeline began.
 
     Raises:
         NoStartOffset: ``start: none`` on a first run.
     """
     known = cursors.next_offsets if cursors else {}
     new = [p for p in snapshot.partitions if p.partition not in known]
-    if known or start is StartAt.EARLIEST:
+    if known:
+        return {p.partition: 0 for p in new}
+    if start is StartAt.EARLIEST:
         return {p.partition: p.log_start for p in new}
     if start is StartAt.LATEST:
         return {p.partition: p.last_stable for p in new}
@@ -146,6 +149,15 @@ def beginnings(
     raise NoStartOffset(
         f"topic {snapshot.topic}: the pipeline says start: none and has no cursors; "
         "set source.start to earliest, latest or a timestamp"
+    )
+
+
+def boundaries(offsets: Mapping[int, int], snapshot: TopicSnapshot) -> tuple[Boundary, ...]:
+    """These offsets with the leader epochs under which they were stable; without one above the stable ones."""
+    seen = {p.partition: p for p in snapshot.partitions}
+    return tuple(
+        Boundary(partition, offset, seen[partition].leader_epoch if offset <= seen[partition].last_stable else None)
+        for partition, offset in offsets.items()
     )
 
 

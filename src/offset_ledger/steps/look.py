@@ -32,6 +32,11 @@ class PartitionStatus:
         """Offsets not committed yet."""
         return self.last_stable - (self.log_start if self.cursor is None else self.cursor)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether the log ends below the cursor: it was cut off, or is that of a recreated topic."""
+        return self.cursor is not None and self.cursor > self.high_watermark
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:

@@ -9,6 +9,7 @@ from typing import Any
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
 from offset_ledger.core.balance import Dispositions
+from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import Cursors, TopicSnapshot, check_identity
 from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.ranges import OffsetRange, total_width
@@ -22,11 +23,16 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import OnExpired, Pipeline
 from offset_ledger.steps import another_log
 from offset_ledger.steps.commit import Committed, commit_sheet
+from offset_ledger.steps.plan import look_at_topic
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
-    """Per partition the offsets from the cursor to the log start, where the log starts above the cursor."""
-    places = ((p, cursors.next_offsets.get(p.partition)) for p in snapshot.partitions)
+    """Per partition the offsets from the cursor to the log start, where the log starts above the cursor.
+
+    A partition that was added later, and never planned, goes on at its first offset.
+    """
+    added = 0 if cursors.next_offsets else None
+    places = ((p, cursors.next_offsets.get(p.partition, added)) for p in snapshot.partitions)
     return tuple(
         OffsetRange(p.partition, cursor, p.log_start)
         for p, cursor in places
@@ -74,6 +80,7 @@ def skip_lost(
     Raises:
         ConfigurationError: the pipeline file says ``on_expired: fail``.
         StateConflict: a judged head batch waits for its commit, or an approved range is no longer the loss.
+        TopicRecreated, LogTruncated: the log is another one, and that has to be accepted first.
         TerminalError: nothing is lost.
     """
     if pipeline.source.on_expired is OnExpired.FAIL:
@@ -81,13 +88,17 @@ def skip_lost(
             f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
             "set source.on_expired to earliest_after_approval to let a person approve the loss"
         )
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
-        snapshot = kafka.snapshot(pipeline.source.topic)
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         with transaction(session) as cursor:
+            before = pipelines.read_cursors(cursor, pipeline.name)
+        snapshot, _ = look_at_topic(pipeline, before)
+        with transaction(session) as cursor:
             pipelines.lock_pipeline(cursor, pipeline.name)
-            ranges = _approved(cursor, pipeline, snapshot, approved)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+            check_identity(cursors, snapshot)  # again: somebody may have accepted another log meanwhile
+            ranges = _approved(cursors, pipeline, snapshot, approved)
+            _begin(cursor, pipeline, cursors, ranges)
             done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
             for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
                 decisions.answer(cursor, asked, Answer.APPROVE, origin, why, done.batch.batch_id)
@@ -95,10 +106,8 @@ def skip_lost(
 
 
 def _approved(
-    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, approved: Sequence[OffsetRange] | None
+    cursors: Cursors | None, pipeline: Pipeline, snapshot: TopicSnapshot, approved: Sequence[OffsetRange] | None
 ) -> tuple[OffsetRange, ...]:
-    cursors = pipelines.read_cursors(cursor, pipeline.name)
-    check_identity(cursors, snapshot)
     lost = {r.partition: r for r in lost_ranges(cursors, snapshot)} if cursors else {}
     if not lost:
         raise TerminalError(f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start")
@@ -107,6 +116,13 @@ def _approved(
         if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
             raise StateConflict(f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped")
     return tuple(lost.values() if approved is None else approved)
+
+
+def _begin(cursor: Cursor, pipeline: Pipeline, cursors: Cursors | None, ranges: Sequence[OffsetRange]) -> None:
+    """Record the beginnings of partitions that no plan has seen yet."""
+    if cursors:
+        new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
+        pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, new)
 
 
 def _skip(

@@ -8,12 +8,12 @@ from typing import Any
 
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
-from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import (
     Cursors,
     TopicSnapshot,
     backlogs,
     beginnings,
+    boundaries,
     check_identity,
     check_replay,
     check_truncation,
@@ -102,7 +102,7 @@ def look_at_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSna
         hold_dead_letter_topic(kafka, pipeline)
         if cursors:
             ends = kafka.epoch_ends(source.topic, cursors.leader_epochs)
-            check_truncation(source.topic, cursors.next_offsets, cursors.leader_epochs, ends, "committed")
+            check_truncation(source.topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
         if source.start is StartAt.TIMESTAMP and source.start_timestamp is not None:
             return snapshot, kafka.offsets_at(source.topic, source.start_timestamp)
     return snapshot, {}
@@ -141,8 +141,7 @@ def _plan_next(
     assert cursors is not None
     check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
     new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
-    begun = [Boundary(partition, offset) for partition, offset in new.items()]
-    pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, begun)
+    pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
     waiting = backlogs({**cursors.next_offsets, **new}, snapshot)
     ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
     if not ranges:
