@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from math import ceil, inf
 from typing import Any, TypeVar
 
@@ -19,8 +19,8 @@ from kafka.structs import OffsetAndMetadata
 from offset_ledger.connections import Connection, bootstrap_servers, kafka_python_arguments
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.windows import FirstAt
-from offset_ledger.errors import BrokerUnavailable, UnknownTopic
+from offset_ledger.core.windows import FirstAt, moment
+from offset_ledger.errors import BrokerUnavailable, ConfigurationError, OffsetLedgerError, UnknownTopic
 from offset_ledger.patience import patience, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
@@ -96,7 +96,7 @@ class Broker:
 
         def ask() -> dict[int, FirstAt | None]:
             described = self._describe(topic)
-            millis = ceil(moment.timestamp() * 1000)
+            millis = max(0, ceil(moment.timestamp() * 1000))  # negative ones have a meaning of their own
             places = {TopicPartition(topic, p["partition_index"]): millis for p in described["partitions"]}
             found = self._client.list_partition_offsets(places)
             return {tp.partition: _first(answer) for tp, answer in found.items()}
@@ -219,12 +219,16 @@ class Broker:
 def _first(answer: Any) -> FirstAt | None:
     if answer.offset < 0:
         return None
-    return FirstAt(int(answer.offset), datetime.fromtimestamp(answer.timestamp / 1000, UTC))
+    return FirstAt(int(answer.offset), moment(answer.timestamp))
 
 
-def _unavailable(servers: str, error: Exception) -> BrokerUnavailable:
+def _unavailable(servers: str, error: Exception) -> OffsetLedgerError:
     name = type(error).__name__
     detail = " ".join(str(error).split()).removeprefix(f"{name}: ")[:160]
+    if isinstance(error, kafka_errors.AuthorizationError):
+        return ConfigurationError(
+            f"Kafka at {servers} does not let the user of this connection do that ({name}: {detail}); grant it"
+        )
     return BrokerUnavailable(
         f"Kafka at {servers} did not answer ({name}: {detail}); check that the brokers run and that "
         "bootstrap.servers of the connection is right"
@@ -236,6 +240,7 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
     """A broker to ask, closed afterwards; what is away is waited for within the patience and ``most`` seconds.
 
     Raises:
+        ConfigurationError: the connection has a value that no client takes.
         BrokerUnavailable: none of bootstrap.servers answered in that time.
     """
     servers = bootstrap_servers(connection)
@@ -246,8 +251,13 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
 
     try:
         client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
-    except (kafka_errors.KafkaError, OSError, ValueError) as error:
+    except (kafka_errors.KafkaError, OSError) as error:
         raise _unavailable(servers, error) from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: bootstrap.servers should be host:port,host:port, found {servers!r} "
+            f"({error})"
+        ) from error
     try:
         yield Broker(client, servers, most)
     finally:

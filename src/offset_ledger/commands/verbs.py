@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +45,13 @@ class Verbs:
             "pipeline", metavar="PIPELINE", help="a name under dags/pipelines/, or the path of a YAML file"
         )
         return made
+
+
+def from_1(text: str) -> int:
+    """A whole number from 1, as the ``type`` of an argument."""
+    if not text.isdecimal() or not 1 <= int(text) < 2**63:
+        raise ArgumentTypeError(f"should be a whole number from 1, found {text!r}")
+    return int(text)
 
 
 def say(line: str) -> None:
