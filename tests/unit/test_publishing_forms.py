@@ -99,6 +99,12 @@ def test_headers_that_are_there_are_kept_and_used() -> None:
     assert found.headers == (("event_id", b"mine"), STAMPS[1])
 
 
+@pytest.mark.parametrize(("value", "headers"), [({}, [("event_id", b"\xff")]), ({"event_id": "\ud800"}, [])])
+def test_a_stamp_that_is_no_utf_8_is_refused(value: dict[str, str], headers: list[tuple[str, bytes]]) -> None:
+    with pytest.raises(UnserializableValue, match="event_id and publish_at should be UTF-8"):
+        FORM.record("k", value, headers)
+
+
 def test_other_values_are_stamped_in_the_headers_alone() -> None:
     assert Form(LONG, DOUBLE, FORM.new_id, FORM.clock).record(5, 1.5) == Record(
         LONG.serialize(5), DOUBLE.serialize(1.5), STAMPS
