@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from math import ceil, inf
 from typing import Any, TypeVar
 
@@ -19,8 +19,15 @@ from kafka.structs import OffsetAndMetadata
 from offset_ledger.connections import Connection, bootstrap_servers, kafka_python_arguments
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.windows import FirstAt
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, UnknownTopic, one_line
+from offset_ledger.core.windows import FirstAt, moment
+from offset_ledger.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    ConfigurationError,
+    OffsetLedgerError,
+    UnknownTopic,
+    one_line,
+)
 from offset_ledger.patience import patience, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
@@ -96,7 +103,7 @@ class Broker:
 
         def ask() -> dict[int, FirstAt | None]:
             described = self._describe(topic)
-            millis = ceil(moment.timestamp() * 1000)
+            millis = max(0, ceil(moment.timestamp() * 1000))  # negative ones have a meaning of their own
             places = {TopicPartition(topic, p["partition_index"]): millis for p in described["partitions"]}
             found = self._client.list_partition_offsets(places)
             return {tp.partition: _first(answer) for tp, answer in found.items()}
@@ -209,7 +216,7 @@ class Broker:
 def _first(answer: Any) -> FirstAt | None:
     if answer.offset < 0:
         return None
-    return FirstAt(int(answer.offset), datetime.fromtimestamp(answer.timestamp / 1000, UTC))
+    return FirstAt(int(answer.offset), moment(answer.timestamp))
 
 
 _DENIED = (
@@ -237,6 +244,7 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
     """A broker to ask, closed afterwards; what is away is waited for within the patience and ``most`` seconds.
 
     Raises:
+        ConfigurationError: the connection has a value that no client takes.
         BrokerUnavailable: none of bootstrap.servers answered in that time.
     """
     servers = bootstrap_servers(connection)
@@ -247,8 +255,13 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
 
     try:
         client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
-    except (kafka_errors.KafkaError, OSError, ValueError) as error:
+    except (kafka_errors.KafkaError, OSError) as error:
         raise unavailable(servers, error) from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: bootstrap.servers should be host:port,host:port, found {servers!r} "
+            f"({error})"
+        ) from error
     try:
         yield Broker(client, servers, most)
     finally:

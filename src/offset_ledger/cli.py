@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -46,14 +48,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
-    print(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
+    _show(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
     return outcome.exit_code
+
+
+def _show(text: str) -> None:
+    """Print the result. Who stops reading it, as ``head`` does, has read enough: that is no failure of the verb."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tells it once more at its end
+        if not isinstance(error, BrokenPipeError):
+            sys.exit(f"offset-ledger: the result cannot be written ({error.strerror}); give it another place")
 
 
 def _fail(error: OffsetLedgerError, as_json: bool) -> int:
     name = type(error).__name__
     if as_json:
-        print(json.dumps({"error": name, "message": str(error)}))
+        _show(json.dumps({"error": name, "message": str(error)}))
     elif "\n" in str(error) or hasattr(error, "problems"):
         print(error, file=sys.stderr)  # mistakes of a file: each line begins with its place, as editors read them
     else:

@@ -203,17 +203,21 @@ _PYTHON_SECURITY = {
     "ssl_keyfile",
     "ssl_password",
 }
+_PYTHON_FILES = {"ssl_cafile", "ssl_certfile", "ssl_keyfile"}
 _PYTHON_NUMBERS = {"request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "reconnect_backoff_ms"}
+_FETCH_NUMBERS = {"max_partition_fetch_bytes", "fetch_max_bytes"}  # of other readers: the audit compares with them
 _PYTHON_TEXT = {"bootstrap_servers", "client_id"}
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def kafka_python_arguments(connection: Connection) -> dict[str, object]:
     """What kafka-python's clients take in common.
 
     Raises:
-        ConfigurationError: no bootstrap.servers, or a security setting kafka-python has no name for.
+        ConfigurationError: no bootstrap.servers, a security setting kafka-python has no name for, a value that is none.
     """
     bootstrap_servers(connection)
+    _check_kafka(connection)
     arguments: dict[str, object] = {}
     for dotted, value in connection.extra.items():
         name = _PYTHON_NAMES.get(dotted, dotted.replace(".", "_"))
@@ -223,6 +227,8 @@ def kafka_python_arguments(connection: Connection) -> dict[str, object]:
             arguments[name] = int(value)
         elif name in _PYTHON_TEXT | _PYTHON_SECURITY:
             arguments[name] = value.split(",") if name == "bootstrap_servers" else value
+            if name == "security_protocol":
+                arguments[name] = value.upper()
         elif dotted.split(".")[0] in ("security", "sasl", "ssl"):
             known = sorted({*_PYTHON_NAMES, "security.protocol", "ssl.endpoint.identification.algorithm"})
             raise ConfigurationError(
@@ -231,19 +237,34 @@ def kafka_python_arguments(connection: Connection) -> dict[str, object]:
     return arguments
 
 
+def _check_kafka(connection: Connection) -> None:
+    """What kafka-python itself does not refuse: it takes a protocol that it does not know for PLAINTEXT."""
+    for dotted, value in connection.extra.items():
+        name = _PYTHON_NAMES.get(dotted, dotted.replace(".", "_"))
+        wrong = None
+        if name == "security_protocol" and value.upper() not in _PROTOCOLS:
+            wrong = f"one of {', '.join(_PROTOCOLS)}"
+        elif name in _PYTHON_NUMBERS | _FETCH_NUMBERS and not value.isdecimal():
+            wrong = "a whole number"
+        elif name in _PYTHON_FILES and not Path(value).is_file():
+            wrong = "a file that is there"
+        if wrong:
+            raise ConfigurationError(f"connection {connection.conn_id!r}: {dotted} should be {wrong}, found {value!r}")
+
+
 def bootstrap_servers(connection: Connection) -> str:
     """``host:port,host:port`` as the connection says.
 
     Raises:
         ConfigurationError: it says none.
     """
-    try:
-        return connection.extra["bootstrap.servers"]
-    except KeyError:
+    servers = connection.extra.get("bootstrap.servers", "").strip()
+    if not servers:
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: its extra has no bootstrap.servers; "
             'write {"bootstrap.servers": "host:9092"}'
-        ) from None
+        )
+    return servers
 
 
 def spark_kafka_options(connection: Connection) -> dict[str, str]:

@@ -9,12 +9,25 @@ from math import inf
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
+from offset_ledger.errors import ConfigurationError
+
 log = logging.getLogger(__name__)
 
 
 def patience() -> float:
-    """Seconds to wait for a server that is away: ``$OFFSET_LEDGER_PATIENCE``, else 30."""
-    return float(os.environ.get("OFFSET_LEDGER_PATIENCE", "30"))
+    """Seconds to wait for a server that is away: ``$OFFSET_LEDGER_PATIENCE``, else 30.
+
+    Raises:
+        ConfigurationError: the variable holds no number of seconds.
+    """
+    given = os.environ.get("OFFSET_LEDGER_PATIENCE", "30")
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < inf:
+        raise ConfigurationError(f"OFFSET_LEDGER_PATIENCE should be a number of seconds, found {given!r}")
+    return seconds
 
 
 def retrying(passing: Callable[[BaseException], bool], whom: str, least: float = 0, most: float = inf) -> Retrying:

@@ -85,7 +85,7 @@ CASES = [
     Case("one-copy", "replication-factor", ERROR, "replication factor 1, and 3 brokers up"),
     Case("min-insync-1", "min-insync-replicas", ERROR, "min.insync.replicas 1 of 3 copies"),
     Case("min-insync-3", "min-insync-replicas", WARNING, "min.insync.replicas 3 of 3 copies"),
-    Case("min-insync-4", "min-insync-replicas", ERROR, "min.insync.replicas 4 of 3 copies"),
+    Case("min-insync-4", "min-insync-replicas", WARNING, "min.insync.replicas 4 of 3 copies"),
     Case("unclean", "unclean-election", ERROR, "a copy that is not in sync may become the leader"),
     Case("right", "closest-replica", WARNING, "client.rack is a, but broker.rack is", client={"client.rack": "a"}),
     Case("both-retentions", "both-retentions", WARNING, "retention.ms (7 days) and retention.bytes (1 GB a partition)"),
@@ -188,8 +188,7 @@ def topics(connection: Connection, kafka: Kafka) -> Callable[[str], str]:
         if name not in made:
             factor = 1 if short == "one-copy" else 3
             make(kafka, name, {**RIGHT, **SETTINGS.get(short, {})}, 2, factor)
-            if short != "min-insync-4":  # which nobody can write
-                publish(records(TIMES.get(short, -1 / 24)), connection.extra, name)
+            publish(records(TIMES.get(short, -1 / 24)), connection.extra, name)
             made.add(name)
         return name
 
@@ -262,6 +261,18 @@ def test_a_record_older_than_its_retention_is_found(connection: Connection, kafk
         publish([Record(b"k", b"v", (), millis(days))], connection.extra, "events.old")
     found = finding(connection, "events.old", "timestamp-range")
     assert (found.severity, "400 days old" in found.found) == (WARNING, True)
+
+
+def test_spans_and_timestamps_beyond_every_calendar_are_told(connection: Connection, kafka: Kafka) -> None:
+    most = str(2**63 - 1)
+    for_ever = {"retention.ms": most, "segment.ms": most, "message.timestamp.after.max.ms": most}
+    make(kafka, "events.for-ever", {**RIGHT, **for_ever})
+    in_microseconds = Record(b"k", b"v", (), millis(0) * 1000)
+    publish([in_microseconds], connection.extra, "events.for-ever")
+    found = finding(connection, "events.for-ever", "timestamp-range")
+    assert (found.severity, "days in the future" in found.found) == (WARNING, True)
+    kept = finding(connection, "events.for-ever", "both-retentions")
+    assert (kept.severity, kept.found) == (OK, "no retention deletes records")
 
 
 def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection: Connection, kafka: Kafka) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
@@ -22,6 +23,7 @@ from offset_ledger.audit.rules import judge
 from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.core.cuts import Boundary
+from offset_ledger.errors import AccessDenied
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.local.java import find_java
@@ -38,6 +40,8 @@ from tests.fixtures.kafka_tools import commands, paste
 from tests.fixtures.topic_reader import values
 
 SETTINGS = {
+    "allow.everyone.if.no.acl.found": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "auto.create.topics.enable": "true",
     "broker.rack": "a",
     "num.partitions": "2",
@@ -289,3 +293,34 @@ def test_one_copy_on_the_only_broker_is_a_warning(connection: Connection) -> Non
     create_topic(connection.extra, "events.right", 1, 1, RIGHT)
     judged = finding(connection, "events.right", "replication-factor")
     assert (judged.severity, judged.found) == (Severity.WARNING, "replication factor 1, and 1 broker up")
+
+
+# -- rights ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("denied", "told"),
+    [
+        (ACLOperation.DESCRIBE, "does not let this login do it (TopicAuthorizationFailedError"),
+        (ACLOperation.DESCRIBE_CONFIGS, "may not read the settings of topic"),
+    ],
+)
+def test_a_topic_that_the_user_may_not_see_is_told_as_that(
+    connection: Connection, denied: ACLOperation, told: str
+) -> None:
+    topic = f"events.denied-{denied.name.lower()}"
+    create_topic(connection.extra, topic, 1, 1)
+    place = ResourcePattern(ResourceType.TOPIC, topic)
+    with closing(KafkaAdminClient(bootstrap_servers=connection.extra["bootstrap.servers"])) as admin:
+        admin.create_acls([ACL("User:ANONYMOUS", "*", denied, ACLPermissionType.DENY, place)])
+    refusals: list[str] = []
+
+    def refused() -> bool:
+        try:
+            read_facts(connection, topic)
+        except AccessDenied as error:
+            refusals.append(str(error))
+        return bool(refusals)
+
+    wait(refused)  # the broker learns of it a moment later
+    assert told in refusals[0]

@@ -8,10 +8,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from offset_ledger.cli import main
 from offset_ledger.connections import environment_name
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
@@ -173,6 +175,90 @@ def test_a_dry_run_shows_a_plan_and_makes_none(
     offsets = ("--partition", "0", "--from-offset", "1", "--until-offset", "3", "--limit", "1", "--dry-run")
     shown = run("replay", pipeline, *offsets)
     assert "dry run of a replay batch: nothing was planned" in shown.stdout
+    window = ("--since", "1900-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
+    found = json.loads(run("replay", pipeline, *window, "--dry-run", "--json").stdout)
+    assert [(each["from"], each["until"]) for each in found["ranges"]] == [(0, 3)]
     assert json.loads(run("batches", pipeline, "--json").stdout) == []
     one_line(run("replay", pipeline, *offsets, "--since", "2026-01-01T00:00:00Z"), 1, "and not both")
     one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")
+
+
+def test_a_reader_that_stops_early_and_a_full_disk(
+    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "ordersü.yaml"
+    path.write_text(GOOD.format(topic="t"))
+    verb = f"{sys.executable} -m offset_ledger.cli check {path}"
+    head = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {verb} | true"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (head.returncode, head.stderr) == (0, "")
+    full = subprocess.run(
+        ["bash", "-c", f"{verb} > /dev/full"], capture_output=True, text=True, check=False, timeout=120
+    )
+    one_line(full, 1, "the result cannot be written (No space left on device)")
+    ascii_only = run("check", str(path), PYTHONIOENCODING="ascii")
+    assert (ascii_only.returncode, ascii_only.stdout) == (0, f"{tmp_path}/orders\\xfc.yaml: no mistakes\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["topic", "plan", "t", "--brokers", "0"], "--brokers"),
+        (["topic", "plan", "t", "--brokers", "3", "--partitions", "0"], "--partitions"),
+        (["topic", "plan", "t", "--brokers", "3", "--replication-factor", "-1"], "--replication-factor"),
+        (["batches", "p", "--limit", "-1"], "--limit"),
+        (["demo", "--flights", "0"], "--flights"),
+    ],
+)
+def test_a_number_below_1_is_refused_at_once(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert f"argument {named}: should be a whole number from 1, found '" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        (
+            {"security.protocol": "SASL_SLL"},
+            "security.protocol should be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            {"security.protocol": "ssl", "ssl.ca.location": "/no/ca.pem"},
+            "ssl.ca.location should be a file that is there",
+        ),
+        ({"request.timeout.ms": "soon"}, "request.timeout.ms should be a whole number"),
+        ({"max.partition.fetch.bytes": "1MB"}, "max.partition.fetch.bytes should be a whole number"),
+        ({"bootstrap.servers": " "}, "its extra has no bootstrap.servers"),
+        ({"bootstrap.servers": "a:b:c"}, "bootstrap.servers should be host:port,host:port, found 'a:b:c'"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_a_kafka_connection_that_no_client_takes(
+    extra: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = {"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{unused_port()}", **extra}}
+    monkeypatch.setenv(environment_name("kafka_default"), json.dumps(made))
+    assert main(["audit", "--topic", "t"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_options_that_libpq_does_not_know(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = replace(servers.postgres, extra={"cursor": "dictcursor"})
+    monkeypatch.setenv(environment_name("postgres_default"), odd.to_json())
+    assert main(["migrate"]) == 1
+    assert "'postgres_default': invalid dsn: invalid connection option \"cursor\"" in capsys.readouterr().err
+    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "a while")
+    assert main(["migrate"]) == 1
+    assert "OFFSET_LEDGER_PATIENCE should be a number of seconds, found 'a while'" in capsys.readouterr().err
+
+
+def test_an_empty_transactional_id_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publish", "t", "--file", "f.jsonl", "--transactional-id", ""]) == 1
+    assert "--transactional-id is empty" in capsys.readouterr().err

@@ -303,3 +303,19 @@ def test_nothing_can_be_written(bench: Bench) -> None:
         405
     }
     assert rows(bench.session, "SELECT count(*) FROM offset_ledger.batch")[0][0] == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "batches/99999999999999999999",
+        "batches/-1",
+        "batches?kind=%00",
+        "batches?state=%00",
+        "batches?dag_id=x&run_id=%00",
+        "audits?topic=%00",
+        "audits?before=9999-12-31T23:59:59-23:59",
+    ],
+)
+def test_what_postgres_cannot_take_is_refused_before_it_is_asked(bench: Bench, path: str) -> None:
+    assert bench.client().get(f"/api/pipelines/orders/{path}").status_code == 422

@@ -189,3 +189,22 @@ def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str])
     assert hidden
     assert hidden <= everything
     assert hidden.isdisjoint(record.value for record in found)
+
+
+def test_what_the_broker_refuses_of_a_record_is_not_to_be_tried_again(extra: dict[str, str]) -> None:
+    name = f"compacted-{next(numbers)}"
+    create_topic(extra, name, 1, 1, {"cleanup.policy": "compact"})
+    good, keyless = Record(b"k", b"v"), Record(None, b"v")
+    late = Record(b"k", b"v", timestamp_ms=4_000_000_000_000)
+    for wrong, told in (keyless, "cannot accept message without key"), (late, "InvalidTimestampError"):
+        with pytest.raises(PublishFailed, match=told) as caught:
+            publish([good, wrong, good], extra, name)
+        assert caught.value.exit_code == 1
+        assert wrong in caught.value.unconfirmed
+
+
+@pytest.mark.parametrize("moment", [-1, 2**63])
+def test_a_timestamp_that_kafka_cannot_hold_is_refused_at_once(extra: dict[str, str], topic: str, moment: int) -> None:
+    with pytest.raises(PublishFailed, match="a timestamp should be milliseconds since 1970") as caught:
+        publish([Record(b"k", b"v", timestamp_ms=moment)], extra, topic)
+    assert caught.value.exit_code == 1

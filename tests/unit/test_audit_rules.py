@@ -85,6 +85,12 @@ def with_copies(*nodes: int, facts: TopicFacts = RIGHT) -> TopicFacts:
     return replace(facts, partitions=alike)
 
 
+def with_one_away(facts: TopicFacts) -> TopicFacts:
+    """The second copy of partition 0 is not in sync."""
+    first, *others = facts.partitions
+    return replace(facts, partitions=(replace(first, in_sync=first.replicas[:1]), *others))
+
+
 def with_transaction(age: timedelta, timeout: timedelta = MINUTE) -> TopicFacts:
     """Open for so long, by its coordinator; its record says that it is from last year."""
     return with_open(OpenTransaction(7, 42, NOW - 365 * DAY, Owner("billing-1", "Ongoing", NOW - age, timeout)))
@@ -125,7 +131,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
     ),
     ("min-insync-replicas", ERROR, with_settings(min_insync_replicas="1"), "min.insync.replicas 1 of 3 copies", "=2"),
     ("min-insync-replicas", WARNING, with_settings(min_insync_replicas="3"), "min.insync.replicas 3 of 3 copies", "=2"),
-    ("min-insync-replicas", ERROR, with_settings(min_insync_replicas="4"), "min.insync.replicas 4 of 3 copies", "=2"),
+    ("min-insync-replicas", WARNING, with_settings(min_insync_replicas="4"), "min.insync.replicas 4 of 3 copies", "=2"),
     ("min-insync-replicas", WARNING, with_copies(1, 2), "min.insync.replicas 2 of 2 copies", '"replicas":[1,2,3]'),
     (
         "min-insync-replicas",
@@ -136,7 +142,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
     ),
     (
         "min-insync-replicas",
-        ERROR,
+        WARNING,
         with_copies(1, 2, facts=with_settings(min_insync_replicas="3")),
         "min.insync.replicas 3 of 2 copies",
         "=2\nand add a third copy:\necho ",
@@ -246,6 +252,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         ERROR,
         with_partition(log_start=95),
         "deleted before they were committed: 5 offsets, 90 to 94 of partition 0",
+        "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):\n"
         "offset-ledger skip orders --why 'retention deleted them'",
     ),
     (
@@ -481,6 +488,10 @@ def test_every_rule_is_made_wrong_here() -> None:
 RIGHT_ALL_THE_SAME = {
     "retention by size alone": with_settings(retention_ms="-1", retention_bytes="1000000"),
     "kept for ever": with_settings(retention_ms="-1"),
+    "kept for ever, in the largest numbers of Kafka, and by size": with_settings(
+        retention_ms=str(2**63 - 1), segment_ms=str(2**63 - 1), retention_bytes="1000000"
+    ),
+    "kept for centuries": with_settings(retention_ms=str(900 * 365 * 86_400_000)),
     "racks on both sides": with_racks("a", "a", "b", "c"),
     "racks on the brokers, and none selects": with_brokers("a"),
     "compacted by event id in the order of the log": COMPACTED,
@@ -501,6 +512,21 @@ RIGHT_ALL_THE_SAME = {
 @pytest.mark.parametrize("facts", RIGHT_ALL_THE_SAME.values(), ids=RIGHT_ALL_THE_SAME)
 def test_what_looks_odd_and_is_right_is_no_finding(facts: TopicFacts) -> None:
     assert [each for each in judge(facts) if each.severity is not OK] == []
+
+
+def test_more_copies_in_sync_than_there_are_are_taken_for_all() -> None:
+    two = with_copies(1, 2, facts=with_settings(min_insync_replicas="3"))
+    (found,) = (each for each in judge(two) if each.rule == "replicas-in-sync")
+    assert found.severity is OK
+    (found,) = (each for each in judge(with_one_away(two)) if each.rule == "replicas-in-sync")
+    assert (found.severity, "partition 0 below min.insync.replicas (3)" in found.found) == (ERROR, True)
+
+
+def test_addresses_are_quoted_for_the_shell() -> None:
+    facts = replace(with_settings(retention_bytes="1"), servers="[::1]:9092, b:9092", reader=None)
+    (found,) = (each for each in judge(facts) if each.rule == "both-retentions")
+    command = (found.remedy or "").splitlines()[1]
+    assert shlex.split(command)[:3] == ["kafka-configs.sh", "--bootstrap-server", "[::1]:9092, b:9092"]
 
 
 def test_the_worst_finding_comes_first() -> None:

@@ -53,6 +53,12 @@ def test_a_partition_behind_is_complete_up_to_its_newest_committed_record() -> N
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kept", [-1, 365_000 * 86_400_000, 2**63 - 1])
+def test_what_is_kept_longer_than_a_calendar_holds_is_kept_for_ever(kept: int) -> None:
+    found = Retention.from_settings({"cleanup.policy": "delete", "retention.ms": str(kept), "retention.bytes": "-1"})
+    assert found == Retention()
+
+
 def test_a_producer_whose_clock_runs_ahead_moves_nothing_into_the_future() -> None:
     ahead = replace(BEHIND, complete_to=NOW + HOUR)
     (found,) = positions([ahead], a_look(PartitionSnapshot(0, 0, 101, 101, 1)))

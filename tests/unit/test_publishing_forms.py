@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,6 +99,12 @@ def test_headers_that_are_there_are_kept_and_used() -> None:
     assert found.headers == (("event_id", b"mine"), STAMPS[1])
 
 
+@pytest.mark.parametrize(("value", "headers"), [({}, [("event_id", b"\xff")]), ({"event_id": "\ud800"}, [])])
+def test_a_stamp_that_is_no_utf_8_is_refused(value: dict[str, str], headers: list[tuple[str, bytes]]) -> None:
+    with pytest.raises(UnserializableValue, match="event_id and publish_at should be UTF-8"):
+        FORM.record("k", value, headers)
+
+
 def test_other_values_are_stamped_in_the_headers_alone() -> None:
     assert Form(LONG, DOUBLE, FORM.new_id, FORM.clock).record(5, 1.5) == Record(
         LONG.serialize(5), DOUBLE.serialize(1.5), STAMPS
@@ -128,7 +135,7 @@ def test_a_stamped_line_keeps_its_numbers_and_its_id_from_one_reading_to_the_nex
     path = written(tmp_path, '{"a": 1.10}\n{"a": 1.10}\n')
     file = RecordFile(path, form=FORM)
     first, second = (record.value or b"" for record in file.records())
-    assert first.startswith(b'{"a":1.10,"event_id":"')
+    assert first.startswith(b'{"a": 1.10,"event_id":"')
     ids = [json.loads(value)["event_id"] for value in (first, second)]
     assert len({uuid.UUID(text) for text in ids}) == 2
     assert list(file.records()) == list(file.records())
@@ -154,6 +161,41 @@ def test_csv_rows(tmp_path: Path) -> None:
     assert [(record.key, record.value) for record in typed] == [(b"\x00\x01", b"\x00\xff"), (b"\x00\x02", b"")]
 
 
+def test_a_stamp_takes_nothing_from_a_line(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"a": 1, "a": 2}\n{}\n{"event_id": null, "publish_at": "x", "b": 1.0}\n')
+    twice, empty, null = (record.value or b"" for record in RecordFile(path, form=FORM).records())
+    assert twice.startswith(b'{"a": 1, "a": 2,"event_id":"')  # for the pipeline to refuse, not for us to choose
+    assert json.loads(empty).keys() == {"event_id", "publish_at"}
+    assert (null.count(b"event_id"), json.loads(null)["b"], json.loads(null)["publish_at"]) == (1, 1.0, "x")
+
+
+def test_a_file_without_a_last_line_end_is_the_same_when_it_has_grown(tmp_path: Path) -> None:
+    found = []
+    for text in ('{"n": 1}\n{"n": 2}', '{"n": 1}\n{"n": 2}\n{"n": 3}'):
+        digest = hashlib.sha256()
+        records = RecordFile(written(tmp_path, text), form=FORM).records(digest)
+        found.append((next(records), next(records), digest.hexdigest()))
+    assert found[0] == found[1]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    csv = RecordFile(written(tmp_path, b"\xef\xbb\xbfid\r\n7\r\n", "r.csv"), "csv", FORM, key=("id",))
+    assert [record.key for record in csv.records()] == [b"7"]
+    line = b'{"event_id": 1, "publish_at": "x"}'
+    assert [record.value for record in RecordFile(written(tmp_path, b"\xef\xbb\xbf" + line)).records()] == [line]
+
+
+def test_a_field_of_csv_may_be_as_long_as_a_record(tmp_path: Path) -> None:
+    path = written(tmp_path, f"a\n{'x' * 500_000}\n", "r.csv")
+    assert len(next(RecordFile(path, "csv").records()).value or b"") > 500_000
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RecordFileError, match="is a pipe, and is read more than once"):
+        RecordFile(tmp_path / "pipe").check()
+
+
 @pytest.mark.parametrize(
     ("text", "more", "lines"),
     [
@@ -167,6 +209,8 @@ def test_csv_rows(tmp_path: Path) -> None:
         ("a,b\n1,2\n1\n1,2,3\n", {"format": "csv"}, ["3: should have the 2 fields", "4: should have the 2 fields"]),
         ('a\nb\n"x', {"format": "csv"}, ["3: is no CSV (unexpected end of data)"]),
         (b"a\nb\n\xff\n", {"format": "csv"}, ["3: is no CSV (not UTF-8 at byte 0)"]),
+        ("a,b,a\n1,2,3\n", {"format": "csv"}, ["1: is no CSV (line 1 has 'a' twice)"]),
+        ('{"a": ' + "[" * 20_000 + "]" * 20_000 + "}\n", {}, ["1: is no JSON (maximum recursion depth exceeded"]),
         ("a\nx\n", {"format": "csv", "key": ("a",), "form": Form(LONG)},
          ["2: should have a whole number of 64 bits, found 'x'"]),
         ("a\n*\n", {"format": "csv", "value": ("a",), "form": Form(value=BYTES)}, ["2: should have base64"]),

@@ -46,6 +46,11 @@ REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     ({"acks": "2"}, False, ["acks=2 should be one of all, 0, 1"]),
     ({"compression.type": "zip"}, False, ["compression.type=zip should be one of none, gzip, snappy, lz4, zstd"]),
     ({"linger.ms": "soon"}, False, ["linger.ms=soon should be a whole number"]),
+    (
+        {"transaction.timeout.ms": str(2**31)},
+        True,
+        ["transaction.timeout.ms=2147483648 should be a whole number up to 21"],
+    ),
     ({"linger": "5"}, False, ["linger is no setting of a producer; is linger.ms meant?"]),
 ]
 

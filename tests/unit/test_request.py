@@ -53,6 +53,7 @@ def test_a_form_is_a_request(form: dict[str, Any], wanted: Request) -> None:
         ({**WINDOW, "until": None}, "action window needs until"),
         ({**WINDOW, "ranges": "0:1-2"}, "action window takes no ranges"),
         ({**WINDOW, "since": "2026-03-01T00:00:00"}, "since is '2026-03-01T00:00:00'; write ISO 8601 with a zone"),
+        ({**WINDOW, "since": "0001-01-01T00:00:00+14:00"}, "since is '0001-01-01T00:00:00+14:00'; write ISO 8601"),
         ({**WINDOW, "until": "tomorrow"}, "until is 'tomorrow'; write ISO 8601 with a zone"),
         ({**WINDOW, "until": WINDOW["since"]}, "is not before until"),
         ({"action": "ranges"}, "action ranges needs ranges"),

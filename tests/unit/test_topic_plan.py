@@ -103,7 +103,11 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
         (CLASSIC, "min.insync.replicas", "reading goes on while one of 3 copies lives"),
         (replace(CLASSIC, min_insync=3), "min.insync.replicas", "one broker away stops writing"),
         (replace(CLASSIC, min_insync=1), "min.insync.replicas", "the leader alone"),
-        (replace(CLASSIC, min_insync=4), "min.insync.replicas", "refused (NotEnoughReplicas) for ever"),
+        (
+            replace(CLASSIC, min_insync=4),
+            "min.insync.replicas",
+            "taken for 3: one broker away stops writing with acks=all",
+        ),
         (CLASSIC, "retention.ms", "at least 7 days and up to 17 days: its segment takes records for 10 days"),
         (CLASSIC, "retention.bytes", "all copies take up to 5.1 GB"),
         (replace(CLASSIC, retention_bytes=GB), "retention.bytes", "whichever is reached first deletes"),
@@ -114,6 +118,13 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
 def test_what_a_setting_buys(topic: TopicSettings, setting: str, told: str) -> None:
     (found,) = (each.buys for each in explain(topic) if each.setting == setting)
     assert told in found
+
+
+def test_the_largest_number_of_kafka_is_for_ever() -> None:
+    most = str(2**63 - 1)
+    found = TopicSettings.read(3, 1, 3, {**CLASSIC.configs(), "retention.ms": most, "segment.ms": most}, 100 * MB)
+    assert (found.retention, found.longest_stay, found.segment_open) == (None, None, 10 * DAY)
+    assert [each.buys for each in explain(found) if each.setting == "retention.ms"] == ["time deletes nothing"]
 
 
 def test_the_settings_are_what_kafka_takes() -> None:
@@ -139,3 +150,7 @@ def test_sizes_and_spans_are_read_and_shown() -> None:
     for wrong in ("", "7 weeks", "-1d"):
         with pytest.raises(ConfigurationError, match=r"expected a span such as 90s, 36h or 7d, found"):
             parse_span(wrong)
+    with pytest.raises(ConfigurationError, match="at most 365,000 days, found '999999999999d'"):
+        parse_span("999999999999d")
+    with pytest.raises(ConfigurationError, match="at most 9223372036854775807 bytes"):
+        parse_size("9" * 400)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from offset_ledger.topics.units import kept_for
+
 MIRROR_PREFIX = "offset-ledger."
 """How the consumer groups begin that mirror a pipeline's cursors."""
 
@@ -132,8 +134,7 @@ class TopicFacts:
     @property
     def retention(self) -> timedelta | None:
         """``retention.ms``; None if time deletes nothing."""
-        found = int(self.settings["retention.ms"])
-        return timedelta(milliseconds=found) if found >= 0 and self.deletes else None
+        return kept_for(self.settings["retention.ms"]) if self.deletes else None
 
     @property
     def retention_bytes(self) -> int | None:

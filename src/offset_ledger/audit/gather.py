@@ -24,7 +24,7 @@ from offset_ledger.audit.samples import sample
 from offset_ledger.audit.transactions import moment, open_transactions
 from offset_ledger.broker import Broker
 from offset_ledger.connections import Connection, bootstrap_servers
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import AccessDenied
 
 _BROKER_SETTINGS = (
     "auto.create.topics.enable",
@@ -51,7 +51,7 @@ def read_facts(connection: Connection, topic: str, reading: Reading | None = Non
 
     Raises:
         UnknownTopic: the cluster has no such topic.
-        ConfigurationError: the connection's user may not read its settings.
+        AccessDenied: the connection's user may not see the topic, or not read its settings.
         BrokerUnavailable: no answer within the patience.
     """
     with broker.connect(connection) as kafka:
@@ -65,7 +65,7 @@ def _read(
     described = kafka.describe(topic)
     settings, own = _topic_settings(client, topic)
     if not settings:
-        raise ConfigurationError(
+        raise AccessDenied(
             f"connection {connection.conn_id!r} may not read the settings of topic {topic!r}; "
             "grant its user DescribeConfigs on the topic and on the cluster"
         )

@@ -109,4 +109,6 @@ def server_properties(setting: str, nodes: Iterable[int]) -> str:
 def _at(facts: TopicFacts) -> str:
     # The tools cannot take a connection's secrets from the command line: they read Java's names from a file.
     secured = facts.client.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
-    return f"--bootstrap-server {facts.servers}" + (" --command-config client.properties" if secured else "")
+    return f"--bootstrap-server {shlex.quote(facts.servers)}" + (
+        " --command-config client.properties" if secured else ""
+    )

@@ -35,7 +35,7 @@ def replication_factor(facts: TopicFacts) -> Verdict:
 
 
 def min_insync_replicas(facts: TopicFacts) -> Verdict:
-    """1, which leaves acks=all to the leader alone, or the factor, which lets one lost broker stop writing."""
+    """1, which leaves acks=all to the leader alone, or the factor and more, which lets one lost broker stop writing."""
     least, factor = facts.min_insync, facts.replication_factor
     found = f"min.insync.replicas {least} of {factor} copies"
     if factor == 1:
@@ -49,9 +49,10 @@ def min_insync_replicas(facts: TopicFacts) -> Verdict:
     remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
     if factor == 2:
         remedy = _third_copy(facts)
-    if least > factor:
-        return Verdict(Severity.ERROR, found, remedy, "nobody can write with acks=all: NotEnoughReplicas for ever")
     risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
+    if least > factor:
+        # It is taken for the factor since KAFKA-15583; which version a broker is, it does not tell.
+        risk = f"{risk}; brokers before Kafka 3.7 refuse those writes with all copies in sync, too"
     return Verdict(Severity.WARNING, found, remedy, risk)
 
 
@@ -70,7 +71,11 @@ def replicas_in_sync(facts: TopicFacts) -> Verdict:
     if not behind:
         return ok("every copy is in sync")
     away = numbered("broker", set.union(*behind.values()))
-    refused = [p.partition for p in facts.partitions if p.leader is not None and len(p.in_sync) < facts.min_insync]
+    refused = [
+        p.partition
+        for p in facts.partitions
+        if p.leader is not None and len(p.in_sync) < min(facts.min_insync, len(p.replicas))
+    ]
     found = f"not in sync: the copies of {numbered('partition', behind)} on {away}"
     look = remedies.describe(facts, "--under-replicated-partitions")
     remedy = remedies.lines(f"start or mend {away}, then see that nothing is listed here:", look)

@@ -11,7 +11,7 @@ from offset_ledger.audit.finding import Rule, Severity, Verdict, ok
 from offset_ledger.audit.rules_retention import USED_WARNING
 from offset_ledger.audit.rules_transactions import hanging_transactions
 from offset_ledger.audit.wording import listed
-from offset_ledger.topics.units import show_span
+from offset_ledger.topics.units import kept_for, show_span
 
 
 def message_size(facts: TopicFacts) -> Verdict:
@@ -60,9 +60,8 @@ def compaction(facts: TopicFacts) -> Verdict:
     if facts.reader is None:
         told = "compacted, and no pipeline was named: whether the key is the event id is not known"
         return Verdict(Severity.INFO, told, "name the pipeline that reads it: offset-ledger audit PIPELINE")
-    kept = int(facts.settings["retention.ms"])
-    span = show_span(timedelta(milliseconds=kept))
-    by_age = f"delete by age instead (after {span}):" if kept >= 0 else "keep every record instead:"
+    kept = kept_for(facts.settings["retention.ms"])
+    by_age = f"delete by age instead (after {show_span(kept)}):" if kept is not None else "keep every record instead:"
     remedy = remedies.lines(by_age, remedies.set_topic(facts, "cleanup.policy=delete"))
     if not facts.reader.event_id_is_key:
         return Verdict(Severity.ERROR, "compacted by key, and the event id is not the key", remedy)

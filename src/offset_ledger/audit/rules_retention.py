@@ -8,7 +8,7 @@ from offset_ledger.audit import remedies
 from offset_ledger.audit.facts import PartitionFacts, TopicFacts
 from offset_ledger.audit.finding import Rule, Severity, Verdict, ok
 from offset_ledger.audit.wording import counted, listed
-from offset_ledger.topics.units import show_size, show_span
+from offset_ledger.topics.units import kafka_span, show_size, show_span
 
 USED_ERROR, USED_WARNING = 0.9, 2 / 3
 """Shares of the retention that unread records, or a group's silence, may use."""
@@ -53,8 +53,9 @@ def _deleted(pipeline: str, lost: list[PartitionFacts]) -> Verdict:
     gone = [(p.partition, p.cursor or 0, p.log_start) for p in lost]
     told = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
     count = counted(sum(after - first for _, first, after in gone), "offset")
-    ways = "look for the records elsewhere, then approve the loss (OffsetExpired in docs/runbook.md):"
-    remedy = remedies.lines(ways, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
+    look = "look for the records elsewhere; if they are gone, set source.on_expired: earliest_after_approval"
+    approve = "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):"
+    remedy = remedies.lines(look, approve, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
     risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
     return Verdict(Severity.ERROR, f"deleted before they were committed: {count}, {told}", remedy, risk)
 
@@ -118,7 +119,7 @@ def _old(facts: TopicFacts) -> Verdict | None:
     if facts.retention is None:
         return None
     # A record may be older by the time that its segment stays open.
-    bound = facts.taken_at - facts.retention - timedelta(milliseconds=int(facts.settings["segment.ms"]))
+    bound = facts.taken_at - facts.retention - kafka_span(facts.settings["segment.ms"])
     old = {p.partition: moment for p in facts.partitions if (moment := _oldest(p)) and moment < bound}
     if not old:
         return None
@@ -139,7 +140,7 @@ def _refused(facts: TopicFacts) -> Verdict | None:
     before = int(facts.settings.get("message.timestamp.before.max.ms", str(2**63 - 1)))
     if before >= 2**62:
         return None
-    past = show_span(timedelta(milliseconds=min(before, 10**14)))
+    past = show_span(kafka_span(str(before)))
     remedy = remedies.unset_topic(facts, "message.timestamp.before.max.ms")
     risk = "records that are published again with their own timestamps are refused (InvalidTimestamp)"
     found = f"records older than {past} are refused (message.timestamp.before.max.ms={before})"

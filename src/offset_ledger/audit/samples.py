@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection, kafka_python_arguments
+from offset_ledger.core.windows import moment
 
 _SECONDS = 10.0
 Offsets = Mapping[TopicPartition, int]
@@ -60,7 +61,7 @@ def _read(reader: KafkaConsumer, starts: Offsets, ends: Offsets, to_the_end: boo
         for tp, records in reader.poll(timeout_ms=200).items():
             inside = [record for record in records if record.offset < ends[tp] and record.timestamp >= 0]
             if inside and (to_the_end or tp not in found):
-                found[tp] = datetime.fromtimestamp(inside[-1 if to_the_end else 0].timestamp / 1000, UTC)
+                found[tp] = moment(inside[-1 if to_the_end else 0].timestamp)
         done = {tp for tp in waiting if reader.position(tp) >= ends[tp] or (tp in found and not to_the_end)}
         if done:
             reader.pause(*done)

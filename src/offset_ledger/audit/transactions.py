@@ -9,6 +9,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.audit.facts import OpenTransaction, Owner
+from offset_ledger.core import windows
 
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _COORDINATORS = "__transaction_state"
@@ -84,4 +85,4 @@ def _coordinators(client: KafkaAdminClient) -> list[int | None]:
 
 def moment(milliseconds: int) -> datetime | None:
     """A record timestamp; None for the broker's -1."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds >= 0 else None
+    return windows.moment(milliseconds) if milliseconds >= 0 else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from offset_ledger.commands.verbs import Outcome, Verbs, say
+from offset_ledger.commands.verbs import Outcome, Verbs, from_1, say
 from offset_ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def add_verbs(verbs: Verbs) -> None:
     made.add_argument("action", choices=["plan", "create", "describe"])
     made.add_argument("topic", metavar="TOPIC")
     made.add_argument("--connection", default="kafka_default", help="Airflow connection id (kafka_default)")
-    made.add_argument("--brokers", type=int, help="plan for that many (default: ask the cluster)")
-    made.add_argument("--partitions", type=int, default=6, help="partitions (6)")
+    made.add_argument("--brokers", type=from_1, help="plan for that many (default: ask the cluster)")
+    made.add_argument("--partitions", type=from_1, default=6, help="partitions (6)")
     durabilities = ["development", "usual", "strict"]
     made.add_argument("--durability", choices=durabilities, default="usual", help="what may fail (usual)")
     made.add_argument("--volume", metavar="SIZE", help="bytes a day of the whole topic, such as 100MB (plan: 1GB)")
     made.add_argument("--record-size", default="1kB", metavar="SIZE", help="of the largest record (1kB)")
     made.add_argument("--retention", default="7d", metavar="SPAN", help="such as 36h or 7d, or forever (7d)")
-    made.add_argument("--replication-factor", type=int, help="instead of the planned one")
+    made.add_argument("--replication-factor", type=from_1, help="instead of the planned one")
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of your own; repeat")
 
     made = verbs.add("lab", "show delivery semantics, replication or ordering on real servers that break", lab)
@@ -95,11 +95,12 @@ def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     if brokers is None:
         with broker.connect(get_connection(arguments.connection)) as kafka:
             brokers = kafka.ask(lambda client: len(client.describe_cluster()["brokers"]))
+    volume = _volume(arguments)
     wish = Wish(
         brokers=brokers,
         partitions=arguments.partitions,
         durability=Durability(arguments.durability),
-        bytes_a_day=_volume(arguments) or 10**9,
+        bytes_a_day=10**9 if volume is None else volume,
         record_bytes=parse_size(arguments.record_size),
         retention=None if arguments.retention == "forever" else parse_span(arguments.retention),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, table
+from offset_ledger.commands.verbs import Outcome, Verbs, from_1, pipeline_of, table
 from offset_ledger.errors import ConfigurationError
 
 
@@ -18,7 +18,7 @@ def add_verbs(verbs: Verbs) -> None:
     verbs.of_pipeline("check", "check a pipeline file", check)
     verbs.of_pipeline("status", "cursors, lag and the open batch", status)
     made = verbs.of_pipeline("batches", "the batches with their balance sheets", batches)
-    made.add_argument("--limit", type=int, default=20, help="newest first (20)")
+    made.add_argument("--limit", type=from_1, default=20, help="newest first (20)")
     made = verbs.of_pipeline("verify", "check every invariant of the ledger", verify)
     made.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
     made = verbs.add("report", "one day of every pipeline, as a page and as figures", report)

@@ -52,6 +52,10 @@ def publish(arguments: Namespace) -> Outcome:
     from offset_ledger.publishing.progress import progress
     from offset_ledger.publishing.settings import read_settings
 
+    if arguments.transactional_id == "":
+        raise ConfigurationError(
+            "--transactional-id is empty; give an id, or leave it out to publish without transactions"
+        )
     connection = get_connection(arguments.connection)
     transactional = arguments.transactional_id is not None
     settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offset_ledger.commands.verbs import Outcome, Verbs, say
+from offset_ledger.commands.verbs import Outcome, Verbs, from_1, say
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -21,7 +21,7 @@ def add_verbs(verbs: Verbs) -> None:
     made.add_argument("--connection", default="postgres_default", help="Airflow connection id (postgres_default)")
 
     made = verbs.add("demo", "the main job on real data, through Airflow, with its proof", demo)
-    made.add_argument("--flights", type=int, help="only so many flights (default: all 336,776)")
+    made.add_argument("--flights", type=from_1, help="only so many flights (default: all 336,776)")
 
 
 def stack(arguments: Namespace) -> Outcome:

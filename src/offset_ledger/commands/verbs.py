@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -57,6 +57,13 @@ def table(found: Iterable[Mapping[str, Any]]) -> str:
 
 def _shown(value: Any) -> Any:
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
+
+
+def from_1(text: str) -> int:
+    """A whole number from 1, as the ``type`` of an argument."""
+    if not text.isdecimal() or not 1 <= int(text) < 2**63:
+        raise ArgumentTypeError(f"should be a whole number from 1, found {text!r}")
+    return int(text)
 
 
 def say(line: str) -> None:

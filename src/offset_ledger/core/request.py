@@ -137,11 +137,11 @@ def parse_moment(name: str, text: str) -> datetime:
     """
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = datetime.min
-    if moment.tzinfo is None:
-        raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-    return moment.astimezone(UTC)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
 
 
 def _blank(value: object) -> bool:

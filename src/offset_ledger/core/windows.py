@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
+
+_LATEST = 253_402_300_799_999
+
+
+def moment(milliseconds: int) -> datetime:
+    """The timestamp of a record; one beyond the year 9999, as of a producer that counts in microseconds, is its end."""
+    return datetime.fromtimestamp(min(milliseconds, _LATEST) / 1000, UTC)
 
 
 @dataclass(frozen=True, slots=True)

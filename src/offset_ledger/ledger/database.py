@@ -17,7 +17,13 @@ from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
 from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
-from offset_ledger.errors import AccessDenied, DatabaseFull, DatabaseUnavailable, OffsetLedgerError
+from offset_ledger.errors import (
+    AccessDenied,
+    ConfigurationError,
+    DatabaseFull,
+    DatabaseUnavailable,
+    OffsetLedgerError,
+)
 from offset_ledger.patience import retrying
 
 Session = connection
@@ -82,6 +88,7 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:
+        ConfigurationError: the connection has an option that libpq does not know.
         DatabaseUnavailable: the server does not answer, or ends the session on the way.
         DatabaseFull: a disk of the server has no room left.
         AccessDenied: the server refuses the login, or the login lacks a right.
@@ -95,6 +102,11 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
         session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
+    except psycopg2.ProgrammingError as error:  # libpq does not know an option
+        told = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: {told}; its extra takes libpq's options only, such as sslmode"
+        ) from error
     try:
         yield session
     except (psycopg2.OperationalError, psycopg2.InterfaceError, pg.InsufficientPrivilege) as error:

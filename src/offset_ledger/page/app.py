@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +16,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse
-from pydantic import AwareDatetime
+from pydantic import AfterValidator, AwareDatetime
 
 from offset_ledger.audit.finding import Severity
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
@@ -90,7 +91,17 @@ def _private(response: Response) -> None:
     response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)  # Postgres knows no zone further off than 16 hours
+    except OverflowError:
+        raise ValueError("beyond the calendar") from None
+
+
 This = Annotated[Pipeline, Depends(_pipeline)]
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Word = Annotated[str | None, Query(pattern=r"^[^\x00]*$")]
+"""A text as Postgres takes it."""
 router = APIRouter(dependencies=[Depends(user_rights), Depends(_private)])
 
 
@@ -125,17 +136,17 @@ def batches(
     this: This,
     before: Annotated[int, Query(ge=1, le=NEWEST)] = NEWEST,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    kind: str | None = None,
-    state: str | None = None,
-    dag_id: str | None = None,
-    run_id: str | None = None,
+    kind: Word = None,
+    state: Word = None,
+    dag_id: Word = None,
+    run_id: Word = None,
 ) -> Answer:
     """A page of batches, newest first."""
     return answers.batches(this, Wanted(before, limit, kind, state, dag_id, run_id), reports_folder())
 
 
 @router.get("/api/pipelines/{name}/batches/{batch_id}")
-def batch(this: This, batch_id: int) -> Answer:
+def batch(this: This, batch_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> Answer:
     """One batch with its ranges and transitions."""
     return answers.batch(this, batch_id, reports_folder())
 
@@ -165,7 +176,7 @@ def audits(
     this: This,
     topic: Annotated[str | None, Query(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = None,
     own: bool = True,
-    before: AwareDatetime | None = None,
+    before: Moment | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     severity: Severity | None = None,
     rule: Annotated[str | None, Query(pattern=r"^[a-z-]{1,100}$")] = None,

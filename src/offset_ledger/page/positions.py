@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
+from offset_ledger.topics.units import kept_for
 
 _SLIVER = 0.012  # the least share of a bar that can still be seen
 _SOON = timedelta(hours=24)
@@ -36,8 +37,8 @@ class Retention:
         """From the topic's ``cleanup.policy``, ``retention.ms`` and ``retention.bytes``."""
         if "delete" not in settings["cleanup.policy"]:
             return cls()
-        milliseconds, size = int(settings["retention.ms"]), int(settings["retention.bytes"])
-        return cls(timedelta(milliseconds=milliseconds) if milliseconds >= 0 else None, size if size >= 0 else None)
+        size = int(settings["retention.bytes"])
+        return cls(kept_for(settings["retention.ms"]), size if size >= 0 else None)
 
 
 @dataclass(frozen=True, slots=True)

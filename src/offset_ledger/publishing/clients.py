@@ -90,17 +90,17 @@ def connect_producer(
     return producer
 
 
-def close_producer(producer: KafkaProducer, seconds: float) -> kafka_errors.KafkaTimeoutError | None:
+def close_producer(producer: KafkaProducer, seconds: float) -> kafka_errors.KafkaError | None:
     """Close it, and give up what was not answered in time; the error says what that was.
 
     kafka-python itself leaves the producer open then, with its thread.
     """
     try:
         producer.close(timeout=seconds)
-    except kafka_errors.KafkaTimeoutError as late:
+    except kafka_errors.KafkaError as late:  # UnknownError behind a batch that was split
         producer._sender.force_close()
         producer._sender.join(seconds)
-        with suppress(kafka_errors.KafkaTimeoutError):
+        with suppress(kafka_errors.KafkaError):
             producer.close(timeout=seconds)
         return late
     return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from offset_ledger.errors import UnserializableValue
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.serializers import JSON, STRING, Serializer
 
@@ -58,11 +59,14 @@ class Form:
             UnserializableValue: key or value does not fit its serializer.
         """
         headers = tuple(headers)
-        if self.value is JSON and isinstance(value, Mapping):
-            value = self._stamped(value, dict(headers))
-            headers = with_headers(headers, str(value[EVENT_ID]), str(value[PUBLISH_AT]))
-        else:
-            headers = with_headers(headers, None, None, self.new_id, lambda: rfc3339(self.clock()))
+        try:
+            if self.value is JSON and isinstance(value, Mapping):
+                value = self._stamped(value, dict(headers))
+                headers = with_headers(headers, str(value[EVENT_ID]), str(value[PUBLISH_AT]))
+            else:
+                headers = with_headers(headers, None, None, self.new_id, lambda: rfc3339(self.clock()))
+        except UnicodeError as error:
+            raise UnserializableValue(f"{EVENT_ID} and {PUBLISH_AT} should be UTF-8 ({error})") from None
         return Record(self.key.serialize(key), self.value.serialize(value), headers, timestamp_ms, partition, topic)
 
     def _stamped(self, value: Mapping[str, Any], headers: Mapping[str, bytes]) -> dict[str, Any]:

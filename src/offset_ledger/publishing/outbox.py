@@ -82,7 +82,8 @@ class Outbox:
     def refuse(self, record: Record, error: Exception) -> None:
         """Note that this record was not acknowledged."""
         self.failed.append(record)
-        self.cause = self.cause or error
+        if self.cause is None or type(self.cause) is kafka_errors.KafkaError:  # that one only tells of another record
+            self.cause = error
         if self.on_error:
             self.on_error(record, error)
 

@@ -36,6 +36,11 @@ _REFUSED = (
     TypeError,
     kafka_errors.MessageSizeTooLargeError,
     kafka_errors.RecordListTooLargeError,
+    kafka_errors.InvalidRecordError,
+    kafka_errors.InvalidTimestampError,
+    kafka_errors.PolicyViolationError,
+    kafka_errors.TopicAuthorizationFailedError,
+    kafka_errors.ClusterAuthorizationFailedError,
 )
 
 
@@ -119,6 +124,8 @@ class Publisher:
         try:
             if size > self._unchecked:
                 self._limits.check(record)
+            if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
+                raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
             future = self._producer.send(
                 topic, value, record.key, list(record.headers), record.partition, record.timestamp_ms
             )
@@ -137,7 +144,7 @@ class Publisher:
             PublishFailed, ProducerFenced: as :meth:`send`.
         """
         self.send(record)
-        with suppress(kafka_errors.KafkaTimeoutError):  # what was not answered is told by its own future
+        with suppress(kafka_errors.KafkaError):  # what was not answered is told by its own future
             self._producer.flush(self._patience)
         self._settle()
         return Acknowledged(record.topic or self._topic, *self._outbox.last)

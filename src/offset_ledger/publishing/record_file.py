@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import uuid
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from offset_ledger.publishing.serializers import BYTES, JSON, Serializer
 
 FORMATS = ("jsonl", "csv")
 _MOST_TOLD = 20
+_LONGEST_FIELD = 2**31 - 1  # of CSV; how long a record may be is not for its parser to say
 _IDS = uuid.UUID("6f1f6b3e-5f0c-4d6b-9f57-0c1d5a0d7b11")
 
 _decode = msgspec.json.Decoder().decode
@@ -59,6 +61,8 @@ class RecordFile:
         Raises:
             RecordFileError: with every line that cannot be a record (the first 20, and how many more).
         """
+        if self.path.is_fifo():
+            raise RecordFileError([f"{self.path} is a pipe, and is read more than once; write it to a file first"])
         count, largest, problems = 0, 0, list[str]()
         for _, made in self._read(None):
             count += 1
@@ -111,9 +115,10 @@ class RecordFile:
                 yield lines.number, _document(line)
 
     def _csv(self, lines: _Lines) -> Iterator[tuple[int, Any]]:
+        csv.field_size_limit(_LONGEST_FIELD)
         rows = csv.reader((_text(line) for line in lines), strict=True)
         try:
-            names = next(rows, [])
+            names = _names(next(rows, []))
             for row in rows:
                 if len(row) == len(names):
                     yield lines.number, dict(zip(names, row, strict=True))
@@ -143,7 +148,7 @@ class RecordFile:
         if publish_at is None:
             added[PUBLISH_AT] = publish_at = rfc3339(self.form.clock())
         if added:
-            value = _encode({**_decode_raw(value), **added})
+            value = _with_more(value, document, added)
         return Record(self.form.key.serialize(key), value, with_headers((), event_id, publish_at))
 
     def _at(self, path: JsonPath, document: Any, what: str) -> Any:
@@ -202,9 +207,12 @@ class _Lines:
     def __iter__(self) -> Iterator[bytes]:
         try:
             with self.path.open("rb") as file:
-                for self.number, self.last in enumerate(file, start=1):
+                for self.number, line in enumerate(file, start=1):
+                    # As it will be when the file has grown: else it would be another record then.
+                    whole = line if line.endswith(b"\n") else line + b"\n"
                     if self._digest is not None:
-                        self._digest.update(self.last)
+                        self._digest.update(whole)
+                    self.last = whole.removeprefix(codecs.BOM_UTF8) if self.number == 1 else whole
                     yield self.last
         except OSError as error:
             raise RecordFileError([f"{self.path} cannot be read ({error.strerror})"]) from None
@@ -213,9 +221,22 @@ class _Lines:
 def _document(line: bytes) -> Any:
     try:
         found = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _BadLine(f"is no JSON ({error})")
     return found if isinstance(found, dict) else _BadLine("should be one JSON object in one line")
+
+
+def _with_more(value: bytes, document: dict[str, Any], added: dict[str, str]) -> bytes:
+    """The object with these members more, and the others as they stand, even a name that is there twice."""
+    if any(name in document for name in added):  # as null
+        return _encode({**_decode_raw(value), **added})
+    return value[:-1] + (b"," if document else b"") + _encode(added)[1:]
+
+
+def _names(row: list[str]) -> list[str]:
+    if twice := sorted({name for name in row if row.count(name) > 1}):
+        raise _BadLine(f"line 1 has {', '.join(map(repr, twice))} twice")
+    return row
 
 
 def _text(line: bytes) -> str:

@@ -14,6 +14,7 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 MOST_IN_FLIGHT = 5  # what the broker remembers of one idempotent producer and partition
 LEAST_DELIVERY_MS = 15_000  # a broker that died is noticed after 9 s by default; then comes the election
 BLOCK_MS = (1_000, 60_000)
+_LARGEST = 2**31 - 1  # what the protocol holds: the client never comes to sending a larger one
 
 
 class Danger(StrEnum):
@@ -110,8 +111,8 @@ def _unknown(name: str, known: Collection[str]) -> str:
 
 
 def _whole_number(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError("a whole number")
+    if not text.isdecimal() or int(text) > _LARGEST:
+        raise ValueError(f"a whole number up to {_LARGEST}")
     return int(text)
 
 

@@ -47,7 +47,10 @@ def _writing(topic: TopicSettings) -> str:
     away = topic.away_for_writing
     reading = f"below the high watermark, reading goes on while one of {topic.replication_factor} copies lives"
     if away < 0:
-        return f"more than there are copies: acks=all is refused (NotEnoughReplicas) for ever; {reading}"
+        return (
+            f"more than there are copies, so taken for {topic.replication_factor}: one broker away stops writing with "
+            f"acks=all (NotEnoughReplicas), and before Kafka 3.7 it never goes; {reading}"
+        )
     if away == 0 and topic.replication_factor > 1:
         return f"one broker away stops writing with acks=all (NotEnoughReplicas); {reading}"
     if topic.min_insync == 1 and topic.replication_factor > 1:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from offset_ledger.topics.units import kafka_span, kept_for
+
 DAY = timedelta(days=1)
 
 
@@ -40,16 +42,16 @@ class TopicSettings:
     ) -> TopicSettings:
         """From the settings as Kafka names them."""
         deletes = "delete" in configs["cleanup.policy"]
-        time, size = int(configs["retention.ms"]), int(configs["retention.bytes"])
+        size = int(configs["retention.bytes"])
         return cls(
             brokers=brokers,
             partitions=partitions,
             replication_factor=replication_factor,
             min_insync=int(configs["min.insync.replicas"]),
-            retention=timedelta(milliseconds=time) if deletes and time >= 0 else None,
+            retention=kept_for(configs["retention.ms"]) if deletes else None,
             retention_bytes=size if deletes and size >= 0 else None,
             segment_bytes=int(configs["segment.bytes"]),
-            segment_time=timedelta(milliseconds=int(configs["segment.ms"])),
+            segment_time=kafka_span(configs["segment.ms"]),
             max_message_bytes=int(configs["max.message.bytes"]),
             cleanup_policy=configs["cleanup.policy"],
             bytes_a_day=bytes_a_day,
@@ -65,7 +67,7 @@ class TopicSettings:
 
     @property
     def away_for_writing(self) -> int:
-        """How many brokers may be away while acks=all is still acknowledged; below 0: it never is."""
+        """How many brokers may be away while acks=all is still acknowledged; below 0: fewer are there than asked."""
         return self.replication_factor - self.min_insync
 
     @property

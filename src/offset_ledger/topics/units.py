@@ -8,7 +8,10 @@ from datetime import timedelta
 from offset_ledger.errors import ConfigurationError
 
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_LARGEST = 2**63 - 1
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST = timedelta(days=365_000)
+_LONGEST_MILLISECONDS = 365_000 * 86_400_000
 
 
 def parse_size(text: str) -> int:
@@ -17,7 +20,10 @@ def parse_size(text: str) -> int:
     Raises:
         ConfigurationError: it is no size.
     """
-    return int(_parse(text, _SIZES, "B", "a size such as 200, 100MB or 1GiB"))
+    size = _parse(text, _SIZES, "B", "a size such as 200, 100MB or 1GiB")
+    if size > _LARGEST:
+        raise ConfigurationError(f"expected a size of at most {_LARGEST} bytes, found {text!r}")
+    return int(size)
 
 
 def parse_span(text: str) -> timedelta:
@@ -26,7 +32,20 @@ def parse_span(text: str) -> timedelta:
     Raises:
         ConfigurationError: it is no span.
     """
-    return timedelta(seconds=_parse(text, _SPANS, "s", "a span such as 90s, 36h or 7d"))
+    seconds = _parse(text, _SPANS, "s", "a span such as 90s, 36h or 7d")
+    if seconds > _LONGEST.total_seconds():
+        raise ConfigurationError(f"expected a span of at most {show_span(_LONGEST)}, found {text!r}")
+    return timedelta(seconds=seconds)
+
+
+def kafka_span(milliseconds: str) -> timedelta:
+    """A setting of Kafka's that ends in ``.ms``; 1,000 years stand for all that is longer, which no calendar holds."""
+    return timedelta(milliseconds=min(int(milliseconds), _LONGEST_MILLISECONDS))
+
+
+def kept_for(milliseconds: str) -> timedelta | None:
+    """What ``retention.ms`` keeps; None where time deletes nothing: below 0, and from 1,000 years on."""
+    return kafka_span(milliseconds) if 0 <= int(milliseconds) < _LONGEST_MILLISECONDS else None
 
 
 def _parse(text: str, units: dict[str, int], without: str, expected: str) -> float:

@@ -36,9 +36,12 @@ export function airflowLink(path) {
 
 export const runPath = (dagId, runId) => `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
 
+const PATIENCE = 60000; // milliseconds after which an answer is given up
+
 /** JSON from the page's own API; throws an Error with the server's line. */
 export async function read(path) {
-  return answered(await fetch(`api/${path}`, { credentials: "same-origin" }));
+  const signal = AbortSignal.timeout(PATIENCE);
+  return answered(await fetch(`api/${path}`, { credentials: "same-origin", signal }));
 }
 
 /** Trigger a DAG as the logged-in user; Airflow itself decides whether this user may. Returns the run. */

@@ -3,7 +3,7 @@
 import { read } from "./airflow.js";
 import { auditButton, head, newestAudit, overview, past, topicKey } from "./audits.js";
 import { h } from "./dom.js";
-import { named, readings } from "./readings.js";
+import { addressed, named, readings } from "./readings.js";
 
 const LIMIT = 20;
 const NOTHING = { severity: "", rule: "", pages: [] };
@@ -11,7 +11,7 @@ const view = { ...NOTHING, open: new Set() };
 
 /** The topic that the address names after its pipeline, or the first. */
 function chosenTopic(pipeline) {
-  const key = decodeURIComponent(location.hash).split("/").slice(1).join("/");
+  const key = addressed().slice(1).join("/");
   return pipeline.topics.find((each) => topicKey(each) === key) ?? pipeline.topics[0];
 }
 

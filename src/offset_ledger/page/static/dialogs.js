@@ -1,7 +1,7 @@
 // The dialogs of the buttons. Each asks what a run needs, triggers a DAG through Airflow's REST API, and says what came of it.
 
 import { airflowLink, runPath, trigger } from "./airflow.js";
-import { h } from "./dom.js";
+import { focusOn, h } from "./dom.js";
 
 const RANGE = /^(\d+):(\d+)-(\d+)$/;
 
@@ -148,7 +148,7 @@ export function report(path) {
   const frame = h("iframe", { src: `reports/${path}`, title: `Quality report ${path}` });
   const dialog = h(
     "dialog.report",
-    {},
+    { "aria-label": "Quality report" },
     h(
       "div.head",
       {},
@@ -190,12 +190,16 @@ function ask(title, means, fields, verb, dagId, conf, done) {
       submit.disabled = false;
     }
   });
-  const dialog = h("dialog", {}, form);
+  const dialog = h("dialog", { "aria-label": title }, form);
   open(dialog);
 }
 
 function open(dialog) {
-  dialog.addEventListener("close", () => dialog.remove());
+  const key = document.activeElement?.dataset?.key;
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (key) focusOn(document, key); // the page may have been drawn again: the button is another one then
+  });
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -33,6 +33,10 @@ export function fill(element, ...children) {
   const scrolled = new Map([...element.querySelectorAll("[data-scroll]")].map((e) => [e.dataset.scroll, e.scrollTop]));
   element.replaceChildren(...children.flat(Infinity).filter(Boolean));
   for (const e of element.querySelectorAll("[data-scroll]")) e.scrollTop = scrolled.get(e.dataset.scroll) ?? 0;
-  if (key)
-    [...element.querySelectorAll("[data-key]")].find((e) => e.dataset.key === key)?.focus({ preventScroll: true });
+  if (key) focusOn(element, key);
+}
+
+/** Give the focus to what has this data-key. */
+export function focusOn(place, key) {
+  [...place.querySelectorAll("[data-key]")].find((e) => e.dataset.key === key)?.focus({ preventScroll: true });
 }

@@ -15,6 +15,7 @@ export function readings(place, readAll, draw) {
   let shown = null;
   let failure = null;
   let turn = 0;
+  let underWay = 0;
 
   function show() {
     const problems = [
@@ -26,6 +27,7 @@ export function readings(place, readAll, draw) {
 
   async function refresh() {
     const mine = ++turn;
+    underWay++;
     try {
       const found = { ...(await readAll(shown)), at: new Date().toISOString() };
       if (mine !== turn) return;
@@ -34,21 +36,35 @@ export function readings(place, readAll, draw) {
     } catch (error) {
       if (mine !== turn) return;
       failure = error.message;
+    } finally {
+      underWay--;
     }
     show();
   }
 
+  /** Only when the last one has come: a server slower than this clock would never be heard out. */
+  const again = () => document.hidden || underWay || refresh();
+
   followTheme();
-  document.addEventListener("visibilitychange", () => document.hidden || refresh());
-  setInterval(() => document.hidden || refresh(), EVERY);
+  document.addEventListener("visibilitychange", again);
+  setInterval(again, EVERY);
   return { refresh, show };
 }
 
 const footer = (at) => h("footer.soft", {}, `Read at ${moment(at)}; reads itself again every ${EVERY / 1000} s.`);
 
-/** The pipeline that the address names after #, up to a slash, or the only one there is. */
+/** What the address names after #, by its slashes; nothing where it cannot be decoded. */
+export function addressed() {
+  try {
+    return decodeURIComponent(location.hash.slice(1)).split("/");
+  } catch {
+    return [""];
+  }
+}
+
+/** The pipeline that the address names first, or the only one there is. */
 export function named(pipelines) {
-  const [name] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const [name] = addressed();
   const only = pipelines.length === 1 ? pipelines[0] : undefined;
   return pipelines.find((p) => p.name === name) ?? only;
 }

@@ -1,0 +1,87 @@
+"""The page on a server that takes its time: no Airflow, no broker and no database is needed for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from offset_ledger.errors import BrokerUnavailable
+from offset_ledger.local.layout import free_ports
+from offset_ledger.page.app import create_app
+from offset_ledger.page.live import Watch
+from offset_ledger.page.rights import Rights
+from tests.ui.browser import chromium, wait_until
+
+pytestmark = pytest.mark.ui
+PIPELINE = """
+pipeline: {name}
+source: {{connection: kafka_nowhere, topic: events}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_nowhere, table: public.{name}}}
+"""
+SLOWER_THAN_THE_PAGE_READS = 9.0
+DAGS = frozenset({"ingest_orders", "redrive_orders", "ingest_bills", "redrive_bills"})
+
+
+@dataclass
+class Slow:
+    """An application before which each question to the API waits; ``most`` are those that waited together."""
+
+    app: Any
+    seconds: float = SLOWER_THAN_THE_PAGE_READS
+    under_way: Counter[str] = field(default_factory=Counter)
+    most: int = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope.get("path", "")
+        if "/api/" in path:
+            self.under_way[path] += 1
+            self.most = max(self.most, self.under_way[path])
+            await asyncio.sleep(self.seconds)
+            self.under_way[path] -= 1
+        await self.app(scope, receive, send)
+
+
+def away(_: object) -> Any:
+    raise BrokerUnavailable("no broker")
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    (port,) = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started, "the server should start")
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_page_is_shown_by_a_server_that_is_slower_than_the_page_reads(tmp_path: Path) -> None:
+    for name in ("orders", "bills"):
+        (tmp_path / f"{name}.yaml").write_text(PIPELINE.format(name=name))
+    slow = Slow(create_app(lambda: Rights(DAGS, DAGS, DAGS), tmp_path, Watch(away)))
+    with served(slow) as address, chromium() as page:
+        page.go(f"{address}#%")  # an address that cannot be decoded names nothing
+        page.wait_for_text("its ledger cannot be read")
+        assert slow.most == 1
+        slow.seconds = 0
+        page.run("(w.location.hash = 'orders', true)")
+        page.press("button", "Replay…")
+        page.wait("d.querySelector('dialog')?.getAttribute('aria-label') === 'Replay orders'", "the named dialog")
+        page.run("(w.dispatchEvent(new Event('hashchange')), true)")  # which draws everything anew behind the dialog
+        page.click("dialog button", "Cancel")
+        page.wait("d.activeElement.dataset.key === 'Replay…'", "the focus back on the button")
+        assert [error for error in page.errors if "favicon" not in error] == []
