@@ -20,7 +20,8 @@ from offset_ledger.connections import Connection, bootstrap_servers, kafka_pytho
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.windows import FirstAt
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, UnknownTopic
+from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, UnknownTopic
+from offset_ledger.logins import access_denied
 from offset_ledger.patience import patience, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
@@ -222,24 +223,14 @@ def _first(answer: Any) -> FirstAt | None:
     return FirstAt(int(answer.offset), datetime.fromtimestamp(answer.timestamp / 1000, UTC))
 
 
-_DENIED = (
-    kafka_errors.AuthorizationError,
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.UnsupportedSaslMechanismError,
-)
-
-
 def _unavailable(servers: str, error: Exception) -> OffsetLedgerError:
+    if denied := access_denied(servers, error):
+        return denied
     name = type(error).__name__
     detail = " ".join(str(error).split()).removeprefix(f"{name}: ")[:160]
-    if isinstance(error, _DENIED):
-        return AccessDenied(
-            f"Kafka at {servers} does not let this login do it ({name}: {detail}); correct the login of the connection "
-            "or give it the rights of docs/production.md"
-        )
     return BrokerUnavailable(
         f"Kafka at {servers} did not answer ({name}: {detail}); check that the brokers run and that "
-        "bootstrap.servers of the connection is right"
+        "bootstrap.servers and login of the connection are right"
     )
 
 

@@ -14,6 +14,7 @@ from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection, kafka_python_arguments
 from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, ProducerFenced
+from offset_ledger.logins import access_denied
 from offset_ledger.publishing.partitioner import KeyHash
 from offset_ledger.publishing.settings import ProducerSettings
 
@@ -46,11 +47,11 @@ def one_line(error: BaseException) -> str:
     return f"{name}: {' '.join(str(error).split()).removeprefix(f'{name}: ')[:300]}"
 
 
-def unavailable(extra: Mapping[str, str], error: BaseException) -> BrokerUnavailable:
-    """The error for a cluster that did not answer."""
-    return BrokerUnavailable(
+def unavailable(extra: Mapping[str, str], error: BaseException) -> OffsetLedgerError:
+    """The error for a cluster that did not answer, or that did not let us."""
+    return access_denied(extra.get("bootstrap.servers"), error) or BrokerUnavailable(
         f"Kafka at {extra.get('bootstrap.servers')} did not do as asked ({one_line(error)}); check that the "
-        "brokers run and that bootstrap.servers is right"
+        "brokers run and that bootstrap.servers and login are right"
     )
 
 
