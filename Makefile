@@ -36,7 +36,7 @@ up: install ## Start three brokers, Postgres and Airflow, to look around
 
 .PHONY: down
 down: ## Stop them; the data stay
-	@test ! -e $${OFFSET_LEDGER_HOME:-.local}/stack.json || { $(MAKE) --no-print-directory install && $(BIN)/offset-ledger stack down; }
+	@test ! -e $${OFFSET_LEDGER_HOME:-.local}/stack.json || { $(MAKE) --silent --no-print-directory install && $(BIN)/offset-ledger stack down; }
 
 .PHONY: lint
 lint: install ## ruff, mypy and import-linter
@@ -68,4 +68,4 @@ bench: install ## The figures of docs/performance.md
 
 .PHONY: clean
 clean: down ## Stop the servers and remove their state
-	@rm -rf .local
+	@rm -rf .local artifacts

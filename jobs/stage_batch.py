@@ -27,6 +27,7 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.WARNING)
     spark = SparkSession.builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")  # its Kafka consumers tell every fetch: thousands of lines a batch
     try:
         staged = stage(spark, parse_pipeline(arguments.pipeline), arguments.batch_id, here())
     except OffsetLedgerError as error:

@@ -227,7 +227,10 @@ _DENIED = (
 
 
 def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
-    """The error for a cluster that did not answer as it was asked to, or does not let this login ask."""
+    """The error for a cluster that did not answer as it was asked to, or does not let this login ask.
+
+    A wrong password is a timeout to kafka-python, and so it is here.
+    """
     if isinstance(error, _DENIED):
         return AccessDenied(
             f"Kafka at {servers} does not let this login do it ({one_line(error)}); correct the login of the "
@@ -235,7 +238,7 @@ def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
         )
     return BrokerUnavailable(
         f"Kafka at {servers} did not answer ({one_line(error)}); check that the brokers run and that bootstrap.servers "
-        "of the connection is right"
+        "and login of the connection are right"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
+from offset_ledger.cli import main
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
 from offset_ledger.errors import (
@@ -324,12 +326,34 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
     assert set(bench.table()) == {"a", "b"}
 
 
-def test_a_quarantined_share_above_the_limit_rejects(bench: Bench) -> None:
+def test_a_quarantined_share_above_the_limit_rejects(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.settings["share"] = 0.4
-    bench.publish(at(0, order("a", 1)), at(0, b"broken"))
-    with pytest.raises(BatchRejected, match="quarantine"):
+    bench.publish(at(0, order("a", 1)), at(0, order("b", 1, amount=1.125)))
+    with pytest.raises(BatchRejected, match=r"quarantine.*offset-ledger approve 1 --why"):
         bench.ingest()
     assert bench.quarantined() == set()
+    path = str(bench.pipeline.path)
+    assert main(["quarantine", path, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    why = {"code": "precision", "path": "$.amount", "records": 1, "examples": ["0:1"]}
+    assert (told["records"], told["rejected"]["refused"]) == (
+        0,
+        [{**why, "such_as": "expected numeric(12,2), got 1.125"}],
+    )
+    assert main(["status", path]) == 0
+    assert re.search(r"lag: 2 offsets\n.*rejected.*\n.*abandon 1 --why", capsys.readouterr().out)
+    decide(bench.session, 1, State.ABANDONED, ME, "so that nothing waits")
+    assert main(["quarantine", path]) == 0
+    assert capsys.readouterr().out == "0 unresolved records\n"
+
+
+def test_a_pipeline_that_never_ran_says_so(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.publish(at(0, order("a", 1)))
+    path = str(bench.pipeline.path)
+    assert [main([verb, path]) for verb in ("batches", "verify")] == [0, 0]
+    assert capsys.readouterr().out == "no batches yet\norders has no batches yet: nothing to check\n"
+    assert main(["status", path]) == 0
+    assert "none yet" in capsys.readouterr().out
 
 
 def test_a_batch_that_ended_is_not_staged_again(bench: Bench, spark: Any) -> None:

@@ -49,7 +49,6 @@ def ingest(arguments: Namespace) -> Outcome:
 
 def replay(arguments: Namespace) -> Outcome:
     """Read offset ranges or a window again, or show what would be read."""
-    from offset_ledger.core.states import Kind
     from offset_ledger.ledger.batches import here
     from offset_ledger.steps.ingest import run_batch
     from offset_ledger.steps.plan import plan_replay
@@ -64,7 +63,7 @@ def replay(arguments: Namespace) -> Outcome:
     if not wanted:
         raise ConfigurationError(notes)
     why = "; ".join(filter(None, [request.why, notes])) or None
-    planned = plan_replay(pipeline, wanted, here(), Kind.REPLAY, why, request.key)
+    planned = plan_replay(pipeline, wanted, here(), request.kind, why, request.key)
     say("; ".join(filter(None, [planned.message, notes])))
     done = run_batch(pipeline, planned, here(), say)
     return Outcome(summary(done), line(done))
