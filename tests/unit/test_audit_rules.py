@@ -191,6 +191,13 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
     ),
     (
         "auto-created",
+        INFO,
+        replace(RIGHT, brokers=tuple(BrokerFacts(node, None, {}) for node in (1, 2, 3))),
+        "not known: brokers 1, 2, 3 told no settings to this login",
+        "the right DescribeConfigs on the cluster",
+    ),
+    (
+        "auto-created",
         WARNING,
         with_brokers(auto_create_topics_enable="true"),
         "whoever names a topic makes it (auto.create.topics.enable=true on brokers 1, 2, 3)",

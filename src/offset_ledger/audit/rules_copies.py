@@ -119,6 +119,10 @@ def unclean_election(facts: TopicFacts) -> Verdict:
 def auto_created(facts: TopicFacts) -> Verdict:
     """Brokers that make topics for whoever names one; Kafka does not keep which topics were made so."""
     making = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
+    silent = [b.node for b in facts.brokers if not b.settings]
+    if silent and not making:
+        found = f"not known: {numbered('broker', silent)} told no settings to this login"
+        return Verdict(Severity.INFO, found, "give the login of the audit the right DescribeConfigs on the cluster")
     if not making:
         return ok("topics are made on purpose only")
     defaults = {
