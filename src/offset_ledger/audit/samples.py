@@ -30,29 +30,35 @@ class Samples:
 
 def sample(connection: Connection, starts: Offsets, unread: Offsets, stable: Offsets, ends: Offsets) -> Samples:
     """Read these records, whatever their transaction came to."""
+    # The last offset of a transaction is a control record: the one before it is a record.
+    tails = {tp: max(starts[tp], end - 2) for tp, end in ends.items()}
+    return Samples(
+        first=_sampled(connection, starts, ends),
+        unread=_sampled(connection, unread, stable),
+        last=_sampled(connection, tails, ends, to_the_end=True),
+    )
+
+
+def _sampled(connection: Connection, starts: Offsets, ends: Offsets, to_the_end: bool = False) -> Moments:
+    """The timestamp of the first record in each range, or of its last.
+
+    With a consumer of its own: one that paused partitions and then seeks back leaves out some of many.
+    """
+    places = {tp: start for tp, start in starts.items() if start < ends[tp]}
+    if not places:
+        return {}
     arguments = {**kafka_python_arguments(connection), "group_id": None, "enable_auto_commit": False}
     try:
         reader = KafkaConsumer(**arguments, max_partition_fetch_bytes=65_536, auto_offset_reset="earliest")
     except kafka_errors.KafkaError:
-        return Samples({}, {}, {})
+        return {}
     with closing(reader):
-        # The last offset of a transaction is a control record: the one before it is a record.
-        tails = {tp: max(starts[tp], end - 2) for tp, end in ends.items()}
-        return Samples(
-            first=_read(reader, starts, ends),
-            unread=_read(reader, unread, stable),
-            last=_read(reader, tails, ends, to_the_end=True),
-        )
+        return _read(reader, places, ends, to_the_end)
 
 
-def _read(reader: KafkaConsumer, starts: Offsets, ends: Offsets, to_the_end: bool = False) -> Moments:
-    """The timestamp of the first record in each range, or of its last."""
-    places = {tp: start for tp, start in starts.items() if start < ends[tp]}
+def _read(reader: KafkaConsumer, places: Offsets, ends: Offsets, to_the_end: bool) -> Moments:
     found: Moments = {}
-    if not places:
-        return found
     reader.assign(list(places))
-    reader.resume(*places)
     for tp, start in places.items():
         reader.seek(tp, start)
     deadline = time.monotonic() + _SECONDS
