@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from psycopg2.errors import ReadOnlySqlTransaction
 
+from offset_ledger import broker
 from offset_ledger.connections import environment_name
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
@@ -28,7 +29,7 @@ from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.steps.commit import commit
 from offset_ledger.steps.plan import plan, plan_replay
 from tests.fixtures.asgi import Client
@@ -178,8 +179,10 @@ def test_batches_come_in_pages_and_by_kind_state_and_run(bench: Bench) -> None:
 
 
 def test_a_thousand_batches_of_a_hundred_partitions_are_shown_page_by_page(bench: Bench) -> None:
+    with broker.connect(bench.servers.kafka) as kafka:
+        topic_id = kafka.snapshot(bench.pipeline.source.topic).topic_id
     with transaction(bench.session) as cursor:
-        cursor.execute((FIXTURES / "thousand_batches.sql").read_text(), {"pipeline": "orders"})
+        cursor.execute((FIXTURES / "thousand_batches.sql").read_text(), {"pipeline": "orders", "topic_id": topic_id})
     listed: list[int] = []
     below: str | None = ""
     while below is not None:
@@ -214,6 +217,20 @@ def test_the_newest_audit_is_shown(bench: Bench) -> None:
         audited(bench.session, "orders", bench.pipeline.source.topic, SENT - timedelta(days=days), said)
     found = bench.get("/api/pipelines/orders")["findings"]
     assert [(each["rule"], each["severity"]) for each in found] == [("two", "error"), ("one", "ok")]
+
+
+def test_cursors_of_the_old_topic_say_nothing_about_a_recreated_one(bench: Bench) -> None:
+    bench.publish(0, 4)
+    bench.ingest()
+    topic, extra = bench.pipeline.source.topic, dict(bench.servers.kafka.extra)
+    delete_topic(extra, topic)
+    create_topic(extra, topic, 2, 1, {"retention.ms": "-1"})
+    bench.publish(0, 5)
+    bench.publish(1, 1)
+    found = bench.get("/api/pipelines/orders")
+    assert found["condition"]["text"] == "the topic was recreated"
+    assert [(p["cursor"], p["lag"]) for p in found["partitions"]] == [(None, 5), (None, 1)]
+    assert (found["totals"]["lag"], found["totals"]["complete_to"]) == (6, None)
 
 
 def test_without_the_broker_the_page_shows_what_the_last_batch_knew(

@@ -89,6 +89,20 @@ def test_deleted_offsets_are_lost_and_not_lag() -> None:
     assert (found.lost, found.lag, found.bar) == (50, 50, (0.5, 0.0, 0.5, 0.0))
 
 
+def test_a_log_that_ends_below_the_cursor_tells_neither_lag_nor_times() -> None:
+    cut = positions([BEHIND], a_look(PartitionSnapshot(0, 0, 90, 90, 1)))
+    assert cut == (Position(0, 100, 0, 90, 90, bar=(0.0, 1.0, 0.0, 0.0)),)
+    assert (totals(cut).lag, totals(cut).complete_to) == (None, None)
+
+
+def test_a_look_that_a_newer_batch_has_passed_is_no_sign_of_a_log_cut_off() -> None:
+    passed = replace(BEHIND, last_stable=120, high_watermark=130, seen_at=NOW + timedelta(seconds=5))
+    (found,) = positions([passed], a_look(PartitionSnapshot(0, 0, 90, 90, 1)))
+    assert (found.high_watermark, found.lag) == (130, 20)
+    (grown,) = positions([passed], a_look(PartitionSnapshot(0, 0, 150, 150, 1)))
+    assert (grown.high_watermark, grown.lag) == (150, 50)
+
+
 def test_totals_are_as_far_as_the_last_partition() -> None:
     one = Position(0, 1, 0, 5, 5, lag=4, complete_to=NOW, gone_after=NOW + 5 * HOUR)
     two = Position(1, 1, 0, 7, 7, lag=6, lost=2, complete_to=NOW - HOUR, gone_after=NOW + HOUR)

@@ -15,7 +15,7 @@ from offset_ledger.page.history import Window
 from offset_ledger.page.history import history as in_steps
 from offset_ledger.page.live import Seen, Watch
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, totals
+from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, recreated, totals
 from offset_ledger.page.queries import Row, Wanted
 from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
 from offset_ledger.pipeline.model import Pipeline
@@ -110,9 +110,11 @@ def _ledger(conn_id: str, names: Sequence[str]) -> Ledger:
 def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> tuple[Answer, tuple[Position, ...]]:
     row = ledger.pipelines.get(pipeline.name)
     open_head = row if row and row["batch_id"] is not None else None
-    found = positions(ledger.partitions.get(pipeline.name, ()), seen.look) if ledger.problem is None else ()
+    topic_id = row["topic_id"] if row else None
+    known = () if recreated(topic_id, seen.look) else ledger.partitions.get(pipeline.name, ())
+    found = positions(known, seen.look) if ledger.problem is None else ()
     whole, now = totals(found), datetime.now(UTC)
-    state = condition(row["topic_id"] if row else None, open_head, found, seen.look, now)
+    state = condition(topic_id, open_head, found, seen.look, now)
     if ledger.problem is not None:
         state = Condition(Level.BAD, "its ledger cannot be read")
     summary = {

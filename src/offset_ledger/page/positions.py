@@ -98,13 +98,21 @@ class Log:
 
 
 def log_of(known: Remembered | None, live: PartitionSnapshot | None, look: Look | None) -> Log | None:
-    """From the broker where it answered, else from the newest batch; None where neither knows."""
-    if live and look:
+    """From the broker where it answered, else from the newest batch; None where neither knows.
+
+    A look that is older than a batch which has moved the cursor beyond it is no look at the log of this cursor.
+    """
+    passed = known and live and look and known.cursor > live.high_watermark and _after(known.seen_at, look.taken_at)
+    if live and look and not passed:
         return Log(live.log_start, live.last_stable, live.high_watermark, look.taken_at)
     if known is None or known.log_start is None or known.last_stable is None or known.high_watermark is None:
         return None
     assert known.seen_at is not None
     return Log(known.log_start, known.last_stable, known.high_watermark, known.seen_at)
+
+
+def _after(moment: datetime | None, other: datetime) -> bool:
+    return moment is not None and moment > other
 
 
 def position(partition: int, known: Remembered | None, log: Log | None, age: timedelta | None) -> Position:
@@ -113,6 +121,9 @@ def position(partition: int, known: Remembered | None, log: Log | None, age: tim
     if log is None:
         return Position(partition, cursor, None, None, None, complete_to=newest)
     start = log.log_start if cursor is None else cursor
+    if start > log.high_watermark:  # the log was cut off, and what it holds below the cursor may be new
+        bar = shares(start, log.log_start, log.last_stable, log.high_watermark)
+        return Position(partition, cursor, log.log_start, log.last_stable, log.high_watermark, bar=bar)
     lag = max(0, log.last_stable - max(start, log.log_start))
     # A producer's clock may run ahead; nobody is complete up to a time that has not come.
     complete_to = log.as_of if lag == 0 else min(newest, log.as_of) if newest else None
@@ -140,6 +151,11 @@ def shares(cursor: int, log_start: int, last_stable: int, high_watermark: int) -
     seen = [max(width / total, _SLIVER) if width else 0.0 for width in widths]
     lost, committed, waiting, unstable = (round(each / sum(seen), 4) for each in seen)
     return lost, committed, waiting, unstable
+
+
+def recreated(topic_id: str | None, look: Look | None) -> bool:
+    """Whether the topic is another one than the cursors belong to: they say nothing about its log."""
+    return bool(look and topic_id and look.snapshot.topic_id != topic_id)
 
 
 def positions(known: Iterable[Remembered], look: Look | None) -> tuple[Position, ...]:
@@ -201,7 +217,7 @@ def condition(
 ) -> Condition:
     """What a person should know first; ``topic_id`` is the one that the cursors belong to, None before any."""
     whole = totals(found)
-    if look and topic_id and look.snapshot.topic_id != topic_id:
+    if recreated(topic_id, look):
         return Condition(Level.BAD, "the topic was recreated")
     if whole.lost and topic_id:
         return Condition(Level.BAD, f"{whole.lost:,} offsets were deleted before they were read")
