@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.airflow import Airflow
 from tests.fixtures.airflow_world import World
-from tests.ui.browser import Page
+from tests.ui.browser import NotShown, Page, wait_until
 
 FRAME = 'iframe[title="Ledger"]'
 _FORM = '[data-testid="config-form"]'
@@ -58,7 +58,15 @@ def in_ledger(page: Page) -> None:
 def run_tab(page: Page, world: World, pipeline: str, run_id: str) -> None:
     """Open the tab Ledger of a run of an ingest DAG."""
     page.go(f"{world.airflow.address}/dags/ingest_{pipeline}/runs/{run_id}")
-    page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
+
+    def pressed() -> bool:
+        page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
+        try:
+            return bool(page.wait("w.location.pathname.includes('/plugin/')", "the tab", 5))
+        except NotShown:  # the head of a page that still loads may move the tab away under the mouse
+            return False
+
+    wait_until(pressed, "the tab Ledger should open")
     in_ledger(page)
 
 
