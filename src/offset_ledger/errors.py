@@ -134,6 +134,10 @@ class UnexplainedGap(LostRange):
     """Offsets without a record on a topic that is neither compacted nor transactional."""
 
 
+class UnreadableTimestamp(TerminalError):
+    """A record's timestamp is one that Spark or Postgres cannot hold."""
+
+
 class NoStartOffset(TerminalError):
     """``start: none`` and a partition has no cursor."""
 

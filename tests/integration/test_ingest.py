@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,9 +24,10 @@ from offset_ledger.errors import (
     StateConflict,
     TopicRecreated,
     UnexplainedGap,
+    UnreadableTimestamp,
 )
 from offset_ledger.ledger.batches import Origin
-from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
@@ -293,6 +295,35 @@ def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench
     assert skip_lost(bench.pipeline, ME, "seen it").total.skipped == 2
     bench.ingest()
     assert set(bench.table()) == {"0", "1", "2", "5", "6", "7", "8"}
+    assert verify(bench.pipeline)[0] == []
+
+
+@pytest.mark.parametrize("timestamp", [MILLIS * 1_000_000, -300_000_000_000_000], ids=["nanoseconds", "7537 BC"])
+def test_a_record_timestamp_that_nobody_can_hold_is_named_and_passed_by_a_person(bench: Bench, timestamp: int) -> None:
+    from kafka import KafkaProducer, TopicPartition
+
+    bench.topic += ".far"
+    anything = KEEP | {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
+    create_topic(dict(bench.servers.kafka.extra), bench.topic, 1, 1, anything)
+    bench.publish(at(0, order("a", 1)))
+    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:  # ours refuses the older one
+        careless.send(bench.topic, order("b", 1), timestamp_ms=timestamp).get(30)
+    bench.publish(at(0, order("c", 1)))
+    bench.settings["expired"] = "earliest_after_approval"
+    with pytest.raises(UnreadableTimestamp, match=rf"0:1 has {timestamp}, "):
+        bench.ingest()
+    bench.settings["limit"] = 1
+    with transaction(bench.session) as cursor:
+        cursor.execute("SELECT batch_id FROM offset_ledger.batch")
+        (batch_id,) = cursor.one()
+    decide(bench.session, batch_id, State.ABANDONED, ME, "a record in it cannot be read")
+    bench.ingest(until_drained=False)
+    admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
+    admin.delete_records({TopicPartition(bench.topic, 0): 2})
+    admin.close()
+    assert skip_lost(bench.pipeline, ME, "its producer counts in nanoseconds").total.skipped == 1
+    bench.ingest()
+    assert bench.table() == {"a": ("new", 0, 0), "c": ("new", 0, 2)}
     assert verify(bench.pipeline)[0] == []
 
 

@@ -15,6 +15,8 @@ _JAVA = (
     ("UnknownTopicOrPartitionException", errors.UnknownTopic),
     ("Some data may have been lost", errors.LostRange),
     ("UnknownTopicIdException", errors.TopicRecreated),
+    ("ArithmeticException: long overflow", errors.UnreadableTimestamp),  # milliseconds to Spark's microseconds
+    ("DatetimeFieldOverflow", errors.UnreadableTimestamp),
     ("AuthorizationException", errors.AccessDenied),
     ("SaslAuthenticationException", errors.AccessDenied),
     ("DisconnectException", errors.BrokerUnavailable),

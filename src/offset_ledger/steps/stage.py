@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from offset_ledger import broker
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.core.balance import StagedCounts, check_gap, gap_reason
+from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
-from offset_ledger.errors import IncompleteStaging, LostRange, SparkFailed, StateConflict, UnknownTopic
+from offset_ledger.errors import (
+    IncompleteStaging,
+    LostRange,
+    SparkFailed,
+    StateConflict,
+    UnknownTopic,
+    UnreadableTimestamp,
+)
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
@@ -31,6 +40,9 @@ if TYPE_CHECKING:
     from offset_ledger.spark.slices import SliceTask
 
 log = logging.getLogger(__name__)
+
+# Milliseconds: Postgres has none before, and Spark, which counts microseconds, none after.
+_EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,7 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
     Raises:
         StateConflict: it is rejected or abandoned.
         LostRange: the topic no longer holds the planned records, before or after the read.
+        UnreadableTimestamp: a record of them has one that Spark or Postgres cannot hold.
         Fenced: a newer attempt took over on the way.
         IncompleteStaging, SparkFailed, BrokerUnavailable, DatabaseUnavailable: worth another try.
     """
@@ -128,12 +141,24 @@ def _run(
 
     try:
         return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
+    except UnreadableTimestamp as told:
+        raise UnreadableTimestamp(f"{told}; {_far(kafka, pipeline.source.topic, batch.ranges)}") from told
     except (LostRange, UnknownTopic) as told:
         hold(kafka, pipeline.source.topic, batch, epochs)
         raise SparkFailed(
             f"{told}; the topic has every planned range, so a broker was away or answered from an old log; "
             "stage the batch again"
         ) from told
+
+
+def _far(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
+    """The first of these records whose timestamp nobody can hold."""
+    for each in ranges:
+        for record in broker.records(kafka, topic, each, "read_uncommitted"):
+            if not _EARLIEST <= record.timestamp <= _LATEST:
+                where = f"{each.partition}:{record.offset} has {record.timestamp}"
+                return f"{where}, expected milliseconds since 1970; see UnreadableTimestamp in docs/runbook.md"
+    return "no record in them has such a timestamp any more"
 
 
 def _done(batch: Batch) -> Staged:
