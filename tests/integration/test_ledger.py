@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 import psycopg2
@@ -358,3 +359,12 @@ def test_one_table_takes_one_pipeline(session: Session) -> None:
     other = a_pipeline("others", table="orders")
     with pytest.raises(ConfigurationError, match="filled by pipeline orders"), transaction(session) as cursor:
         pipelines.register(cursor, other, a_snapshot(other))
+
+
+def test_a_database_that_does_not_exist_is_no_server_that_is_away(servers: Servers) -> None:
+    nowhere = replace(servers.postgres, schema="nowhere")
+    with (
+        pytest.raises(ConfigurationError, match=r'database "nowhere" does not exist.*create it, or correct'),
+        connect(nowhere),
+    ):
+        pass

@@ -74,13 +74,14 @@ _REFUSED_LOGIN = re.compile(
     r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted)|no password supplied"
 )
 
+_MISSING = re.compile(r"FATAL:.*does not exist")  # the database, or the role
+
 
 def _is_away(error: BaseException) -> bool:
     """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
     told = str(error)
-    return isinstance(error, psycopg2.OperationalError) and not (
-        _REFUSED_LOGIN.search(told) or re.search(r"FATAL:.*exist", told)
-    )
+    known = _REFUSED_LOGIN.search(told) or _MISSING.search(told)
+    return isinstance(error, psycopg2.OperationalError) and not known
 
 
 @contextmanager
@@ -88,7 +89,7 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:
-        ConfigurationError: the connection has an option that libpq does not know.
+        ConfigurationError: the connection has an option that libpq does not know, or its database does not exist.
         DatabaseUnavailable: the server does not answer, or ends the session on the way.
         DatabaseFull: a disk of the server has no room left.
         AccessDenied: the server refuses the login, or the login lacks a right.
@@ -125,6 +126,8 @@ def _unavailable(connection: Connection, error: Exception) -> OffsetLedgerError:
         )
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")
+    if _MISSING.search(str(error)):
+        return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
     if isinstance(error, pg.DiskFull):
         return DatabaseFull(
             f"{where} has a full disk ({detail}); nothing was committed; make room on it, then run the step again"
