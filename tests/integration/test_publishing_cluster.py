@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -41,6 +42,8 @@ from offset_ledger.publishing.topics import create_topic
 from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
 
+Command = Callable[..., tuple[int, str, str]]
+
 numbers = count()
 
 
@@ -60,6 +63,19 @@ def extra(kafka: Kafka) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def java(kafka: Kafka) -> JavaClients:
     return JavaClients(find_java(), kafka.bootstrap)
+
+
+@pytest.fixture
+def command(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """``offset-ledger publish`` with these arguments, on these brokers: its exit code, stdout and stderr."""
+    connection = json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
+    monkeypatch.setenv(environment_name("kafka_default"), connection)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = cli.main(["publish", *arguments])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture
@@ -436,17 +452,10 @@ def test_the_command_publishes_a_file_or_says_why_not(
     extra: dict[str, str],
     topic: Callable[..., str],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
 ) -> None:
     name, path = topic(), tmp_path / "rows.csv"
-    monkeypatch.setenv(
-        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
-    )
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main(["publish", name, "--file", str(path), *arguments])
-        return code, *capsys.readouterr()
+    run = partial(command, name, "--file", str(path))
 
     once = ("--transactional-id", name, "--key", "$.event_id", "--json")
     path.write_text("event_id,publish_at\ne0,2026-01-01T00:00:00Z\ne1\n")
@@ -470,8 +479,7 @@ def test_the_command_publishes_a_file_or_says_why_not(
     assert (code, err) == (1, f"offset-ledger: ConfigurationError: {told}\n")
     code, _, err = run("--key", "event_id")
     assert (code, err) == (1, "offset-ledger: ConfigurationError: --key: 'event_id' is not a path; write $.event_id\n")
-    name = "no-such-topic"
-    code, _, err = run()
+    code, _, err = command("no-such-topic", "--file", str(path))
     assert code == 1
     assert "topic 'no-such-topic' does not exist" in err
 
@@ -480,24 +488,16 @@ def test_the_command_names_lines_that_are_too_large_and_says_how_far_it_came(
     extra: dict[str, str],
     topic: Callable[..., str],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
 ) -> None:
     small, path = topic(max_message_bytes="20000"), tmp_path / "events.jsonl"
-    monkeypatch.setenv(
-        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
-    )
-
-    def run(*arguments: str) -> tuple[int, str]:
-        code = cli.main(["publish", small, "--file", str(path), *arguments])
-        return code, capsys.readouterr().err
-
+    run = partial(command, small, "--file", str(path))
     pad = "".join(map(chr, Random(3).choices(range(0x61, 0x7B), k=60_000)))  # compressed it is too large all the same
     path.write_text(f'{{"event_id": "e0"}}\n{{"event_id": "e1", "pad": "{pad}"}}\n{{"event_id": "e2"}}\n')
-    code, err = run()
+    code, _, err = run()
     assert (code, err.splitlines()[0].split(" a record")[0]) == (1, f"{path}:2: loss:")
     assert values(extra, small) == []
-    code, err = run("--compression", "gzip")
+    code, _, err = run("--compression", "gzip")
     assert code == 1
     assert "of 3 records are acknowledged and some more may be stored" in err
     assert "correct what is refused, which can never be sent as it is" in err
@@ -508,18 +508,13 @@ def test_an_interrupted_command_says_what_is_committed_and_goes_on(
     topic: Callable[..., str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
 ) -> None:
     name, path = topic(), tmp_path / "events.jsonl"
     file_of(path, range(450))
-    monkeypatch.setenv(
-        environment_name("kafka_default"), json.dumps({"conn_type": "kafka", "extra": json.dumps(extra)})
-    )
     monkeypatch.setitem(publish_file.__kwdefaults__, "records_per_transaction", 100)
 
-    def run(*arguments: str) -> tuple[int, str]:
-        code = cli.main(["publish", name, "--file", str(path), *arguments])
-        return code, capsys.readouterr().err
+    run = partial(command, name, "--file", str(path), "--transactional-id", name)
 
     @contextmanager
     def pressing_control_c(_total: int, _what: str) -> Iterator[Callable[[int], None]]:
@@ -535,11 +530,12 @@ def test_an_interrupted_command_says_what_is_committed_and_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr("offset_ledger.publishing.progress.progress", pressing_control_c)
-        code, err = run("--transactional-id", name)
+        code, _, err = run()
     assert code == 130
     assert "100 of 450 records are committed, and no others are visible; the same command sends" in err
     assert ids(extra, name) == [f"e{n}" for n in range(100)]
-    assert run("--transactional-id", name) == (0, "100 of 450 records are there from an earlier run\n")
+    code, _, err = run()
+    assert (code, err) == (0, "100 of 450 records are there from an earlier run\n")
     assert ids(extra, name) == [f"e{n}" for n in range(450)]
 
 
