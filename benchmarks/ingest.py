@@ -95,16 +95,17 @@ def events(count: int) -> Iterator[Record]:
 
 
 class Peak:
-    """The highest resident memory of the children (the JVM and Python's workers, shared pages once each), in bytes."""
+    """The highest memory of a process and all below it, in bytes; a page that several share counts once (PSS)."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: psutil.Process) -> None:
         self.bytes = 0
+        self._process = process
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
         while not self._stop.wait(0.5):
-            self.bytes = max(self.bytes, sum(map(_resident, psutil.Process().children(recursive=True))))
+            self.bytes = max(self.bytes, sum(map(_share, [self._process, *self._process.children(recursive=True)])))
 
     def __enter__(self) -> Peak:
         self._thread.start()
@@ -115,9 +116,9 @@ class Peak:
         self._thread.join()
 
 
-def _resident(process: psutil.Process) -> int:
+def _share(process: psutil.Process) -> int:
     try:
-        return int(process.memory_info().rss)
+        return int(process.memory_full_info().pss)
     except psutil.Error:
         return 0
 
@@ -192,7 +193,7 @@ def measure(count: int, home: Path) -> dict[str, Any]:
         (home / "bench.yaml").write_text(PIPELINE)
         pipeline = parse_pipeline(home / "bench.yaml")
         spark = local_session()
-        with Peak() as peak:
+        with Peak(psutil.Process(spark.sparkContext._gateway.proc.pid)) as peak:
             seconds, batch, committed = steps(pipeline, spark)
         pieces = raw_pieces(stack, pipeline, spark, batch)
         spark.stop()
