@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import psycopg2
 import pytest
 
-from offset_ledger.connections import postgres_arguments
 from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
@@ -30,7 +27,7 @@ from offset_ledger.steps.stage import claim
 from offset_ledger.steps.validate import validate
 from tests.fixtures.judged import a_pipeline_with, stage_rows
 from tests.fixtures.raw import Raw, commit_raw
-from tests.fixtures.servers import Servers
+from tests.fixtures.servers import Servers, new_database
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
 
 ANN = Origin("ann")
@@ -153,15 +150,12 @@ def test_texts_are_the_same_whatever_encoding_the_environment_names(
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(stack: Stack) -> None:
-    admin, name = stack.postgres.connection(), f"latin_{uuid.uuid4().hex[:12]}"
-    session = psycopg2.connect(**postgres_arguments(admin))
-    session.autocommit = True
-    with session.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
-        with connect(replace(admin, schema=name)) as made, pytest.raises(ConfigurationError, match="encoding LATIN1"):
-            migrate(made)
-        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    session.close()
+    with (
+        new_database(stack, "template0", "ENCODING 'LATIN1' LOCALE 'C'") as latin,
+        connect(latin) as made,
+        pytest.raises(ConfigurationError, match="encoding LATIN1"),
+    ):
+        migrate(made)
 
 
 # -- people and twins ------------------------------------------------------------------------------------------

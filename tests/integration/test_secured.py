@@ -6,15 +6,13 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psycopg2
 import pytest
 
 from offset_ledger import broker
-from offset_ledger.connections import Connection, environment_name, postgres_arguments
+from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied
 from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import connect, rows
@@ -30,7 +28,7 @@ from offset_ledger.steps.look import look
 from offset_ledger.steps.redrive import plan_redrive, quarantined
 from offset_ledger.steps.verify import verify
 from tests.fixtures.secured import Secured, secured_broker
-from tests.fixtures.servers import ROOT, Servers
+from tests.fixtures.servers import ROOT, Servers, execute
 
 ME = Origin("test")
 PAGE = (ROOT / "docs" / "production.md").read_text()
@@ -56,12 +54,6 @@ def as_written(beginning: str, name: str) -> str:
     """The SQL block that begins so, for this database."""
     (block,) = re.findall(rf"```sql\n({re.escape(beginning)}.*?)```", PAGE, re.S)
     return re.sub(r"\bledger_", f"{name}_", block).replace("DATABASE shop", f"DATABASE {name}")
-
-
-def execute(connection: Connection, statements: str) -> None:
-    with closing(psycopg2.connect(**postgres_arguments(connection))) as session:  # type: ignore[call-overload]
-        session.autocommit = True
-        session.cursor().execute(statements)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from offset_ledger.steps.plan import plan
 from offset_ledger.steps.requests import plan_request
 from tests.fixtures.airflow_project import new_project, record
 from tests.fixtures.airflow_world import World, until
-from tests.fixtures.servers import _execute
+from tests.fixtures.servers import execute
 from tests.fixtures.statsd import Statsd
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
@@ -33,7 +33,7 @@ PASSWORD = secrets.token_urlsafe(24)
 
 @pytest.fixture(scope="package")
 def world(stack: Stack, template_database: str) -> Iterator[World]:
-    _execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
+    execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs", password=PASSWORD)
     connections = {environment_name(each.conn_id): each.to_json() for each in (kafka, postgres, spark)}
