@@ -169,6 +169,50 @@ def test_what_kafka_knows_of_a_record_is_kept(bench: Bench) -> None:
     assert (*refused[:5], bytes(refused[5])) == (None, kept, NOON, 1, 1, b"broken\xff")
 
 
+class NotUtf8(str):
+    """A header name of a producer in a language where it may be any bytes."""
+
+    def encode(self, *_: object) -> bytes:
+        return b"caf\xe9"
+
+
+def test_a_header_name_that_is_not_utf_8_is_refused_and_not_changed(bench: Bench) -> None:
+    from kafka import KafkaProducer
+
+    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
+        for value in (order("a", 1), b"{"):
+            careless.send(bench.topic, value, b"k", [(NotUtf8("caf?"), b"1")], 0, MILLIS).get(30)
+    bench.publish(at(0, order("b", 1), headers=(("caf\xe9", b"1"),)))
+    bench.ingest()
+    assert bench.table() == {"b": ("new", 0, 2)}
+    found = rows(bench.session, 'SELECT "offset", value, reasons FROM offset_ledger.quarantine ORDER BY 1')
+    header = {"path": "_headers", "code": "encoding"}
+    assert [(row[0], bytes(row[1]), [{**each, "detail": ""} for each in row[2]]) for row in found] == [
+        (0, order("a", 1), [{**header, "detail": ""}]),
+        (1, b"{", [{"path": "$", "code": "syntax", "detail": ""}, {**header, "detail": ""}]),
+    ]
+    assert verify(bench.pipeline)[0] == []
+
+
+def test_a_record_without_a_timestamp_gets_none(bench: Bench) -> None:
+    from kafka import KafkaProducer
+
+    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
+        for value in (order("a", 1), b"{"):
+            careless.send(bench.topic, value, b"k", [], 0, -1).get(30)
+    bench.publish(at(1, order("b", 1)))
+    bench.ingest()
+    assert bench.table() == {"a": ("new", 0, 0), "b": ("new", 1, 0)}
+    assert rows(bench.session, "SELECT event_id, _timestamp FROM public.orders ORDER BY 1") == [
+        ["a", None],
+        ["b", NOON],
+    ]
+    assert rows(bench.session, 'SELECT "offset", "timestamp" FROM offset_ledger.quarantine') == [[1, None]]
+    spans = "SELECT partition, min_timestamp, max_timestamp FROM offset_ledger.batch_range ORDER BY 1"
+    assert rows(bench.session, spans) == [[0, None, None], [1, NOON, NOON]]
+    assert verify(bench.pipeline)[0] == []
+
+
 def test_limits_cut_batches_and_the_rest_follows(bench: Bench) -> None:
     bench.settings["limit"] = 7
     bench.publish(*(at(p, order(f"{p}-{i}", i)) for p in (0, 1) for i in range(10)))

@@ -89,6 +89,37 @@ def test_a_window_reads_its_records_again_and_moves_no_cursor(bench: Bench) -> N
     assert verify(bench.pipeline)[0] == []
 
 
+def test_a_window_names_the_late_records_that_the_index_leaves_out_and_a_scan_reads_them(bench: Bench) -> None:
+    bench.publish(at(5, 0, "a"), at(20, 0, "b"))
+    bench.ingest()
+    bench.publish(at(7, 0, "late"), at(21, 0, "c"), at(8, 1, "d"))
+    bench.ingest()
+    bench.publish(at(40, 0, "e"))
+    bench.ingest()
+    planned = plan_request(bench.pipeline, window(5, 10), RUN)
+    assert planned.batch is not None
+    assert planned.batch.ranges == (OffsetRange(0, 0, 1), OffsetRange(1, 0, 1))
+    told = "partition 0: offsets [1, 4) are left out and have records of it"
+    assert told in planned.message
+    assert told in preview(bench.pipeline, window(5, 10)).notes
+    assert "left out" not in preview(bench.pipeline, window(30, 50)).notes
+    scanned = plan_request(bench.pipeline, window(5, 10, scan=True), RUN)
+    assert scanned.batch is not None
+    assert scanned.batch.ranges == (OffsetRange(0, 0, 4), OffsetRange(1, 0, 1))
+    assert "left out" not in scanned.message
+
+
+def test_a_window_whose_only_records_are_late_says_so(bench: Bench) -> None:
+    bench.publish(at(60, 0, "ahead"), at(5, 0, "a"), at(6, 0, "b"))
+    bench.ingest()
+    nothing = plan_request(bench.pipeline, window(5, 10), RUN)
+    assert nothing.batch is None
+    assert "partition 0: offsets [0, 3) are left out and have records of it" in nothing.message
+    scanned = plan_request(bench.pipeline, window(5, 10, scan=True), RUN)
+    assert scanned.batch is not None
+    assert scanned.batch.ranges == (OffsetRange(0, 0, 3),)
+
+
 def test_a_rerun_resumes_its_open_batch_and_reads_again_once_it_is_committed(bench: Bench) -> None:
     bench.publish(at(0, 0, "a"), at(5, 0, "b"))
     bench.ingest()

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
-from offset_ledger.decoding.outcome import Refusal, Row, Skip
+from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Refusal, Row, Skip
 from offset_ledger.pipeline.model import Column, ColumnType, Limits, RecordShape, Tombstone
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
@@ -220,4 +220,5 @@ def test_tombstones_are_skipped_or_refused_as_declared() -> None:
 def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
     decoder = compile_decoder(RecordShape(None, None, ()), Limits())
     assert decoder.decode(b"{}", b"k1", AT) == Row("k1", AT, ())
-    assert refused(decoder.decode(b"{}", None, None)) == [("_key", "missing"), ("_timestamp", "range")]
+    assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
+    assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.decoding.headers import HEADERS, headers_json, kafka_headers
+from offset_ledger.decoding.headers import HEADERS, headers_json, kafka_headers, wrong_names
 from offset_ledger.ledger.dead_letters import Place
 from offset_ledger.steps.dead_letters import place_of
 
@@ -22,6 +22,25 @@ def test_what_is_kept_of_headers_gives_them_back(records: list[list[tuple[str, b
     arrow = pa.array([[{"key": k, "value": v} for k, v in headers] for headers in records], HEADERS)
     kept = [None if text is None else json.loads(text) for text in headers_json(arrow).to_pylist()]
     assert [kafka_headers(each) for each in kept] == records
+
+
+def test_a_name_that_kafkas_client_has_changed_is_known_by_its_record() -> None:
+    records = [
+        [("é", b"1")],
+        [],
+        None,
+        [("a\ufffd", b"1"), ("b\ufffd", b"2")],
+        [("trace", b"\xff")],
+        [("z", None), ("\ufffd\ufffd", None)],
+    ]
+    arrow = pa.array([of and [{"key": k, "value": v} for k, v in of] for of in records], HEADERS)
+    found = {place: (reason.path, reason.code, reason.detail) for place, reason in wrong_names(arrow).items()}
+    assert found == {
+        3: ("_headers", "encoding", "expected header names in UTF-8, got a\ufffd"),
+        5: ("_headers", "encoding", "expected header names in UTF-8, got \ufffd\ufffd"),
+    }
+    part = wrong_names(arrow.slice(3, 2))
+    assert list(part) == [0]
 
 
 OURS = {"pipeline": b"p", "topic-id": b"t", "partition": b"3", "offset": b"70"}

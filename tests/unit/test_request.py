@@ -24,6 +24,7 @@ WINDOW = {"action": "window", "since": "2026-03-01T00:00:00Z", "until": "2026-03
         (EMPTY, Request()),
         ({**EMPTY, "limit": 5, "dry_run": True, "why": " a look "}, Request(limit=5, dry_run=True, why="a look")),
         (WINDOW, Request(Action.WINDOW, FIRST, SECOND)),
+        ({**WINDOW, "scan": True}, Request(Action.WINDOW, FIRST, SECOND, scan=True)),
         (
             {"action": "ranges", "ranges": "1:10-20\n 0:5-6 , 2:0-1\n", "limit": "7"},
             Request(
@@ -47,6 +48,7 @@ def test_a_form_is_a_request(form: dict[str, Any], wanted: Request) -> None:
         ({"action": "again"}, "action is 'again'; it is one of next, window, ranges, approve, abandon, skip"),
         ({"actoin": "next"}, "actoin is no field of the form"),
         ({"since": "2026-03-01T00:00:00Z"}, "action next takes no since; clear it, or choose action window"),
+        ({"scan": True}, "action next takes no scan; clear it, or choose action window"),
         ({"ranges": "0:1-2"}, "action next takes no ranges; clear it, or choose action ranges"),
         ({"batch_id": 3}, "action next takes no batch_id; clear it, or choose action approve or abandon"),
         ({"action": "window"}, "action window needs since and until"),
@@ -77,8 +79,8 @@ def test_a_contradiction_is_one_plain_line(form: dict[str, Any], told: str) -> N
 
 
 def test_a_backfill_run_reads_its_interval() -> None:
-    found = parse_request({**EMPTY, "limit": 9, "dry_run": True, "why": "twice"}, (FIRST, SECOND))
-    assert found == Request(Action.WINDOW, FIRST, SECOND, limit=9, dry_run=True, why="twice")
+    found = parse_request({**EMPTY, "limit": 9, "scan": True, "dry_run": True, "why": "twice"}, (FIRST, SECOND))
+    assert found == Request(Action.WINDOW, FIRST, SECOND, limit=9, dry_run=True, why="twice", scan=True)
     assert found.kind is Kind.BACKFILL
 
 
@@ -91,5 +93,5 @@ def test_a_backfill_run_takes_nothing_that_contradicts_its_interval(form: dict[s
 def test_the_key_tells_requests_apart_and_no_more() -> None:
     first = parse_request(WINDOW)
     assert parse_request({**WINDOW, "why": "another reason"}).key == first.key
-    others = [{**WINDOW, "limit": 3}, {**WINDOW, "until": "2026-03-03T00:00:00Z"}]
+    others = [{**WINDOW, "limit": 3}, {**WINDOW, "scan": True}, {**WINDOW, "until": "2026-03-03T00:00:00Z"}]
     assert all(parse_request(other).key != first.key for other in others)

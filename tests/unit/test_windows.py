@@ -20,10 +20,12 @@ def at(minutes: int) -> datetime:
 SINCE, UNTIL = at(0), at(10)
 
 
-def window(log: tuple[int, int, int], start: FirstAt | None, end: FirstAt | None, *before: ReadBefore) -> Window:
+def window(
+    log: tuple[int, int, int], start: FirstAt | None, end: FirstAt | None, *before: ReadBefore, scan: bool = False
+) -> Window:
     log_start, last_stable, high = log
     snapshot = TopicSnapshot("c", "t", "id", False, (PartitionSnapshot(0, log_start, last_stable, high, 1),))
-    return find_window(SINCE, UNTIL, snapshot, {0: start}, {0: end}, before)
+    return find_window(SINCE, UNTIL, snapshot, {0: start}, {0: end}, before, scan)
 
 
 def read(start: int, end: int, first: int | None, last: int | None) -> ReadBefore:
@@ -82,3 +84,48 @@ def test_a_window_before_the_log_start_has_no_range_and_says_what_is_gone() -> N
         assert found.lost == (
             "partition 0: offsets [0, 40) are gone and may have held records of it, before 2026-03-01T12:10:00+00:00"
         )
+
+
+INDEX = (FirstAt(10, at(1)), FirstAt(30, at(11)))
+
+
+@pytest.mark.parametrize(
+    ("before", "left_out", "scanned"),
+    [
+        ((read(0, 10, -60, -5), read(10, 30, 1, 9), read(30, 50, 11, 20)), None, (10, 30)),
+        ((read(10, 50, 1, 20),), "[30, 50) are left out and may have records of it", (10, 50)),
+        ((read(10, 30, 1, 9), read(30, 50, -5, 20)), "[30, 50) are left out and may have records of it", (10, 50)),
+        ((read(30, 40, 11, 20), read(40, 50, 9, 30)), "[40, 50) are left out and have records of it", (10, 50)),
+        ((read(30, 40, -60, 0), read(40, 50, 12, 30)), "[30, 40) are left out and have records of it", (10, 40)),
+        ((read(30, 40, 5, 6), read(40, 50, -5, 30)), "[30, 50) are left out and have records of it", (10, 50)),
+        ((read(30, 40, 10, 20),), None, (10, 30)),
+        ((read(30, 40, None, None),), None, (10, 30)),
+        ((read(30, 40, 5, None),), "[30, 40) are left out and have records of it", (10, 40)),
+    ],
+)
+def test_committed_ranges_beyond_the_index_are_named_and_a_scan_has_them(
+    before: tuple[ReadBefore, ...], left_out: str | None, scanned: tuple[int, int]
+) -> None:
+    log = (0, 90, 90)
+    found = window(log, *INDEX, *before)
+    assert found.ranges == (OffsetRange(0, 10, 30),)
+    assert found.missed == (f"partition 0: offsets {left_out}" if left_out else None)
+    whole = window(log, *INDEX, *before, scan=True)
+    assert whole.ranges == (OffsetRange(0, *scanned),)
+    assert whole.missed is None
+
+
+def test_two_stretches_that_are_left_out_are_named_apart() -> None:
+    found = window((0, 90, 90), *INDEX, read(30, 40, 5, 6), read(40, 50, 15, 16), read(50, 60, -5, 30))
+    assert found.missed == (
+        "partition 0: offsets [30, 40) are left out and have records of it; "
+        "partition 0: offsets [50, 60) are left out and may have records of it"
+    )
+
+
+def test_a_scan_begins_at_the_log_start_and_ends_at_the_last_stable_offset() -> None:
+    found = window(
+        (20, 45, 90), FirstAt(20, at(1)), FirstAt(30, at(11)), read(10, 25, 1, 2), read(30, 60, 5, 6), scan=True
+    )
+    assert found.ranges == (OffsetRange(0, 20, 45),)
+    assert window((50, 90, 90), None, None, read(0, 50, 1, 2), scan=True).ranges == ()

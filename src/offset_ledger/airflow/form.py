@@ -52,6 +52,14 @@ def form() -> dict[str, Param]:
         "until": _optional(
             "string", "Until", "End of the record timestamps, not read itself.", format="date-time", section=WINDOW
         ),
+        "scan": Param(
+            False,
+            type="boolean",
+            title="Full scan",
+            description="Also the records that came late, behind the first one after the window, as far as committed "
+            "batches have seen them. Without it the log of plan names what is left out.",
+            section=WINDOW,
+        ),
         "ranges": _optional(
             "string",
             "Ranges",

@@ -58,9 +58,9 @@ class StageOperator(SparkSubmitOperator):
         self.env_vars = {**(self.env_vars or {}), **secrets}
         self.jars = spark_jars()
         self.conf = with_archive(self.conf or {})
-        if not (get_connection(self._conn_id).host or "").startswith("local"):
-            self.py_files = str(package_zip())  # executors on other machines import the package from it
         with tempfile.TemporaryDirectory() as folder:
+            if not (get_connection(self._conn_id).host or "").startswith("local"):
+                self.py_files = str(package_zip(Path(folder)))  # executors on other machines import the package from it
             failure = Path(folder) / "failure.json"
             self.application_args = [*(self.application_args or []), "--failure", str(failure)]
             try:

@@ -23,6 +23,7 @@ def add_verbs(verbs: Verbs) -> None:
     made.add_argument("--until-offset", type=int, help="end, not read itself")
     made.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
     made.add_argument("--until", help="end of the record timestamps, not read itself")
+    made.add_argument("--scan", action="store_true", help="with --since and --until: also the records that came late")
     made.add_argument("--limit", type=int, help="at most so many offsets")
     made.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
     made.add_argument("--why", help="kept with the batch")
@@ -75,10 +76,12 @@ def _request(arguments: Namespace) -> Request:
     if arguments.since or arguments.until:
         if places != (None, None, None):
             raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
-        return parse_request({"action": "window", "since": arguments.since, "until": arguments.until, **common})
+        window = {"since": arguments.since, "until": arguments.until, "scan": arguments.scan}
+        return parse_request({"action": "window", **window, **common})
     if None in places:
         raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
-    return parse_request({"action": "ranges", "ranges": "{}:{}-{}".format(*places), **common})
+    ranges = "{}:{}-{}".format(*places)
+    return parse_request({"action": "ranges", "ranges": ranges, "scan": arguments.scan, **common})
 
 
 def summary(ingested: Any) -> dict[str, Any]:

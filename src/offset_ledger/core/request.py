@@ -29,7 +29,7 @@ class Action(StrEnum):
 
 _ALLOWED: dict[Action, tuple[str, ...]] = {
     Action.NEXT: ("limit", "dry_run"),
-    Action.WINDOW: ("since", "until", "limit", "dry_run"),
+    Action.WINDOW: ("since", "until", "scan", "limit", "dry_run"),
     Action.RANGES: ("ranges", "limit", "dry_run"),
     Action.APPROVE: ("batch_id",),
     Action.ABANDON: ("batch_id",),
@@ -43,7 +43,7 @@ _REQUIRED: dict[Action, tuple[str, ...]] = {
     Action.ABANDON: ("batch_id", "why"),
     Action.SKIP: ("why",),
 }
-FIELDS = ("action", "since", "until", "ranges", "limit", "dry_run", "batch_id", "why")
+FIELDS = ("action", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
 OUTCOME = "outcome"  # under this key the task plan tells why it skipped
 BUSY, NOTHING_NEW = "busy", "nothing new"
 _LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
@@ -51,7 +51,10 @@ _LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request without contradictions. ``since`` and ``until`` bound record timestamps, ``limit`` is in offsets."""
+    """One request without contradictions. ``since`` and ``until`` bound record timestamps, ``limit`` is in offsets.
+
+    ``scan`` asks for the window's late records too.
+    """
 
     action: Action = Action.NEXT
     since: datetime | None = None
@@ -61,6 +64,7 @@ class Request:
     dry_run: bool = False
     batch_id: int | None = None
     why: str | None = None
+    scan: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -74,6 +78,7 @@ class Request:
             "action": str(self.action),
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
+            "scan": self.scan,
             "ranges": [[r.partition, r.from_offset, r.until_offset] for r in self.ranges],
             "limit": self.limit,
         }
@@ -104,6 +109,7 @@ def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> 
         bool(given.get("dry_run", False)),
         _whole("batch_id", given),
         str(given["why"]).strip() if "why" in given else None,
+        bool(given.get("scan", False)),
     )
     _check_window(request.since, request.until)
     return request
@@ -166,8 +172,8 @@ def _check_fields(action: Action, given: Mapping[str, Any]) -> None:
 
 
 def _backfill(action: Action, given: Mapping[str, Any], interval: Interval) -> Request:
-    """A backfill run reads its data interval: a form can add a limit, a dry run and a reason, and nothing else."""
-    wrong = sorted(set(given) - {"action", "limit", "dry_run", "why"})
+    """A backfill run reads its data interval: a form can add a scan, a limit, a dry run and a reason."""
+    wrong = sorted(set(given) - {"action", "scan", "limit", "dry_run", "why"})
     if action not in (Action.NEXT, Action.WINDOW) or wrong:
         asked = " and ".join(wrong) or f"action {action}"
         raise ContradictoryRequest(
@@ -176,9 +182,8 @@ def _backfill(action: Action, given: Mapping[str, Any], interval: Interval) -> R
     since, until = (moment.astimezone(UTC) for moment in interval)
     _check_window(since, until)
     why = str(given["why"]).strip() if "why" in given else None
-    return Request(
-        Action.WINDOW, since, until, limit=_whole("limit", given), dry_run=bool(given.get("dry_run", False)), why=why
-    )
+    dry_run, scan = (bool(given.get(name, False)) for name in ("dry_run", "scan"))
+    return Request(Action.WINDOW, since, until, limit=_whole("limit", given), dry_run=dry_run, why=why, scan=scan)
 
 
 def _check_window(since: datetime | None, until: datetime | None) -> None:

@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from offset_ledger.decoding.headers import headers_json
+from offset_ledger.decoding.headers import headers_json, wrong_names
 from offset_ledger.decoding.numbers import EPOCH, single_text
-from offset_ledger.decoding.outcome import Decoder, Proven, Reason, Refusal, Row
+from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Decoder, Proven, Reason, Refusal, Row, Skip
 from offset_ledger.decoding.proofs import MOMENT, event_ids, moments, staged_type
 from offset_ledger.decoding.shape import kinds
 from offset_ledger.decoding.types import Kind
@@ -30,6 +31,7 @@ _KAFKA = [
     ("_headers", pa.string()),
 ]
 _VALUE = ("_value", pa.binary())
+_NONE = pa.scalar(-1000, pa.int64()).cast(MOMENT)  # Kafka's -1 ms, which says that there is no timestamp
 REFUSAL_SCHEMA = pa.schema([*_KAFKA, _VALUE, ("reasons", pa.string())])
 _AS_TEXT: dict[str, Callable[[Any], str]] = {
     "numeric": str,
@@ -70,7 +72,7 @@ def staging_schema(record: RecordShape) -> pa.Schema:
 def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> Staged:
     """Decode a batch with Spark's columns key, value, partition, offset, timestamp and headers."""
     kafka = _Kafka(batch)
-    proven = _with_kafka_slots(decoder.prove(kafka.values), kafka)
+    proven = _sound(_with_kafka_slots(decoder.prove(kafka.values), kafka), kafka)
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     decoded = _decode(decoder, kafka, np.flatnonzero(rest))
@@ -84,13 +86,20 @@ class _Kafka:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.values = batch.column("value").cast(pa.binary())
         self.keys = batch.column("key").cast(pa.binary())
-        self.timestamps = batch.column("timestamp").cast(MOMENT)
+        self.timestamps = timestamps(batch)
+        self.wrong_names = wrong_names(batch.column("headers"))
         headers = headers_json(batch.column("headers"))
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
 
     def at(self, places: Places) -> list[pa.Array]:
         """The columns of these records."""
         return [_take(column, places) for column in self.columns]
+
+
+def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
+    """The record timestamps; null where Kafka has none."""
+    column = batch.column("timestamp").cast(MOMENT)
+    return pc.if_else(pc.equal(column, _NONE), None, column)
 
 
 def _take(column: pa.Array, places: Places) -> pa.Array:
@@ -108,9 +117,22 @@ def _with_kafka_slots(proven: Proven | None, kafka: _Kafka) -> Proven:
     if publish_at is None:
         publish_at = _take(kafka.timestamps, places)
         held = moments(publish_at)
+        flags = flags & publish_at.is_valid().to_numpy(zero_copy_only=False)
         flags = flags if held is None else flags & held
-    columns = [event_id, publish_at, *values]
-    return Proven(places[flags], columns if flags.all() else [column.filter(pa.array(flags)) for column in columns])
+    return _kept(Proven(places, [event_id, publish_at, *values]), flags)
+
+
+def _sound(proven: Proven, kafka: _Kafka) -> Proven:
+    """Without the records that a header is held against."""
+    if not kafka.wrong_names:
+        return proven
+    return _kept(proven, ~np.isin(proven.places, list(kafka.wrong_names)))
+
+
+def _kept(proven: Proven, flags: npt.NDArray[np.bool_]) -> Proven:
+    if flags.all():
+        return proven
+    return Proven(proven.places[flags], [pc.filter(column, pa.array(flags)) for column in proven.columns])
 
 
 def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
@@ -129,7 +151,7 @@ def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
     values, keys = _take(kafka.values, places).to_pylist(), _take(kafka.keys, places).to_pylist()
     moments = _take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
-        outcome = decoder.decode(value, key, moment_of(moment))
+        outcome = _against(decoder.decode(value, key, _moment(moment)), kafka.wrong_names.get(place))
         if isinstance(outcome, Row):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
@@ -139,6 +161,17 @@ def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
         else:
             decoded.skipped += 1
     return decoded
+
+
+def _against(outcome: Row | Refusal | Skip, reason: Reason | None) -> Row | Refusal | Skip:
+    """The outcome with one more reason against the record, if there is one."""
+    if reason is None or isinstance(outcome, Skip):
+        return outcome
+    return Refusal((*(outcome.reasons if isinstance(outcome, Refusal) else ()), reason))
+
+
+def _moment(microseconds: int | None) -> datetime | Reason:
+    return NO_TIMESTAMP if microseconds is None else moment_of(microseconds) or FAR_TIMESTAMP
 
 
 def moment_of(microseconds: int) -> datetime | None:

@@ -10,8 +10,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
+
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SPECIAL = r'["\\\x00-\x1f]'
+_REPLACED = "\ufffd"  # what a decoder puts where the bytes are no UTF-8
 _encode = msgspec.json.Encoder().encode
 Header = dict[str, Any]
 
@@ -22,6 +25,24 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
         return pa.nulls(len(headers), pa.string())
     plain = _plain(headers)
     return plain if plain is not None else pa.array(list(map(_one, headers.to_pylist())), pa.string())
+
+
+def wrong_names(headers: pa.Array) -> dict[int, Reason]:
+    """The records, by place, whose header names are not what Kafka has, each with the reason against it.
+
+    Kafka's client for Java, with which Spark reads, replaces what is not UTF-8 in a name.
+    """
+    names = pc.struct_field(headers.flatten(), 0)
+    marked = pc.match_substring(names, _REPLACED)
+    if not pc.any(marked, min_count=0).as_py():
+        return {}
+    places = pc.list_parent_indices(headers).filter(marked).to_pylist()
+    found = zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True)
+    return {place: _wrong_name(name) for place, name in found}
+
+
+def _wrong_name(name: str) -> Reason:
+    return Reason(HEADERS_PATH, Code.ENCODING, f"expected header names in UTF-8, got {printable(name)}")
 
 
 def _plain(headers: pa.ListArray) -> pa.StringArray | None:

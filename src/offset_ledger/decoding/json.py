@@ -44,7 +44,7 @@ class JsonDecoder:
         self._root = tree(record)
         self._slots = len(record.columns) + 2
 
-    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
+    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
         """The row of a record, or every reason against it; never raises."""
         if value is None:
             return self._tombstone(key, timestamp)
@@ -66,7 +66,7 @@ class JsonDecoder:
     def _wire(self) -> Wire | None:
         return Wire.of(self._root, self.record)
 
-    def _tombstone(self, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
+    def _tombstone(self, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
         if self.record.tombstone is Tombstone.SKIP:
             return Skip()
         if self.record.tombstone is Tombstone.QUARANTINE:
@@ -85,7 +85,7 @@ class JsonDecoder:
         if path := documents.duplicate_path(text):
             raise _Repeated(path)
 
-    def _row(self, value: bytes, key: bytes | None, timestamp: datetime | None) -> Row | Refusal:
+    def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal:
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
         _read(self._root, value.strip(), slots, reasons)
@@ -148,7 +148,7 @@ def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) ->
 
 
 def _fill_from_kafka(
-    slots: list[object], key: bytes | None, timestamp: datetime | None, needs_key: bool, needs_timestamp: bool
+    slots: list[object], key: bytes | None, timestamp: datetime | Reason, needs_key: bool, needs_timestamp: bool
 ) -> tuple[Reason, ...]:
     reasons = []
     if needs_key:
@@ -156,10 +156,10 @@ def _fill_from_kafka(
             slots[0] = _event_id_of(key)
         except Mismatch as mismatch:
             reasons.append(Reason(KEY_PATH, mismatch.code, mismatch.detail))
-    if needs_timestamp:
+    if needs_timestamp and isinstance(timestamp, Reason):
+        reasons.append(timestamp)
+    elif needs_timestamp:
         slots[1] = timestamp
-        if timestamp is None:
-            reasons.append(Reason("_timestamp", Code.RANGE, "expected a moment in the years 1 to 9999"))
     return tuple(reasons)
 
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 from offset_ledger.pipeline.model import RecordShape
 
 KEY_PATH = "_key"
+TIMESTAMP_PATH = "_timestamp"
+HEADERS_PATH = "_headers"
 WHOLE = "$"
 
 
@@ -68,6 +70,10 @@ class Skip:
     """A tombstone of a pipeline that skips them."""
 
 
+NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
+FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
+
+
 class Mismatch(Exception):
     """A value that cannot become its declared type exactly."""
 
@@ -94,8 +100,8 @@ class Decoder(Protocol):
     def record(self) -> RecordShape:
         """What it was compiled from."""
 
-    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
-        """What becomes of one record; never raises. ``timestamp`` is Kafka's, None where no datetime can hold it."""
+    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
+        """What becomes of one record; never raises. ``timestamp`` is Kafka's, or why it is no moment."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """Those of the values that certainly decode, as columns; None where the format has no such way."""

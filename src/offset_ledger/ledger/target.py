@@ -70,7 +70,7 @@ def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool
 
 def _create(cursor: Cursor, pipeline: Pipeline) -> None:
     record = pipeline.record
-    nullable = {column.name for column in record.columns if column.nullable} | {"_key", "_headers"}
+    nullable = {column.name for column in record.columns if column.nullable} | {"_key", "_headers", "_timestamp"}
     declared = {column.name for column in record.columns}
     markers = record.tombstone is Tombstone.DELETE
     definitions: list[sql.Composable] = []

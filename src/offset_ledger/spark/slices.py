@@ -15,7 +15,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import decode_batch, moment_of
+from offset_ledger.decoding.arrow import decode_batch, moment_of, timestamps
 from offset_ledger.decoding.copy import copy_csv
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced
@@ -55,9 +55,10 @@ class _Tally:
         offsets = batch.column("offset")
         self.partition = batch.column("partition")[0].as_py()
         self.offsets = (self.offsets[0] if self.offsets else offsets[0].as_py(), offsets[-1].as_py())
-        span = pc.min_max(batch.column("timestamp").cast(pa.int64()))
-        seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
-        self.timestamps = (min(seen), max(seen))
+        span = pc.min_max(timestamps(batch).cast(pa.int64()))
+        if span["min"].is_valid:
+            seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
+            self.timestamps = (min(seen), max(seen))
 
 
 def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

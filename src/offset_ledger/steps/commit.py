@@ -18,6 +18,7 @@ from offset_ledger.errors import (
     DatabaseUnavailable,
     IncompleteStaging,
     LedgerViolation,
+    TargetMismatch,
     TransientError,
     UnknownOutcome,
 )
@@ -213,6 +214,11 @@ def _merge(
             "stage the batch again"
         ) from error
     except pg.IntegrityError as error:
+        if error.diag.column_name == "_timestamp":
+            raise TargetMismatch(
+                f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
+                f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
+            ) from error
         raise LedgerViolation(
             f"table {target} refuses a row ({str(error).splitlines()[0]}); nothing was committed; "
             "its constraints ask for more than the pipeline file declares"

@@ -194,7 +194,7 @@ def as_record(letter: Any, pipeline: str, partitions: int) -> Record:
         value=value,
         headers=(
             *((name, content or b"") for name, content in headers),
-            *((PREFIX + name, str(content).encode()) for name, content in ours.items()),
+            *((PREFIX + name, str(content).encode()) for name, content in ours.items() if content is not None),
         ),
         partition=letter["partition"] % partitions,
     )

@@ -19,7 +19,7 @@ from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.steps.another_log import accept_topic
 from offset_ledger.steps.lost import loss_question, skip_lost
 from offset_ledger.steps.plan import Planned, plan, plan_replay
-from offset_ledger.steps.window import look_up, nothing_in
+from offset_ledger.steps.window import look_up, missed, nothing_in
 
 
 def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
@@ -40,10 +40,11 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
     else:
         assert request.since is not None
         assert request.until is not None
-        window = look_up(pipeline, request.since, request.until)
+        window = look_up(pipeline, request.since, request.until, request.scan)
         if not window.ranges:
             return (), nothing_in(pipeline, window)
         found, notes = window.ranges, [f"records of {window}", *([window.lost] if window.lost else [])]
+        notes += [missed(window)] if window.missed else []
     cut = limited(found, request.limit)
     if (left := total_width(found) - total_width(cut)) > 0:
         notes.append(f"{left:,} offsets beyond the limit are left out")

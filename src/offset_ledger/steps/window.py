@@ -16,8 +16,11 @@ from offset_ledger.ledger.requests import read_before
 from offset_ledger.pipeline.model import Pipeline
 
 
-def look_up(pipeline: Pipeline, since: datetime, until: datetime) -> Window:
+def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = False) -> Window:
     """The offsets of the record timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+
+    Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
+    as the ledger knows them. With ``scan`` they are part of the window.
 
     Raises:
         TopicRecreated: the topic is another one than the cursors belong to.
@@ -31,7 +34,7 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime) -> Window:
         with transaction(session) as cursor:
             check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
             before = read_before(cursor, pipeline.name)
-    return find_window(since, until, snapshot, starts, ends, before)
+    return find_window(since, until, snapshot, starts, ends, before, scan)
 
 
 def filled(pipeline: Pipeline, window: Window) -> Window:
@@ -47,5 +50,12 @@ def filled(pipeline: Pipeline, window: Window) -> Window:
 
 def nothing_in(pipeline: Pipeline, window: Window) -> str:
     """Why the window has nothing to read, in one line."""
-    lost = f": {window.lost}" if window.lost else ""
-    return f"topic {pipeline.source.topic} has no record in {window}{lost}"
+    topic, lost = pipeline.source.topic, f": {window.lost}" if window.lost else ""
+    if window.missed:
+        return f"the index of topic {topic} has no range for {window}{lost}; {missed(window)}"
+    return f"topic {topic} has no record in {window}{lost}"
+
+
+def missed(window: Window) -> str:
+    """What the window leaves out and how to read it, in one line."""
+    return f"{window.missed} that came late; a full scan (--scan, or scan in the form) reads them too"
