@@ -284,5 +284,8 @@ def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
     shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("value",), "d"))
     decoder = compile_decoder(shape, Limits())
     assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), Row)
-    assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [("$.event_id", "missing"), ("$.publish_at", "missing")]
+    assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [
+        ("$.event_id", "missing"),
+        ("$.publish_at", "missing"),
+    ]
     assert refused(decoder.decode(b'{"value":"d","value":"d"}', None, AT)) == [("$.value", "duplicate_key")]

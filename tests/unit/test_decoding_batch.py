@@ -20,7 +20,19 @@ from offset_ledger.decoding.json import JsonDecoder, compile_decoder
 from offset_ledger.decoding.outcome import Refusal, Row, Skip
 from offset_ledger.decoding.unique import UniqueNames
 from offset_ledger.pipeline.model import Column, ColumnType, DeleteWhen, RecordShape, Tombstone
-from tests.unit.decoding_documents import BAD, COLUMNS, DELETES, GOOD, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents, kind, numbers
+from tests.unit.decoding_documents import (
+    BAD,
+    COLUMNS,
+    DELETES,
+    GOOD,
+    KAFKA_TIME,
+    KINDS,
+    LIMITS,
+    SHAPE,
+    documents,
+    kind,
+    numbers,
+)
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -154,7 +166,9 @@ def test_every_literal_in_every_place_is_read_alike_in_a_batch() -> None:
 
 @pytest.mark.parametrize("equals", ["1", "", True, 1, 0, 100_000])
 @pytest.mark.parametrize("path", [("words",), ("flag",), ("any",), ("options", "note"), ("document", "a")], ids=str)
-def test_every_literal_that_may_delete_is_read_alike_in_a_batch(path: tuple[str, ...], equals: str | bool | int) -> None:
+def test_every_literal_that_may_delete_is_read_alike_in_a_batch(
+    path: tuple[str, ...], equals: str | bool | int
+) -> None:
     shape = replace(SHAPE, delete_when=DeleteWhen(path, equals))
     values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
     check(compile_decoder(shape, LIMITS), values, [None] * len(values))

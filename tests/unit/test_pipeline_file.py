@@ -293,7 +293,8 @@ def test_delete_with_the_key_as_event_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("equals", "expected"), [("d", "d"), ('"true"', "true"), ("true", True), ("-1", -1), ('"1"', "1"), ("yes", "yes"), ('""', "")]
+    ("equals", "expected"),
+    [("d", "d"), ('"true"', "true"), ("true", True), ("-1", -1), ('"1"', "1"), ("yes", "yes"), ('""', "")],
 )
 @pytest.mark.parametrize("tombstone", ["skip", "delete"])
 def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equals: str, expected: object) -> None:
