@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from offset_ledger.pipeline.model import Column, ColumnType, Limits, RecordShape
+from offset_ledger.pipeline.model import Column, ColumnType, DeleteWhen, Limits, RecordShape
 
 KAFKA_TIME = datetime(2026, 3, 4, 5, 6, 7, 8000, tzinfo=UTC)
 LIMITS = Limits(value_bytes=20_000)
@@ -48,6 +48,19 @@ COLUMNS = (
     column("document", "jsonb"),
 )
 SHAPE = RecordShape(("event_id",), ("publish_at",), COLUMNS)
+DELETES = (
+    DeleteWhen(("words",), "a"),
+    DeleteWhen(("words",), ""),
+    DeleteWhen(("options", "note"), "Zürich"),
+    DeleteWhen(("flag",), True),
+    DeleteWhen(("flag",), False),
+    DeleteWhen(("medium",), 7),
+    DeleteWhen(("price",), 100),
+    DeleteWhen(("any",), 0),
+    DeleteWhen(("z",), 1),
+    DeleteWhen(('x"words',), 1),
+    DeleteWhen(("inner", "deep"), "x"),
+)
 
 GOOD = {
     "text": [
@@ -339,7 +352,7 @@ _READER = json.JSONDecoder(parse_int=Literal, parse_float=Literal, parse_constan
 
 
 def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | None:
-    """event_id, publish_at and the columns as the standard library reads them; None for a refusal."""
+    """event_id, publish_at, the columns, and whether it deletes, by the standard library; None for a refusal."""
     try:
         if len(value) > LIMITS.value_bytes:
             raise Wrong
@@ -347,14 +360,32 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | None:
         json.dumps(root, ensure_ascii=False).encode()  # lone surrogates
         if not isinstance(root, dict) or _depth(root) > 500:
             raise Wrong
-        columns = [_read(root, c.path, kind(c), c.nullable) for c in shape.columns]
+        deleted = shape.delete_when is not None and _says(root, shape.delete_when)
+        columns = [None if deleted else _read(root, c.path, kind(c), c.nullable) for c in shape.columns]
         return (
             _read(root, ("event_id",), "event_id", False),
             _read(root, ("publish_at",), "timestamptz", False),
             *columns,
+            deleted,
         )
     except (Wrong, UnicodeError, json.JSONDecodeError, RecursionError):
         return None
+
+
+def _says(root: Any, when: DeleteWhen) -> bool:
+    value: Any = root
+    for name in when.path:
+        if value is None:
+            return False
+        value = _only(value, isinstance(value, dict)).get(name)
+    if value is None:
+        return False
+    if isinstance(when.equals, bool):
+        return bool(_only(value, value is True or value is False) == when.equals)
+    if isinstance(when.equals, str):
+        return bool(_only(value, isinstance(value, str) and not isinstance(value, Literal)) == when.equals)
+    _numeric(value, "numeric")
+    return _fraction(value) == when.equals
 
 
 def _depth(value: Any) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Refusal, Row, Skip
-from offset_ledger.pipeline.model import Column, ColumnType, Limits, RecordShape, Tombstone
+from offset_ledger.pipeline.model import Column, ColumnType, DeleteWhen, Limits, RecordShape, Tombstone
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 GOOD = b'{"event_id":"e1","publish_at":"2026-01-02T03:04:05+01:00","value":1}'
@@ -222,3 +222,71 @@ def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
     assert decoder.decode(b"{}", b"k1", AT) == Row("k1", AT, ())
     assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
     assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
+
+
+@pytest.mark.parametrize(
+    ("equals", "op", "expected"),
+    [
+        ("d", '"op":"d"', True),
+        ("d", '"op":"\\u0064"', True),
+        ("d", '"op":"D"', False),
+        ("d", '"op":"c"', False),
+        ("d", '"op":null', False),
+        ("d", '"Op":"d"', False),
+        ("d", '"op":true', ("$.op", "type", "expected text, got boolean")),
+        ("d", '"op":["d"]', ("$.op", "type", "expected text, got array")),
+        ("true", '"op":true', ("$.op", "type", "expected text, got boolean")),
+        (True, '"op":true', True),
+        (True, '"op":false', False),
+        (True, '"op":1', ("$.op", "type", "expected boolean, got number")),
+        (True, '"op":"true"', ("$.op", "type", "expected boolean, got text")),
+        (False, '"op":false', True),
+        (False, '"op":null', False),
+        (1, '"op":1', True),
+        (1, '"op":1.0', True),
+        (1, '"op":10e-1', True),
+        (1, '"op":1.0000000000000000000000001', False),
+        (9007199254740993, '"op":9007199254740992', False),
+        (9007199254740993, '"op":9007199254740993', True),
+        (1, '"op":true', ("$.op", "type", "expected number, got boolean")),
+        (0, '"op":-0', True),
+        (0, '"op":0e9999999', ("$.op", "range", "expected a number with an exponent of six digits, got 0e9999999")),
+    ],
+)
+def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | int, op: str, expected: object) -> None:
+    columns = (Column("value", ColumnType("integer"), ("value",)),)
+    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("op",), equals))
+    outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', b'"value":1,' + op.encode()), None, AT)
+    if isinstance(outcome, Refusal):
+        assert [(reason.path, reason.code, reason.detail) for reason in outcome.reasons] == [expected]
+    else:
+        assert outcome == Row("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (None if expected else 1,), expected)
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ('"meta":{"op":"d"}', True),
+        ('"meta":{}', False),
+        ('"meta":null', False),
+        ('"n":1', False),
+        ('"meta":"d"', [("$.meta", "type")]),
+        ('"meta":{"op":1}', [("$.meta.op", "type")]),
+    ],
+)
+def test_the_value_that_deletes_may_lie_deeper(meta: str, expected: object) -> None:
+    shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=DeleteWhen(("meta", "op"), "d"))
+    outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)
+    assert (outcome.deleted if isinstance(outcome, Row) else refused(outcome)) == expected
+
+
+def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
+    columns = (Column("value", ColumnType("integer"), ("value",)),)
+    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("value",), "d"))
+    decoder = compile_decoder(shape, Limits())
+    assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), Row)
+    assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [
+        ("$.event_id", "missing"),
+        ("$.publish_at", "missing"),
+    ]
+    assert refused(decoder.decode(b'{"value":"d","value":"d"}', None, AT)) == [("$.value", "duplicate_key")]

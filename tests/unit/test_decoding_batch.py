@@ -19,8 +19,20 @@ from offset_ledger.decoding.documents import duplicate_path
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
 from offset_ledger.decoding.outcome import Refusal, Row, Skip
 from offset_ledger.decoding.unique import UniqueNames
-from offset_ledger.pipeline.model import Column, ColumnType, RecordShape, Tombstone
-from tests.unit.decoding_documents import BAD, COLUMNS, GOOD, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents, kind, numbers
+from offset_ledger.pipeline.model import Column, ColumnType, DeleteWhen, RecordShape, Tombstone
+from tests.unit.decoding_documents import (
+    BAD,
+    COLUMNS,
+    DELETES,
+    GOOD,
+    KAFKA_TIME,
+    KINDS,
+    LIMITS,
+    SHAPE,
+    documents,
+    kind,
+    numbers,
+)
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -97,6 +109,22 @@ def test_a_batch_is_its_records_one_by_one(
     check(compile_decoder(replace(SHAPE, tombstone=tombstone), LIMITS), values, keys)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), documents(), documents(0)), keys_), max_size=6),
+    st.sampled_from(DELETES),
+    st.booleans(),
+)
+def test_a_batch_with_deletes_is_its_records_one_by_one(
+    records: list[tuple[bytes | None, bytes | None]], delete_when: DeleteWhen, kafkas: bool
+) -> None:
+    values, keys = [value for value, _ in records], [key for _, key in records]
+    shape = replace(SHAPE, delete_when=delete_when)
+    if kafkas:
+        shape = replace(shape, event_id=None, publish_at=None, tombstone=Tombstone.DELETE)
+    check(compile_decoder(shape, LIMITS), values, keys)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.one_of(documents(), documents(0)), keys_), max_size=6))
 def test_a_batch_with_ids_from_keys_and_kafkas_time(records: list[tuple[bytes | None, bytes | None]]) -> None:
@@ -134,6 +162,16 @@ ALL_LITERALS = [*BAD, *(literal for group in GOOD.values() for literal in group)
 def test_every_literal_in_every_place_is_read_alike_in_a_batch() -> None:
     values: list[bytes | None] = [value_with(name, literal) for name in KINDS for literal in ALL_LITERALS]
     check(compile_decoder(SHAPE, LIMITS), values, [None] * len(values))
+
+
+@pytest.mark.parametrize("equals", ["1", "", True, 1, 0, 100_000])
+@pytest.mark.parametrize("path", [("words",), ("flag",), ("any",), ("options", "note"), ("document", "a")], ids=str)
+def test_every_literal_that_may_delete_is_read_alike_in_a_batch(
+    path: tuple[str, ...], equals: str | bool | int
+) -> None:
+    shape = replace(SHAPE, delete_when=DeleteWhen(path, equals))
+    values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
+    check(compile_decoder(shape, LIMITS), values, [None] * len(values))
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -10,26 +11,29 @@ from hypothesis import strategies as st
 
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.decoding.outcome import Code, Refusal, Row
-from tests.unit.decoding_documents import _READER, COLUMNS, KAFKA_TIME, LIMITS, SHAPE, documents, oracle
+from offset_ledger.pipeline.model import DeleteWhen
+from tests.unit.decoding_documents import _READER, COLUMNS, DELETES, KAFKA_TIME, LIMITS, SHAPE, documents, oracle
 
 decoder = compile_decoder(SHAPE, LIMITS)
 _DOCUMENTS = [place for place, column in enumerate(COLUMNS, start=2) if column.type.name == "jsonb"]
 
 
 def slots(row: Row) -> tuple[Any, ...]:
-    """All values of the row; a jsonb as the oracle reads it."""
-    found = [row.event_id, row.publish_at, *row.values]
+    """All values of the row, and whether it is a delete; a jsonb as the oracle reads it."""
+    found = [row.event_id, row.publish_at, *row.values, row.deleted]
     for place in _DOCUMENTS:
-        assert isinstance(found[place], str)
-        found[place] = _READER.decode(found[place])
+        if not row.deleted:
+            assert isinstance(found[place], str)
+            found[place] = _READER.decode(found[place])
     return tuple(found)
 
 
-@settings(max_examples=1500, deadline=None)
-@given(documents())
-def test_decodes_exactly_what_the_oracle_reads(value: bytes) -> None:
-    outcome = decoder.decode(value, None, KAFKA_TIME)
-    expected = oracle(value)
+@settings(max_examples=2000, deadline=None)
+@given(documents(), st.sampled_from([None, None, None, *DELETES]))
+def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: DeleteWhen | None) -> None:
+    shape = replace(SHAPE, delete_when=delete_when)
+    outcome = compile_decoder(shape, LIMITS).decode(value, None, KAFKA_TIME)
+    expected = oracle(value, shape)
     if expected is None:
         assert isinstance(outcome, Refusal), value
     else:

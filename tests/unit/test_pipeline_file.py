@@ -24,6 +24,7 @@ from offset_ledger.pipeline.json_path import format_path, parse_path
 from offset_ledger.pipeline.model import (
     Column,
     ColumnType,
+    DeleteWhen,
     History,
     Limits,
     Merge,
@@ -285,10 +286,31 @@ def test_every_type_and_alias_is_read_alike_by_parser_and_schema(name: str) -> N
 
 
 def test_delete_with_the_key_as_event_id(tmp_path: Path) -> None:
-    text = edited("$.id", "key").replace("tombstone: skip", "tombstone: delete")
+    text = edited("$.id", "key").replace("tombstone: skip", "tombstone: delete").replace("$.at", "kafka_timestamp")
     record = parse_pipeline(written(tmp_path, text)).record
     assert (record.event_id, record.tombstone) == (None, Tombstone.DELETE)
     assert schema_accepts(text)
+
+
+@pytest.mark.parametrize(
+    ("equals", "expected"),
+    [("d", "d"), ('"true"', "true"), ("true", True), ("-1", -1), ('"1"', "1"), ("yes", "yes"), ('""', "")],
+)
+@pytest.mark.parametrize("tombstone", ["skip", "delete"])
+def test_delete_when_is_a_path_and_a_value(tmp_path: Path, tombstone: str, equals: str, expected: object) -> None:
+    text = edited("tombstone: skip", f"tombstone: {tombstone}\n  delete_when: {{path: $.op, equals: {equals}}}")
+    if tombstone == "delete":
+        text = text.replace("$.id", "key").replace("$.at", "kafka_timestamp")
+    found = parse_pipeline(written(tmp_path, text)).record.delete_when
+    assert found == DeleteWhen(("op",), expected)  # type: ignore[arg-type]
+    assert found is not None
+    assert type(found.equals) is type(expected)
+    assert schema_accepts(text)
+
+
+def test_a_column_may_have_the_value_that_deletes(tmp_path: Path) -> None:
+    text = edited("tombstone: skip", "delete_when: {path: $.a, equals: d}")
+    assert parse_pipeline(written(tmp_path, text)).record.delete_when == DeleteWhen(("a",), "d")
 
 
 NAME = st.text("aZ09_- .'\\\\\"[]$é\n\0", min_size=1, max_size=6)

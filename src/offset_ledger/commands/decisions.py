@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, say
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -27,6 +27,8 @@ def add_verbs(verbs: Verbs) -> None:
     verbs.of_pipeline("accept-topic", another, accept_topic).add_argument(
         "--why", required=True, help="kept with the decision"
     )
+    ordered = "order all rows of a table by Kafka's timestamps, and replay what the topic still has"
+    verbs.of_pipeline("remerge", ordered, remerge).add_argument("--why", required=True, help="kept with the decision")
 
 
 def approve(arguments: Namespace) -> Outcome:
@@ -79,3 +81,25 @@ def accept_topic(arguments: Namespace) -> Outcome:
     mirror(pipeline, backwards=True)
     found = {"log_id": accepted.log_id, "starts": accepted.starts}
     return Outcome(found, f"{pipeline.name} accepted {accepted}")
+
+
+def remerge(arguments: Namespace) -> Outcome:
+    """Order all rows by Kafka's timestamps."""
+    from offset_ledger.commands.batches import line, summary
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.remerge import replay_parts, restate_rows
+
+    pipeline = pipeline_of(arguments)
+    restated = restate_rows(pipeline, here(), arguments.why)
+    if restated.rows is not None:
+        say(f"{restated.rows:,} rows of {pipeline.name} got Kafka's timestamp as their publish_at")
+    done = []
+    for each in replay_parts(pipeline, restated.parts, here(), arguments.why, say):
+        done.append(summary(each))
+        say(line(each))
+    gone = ", ".join(map(str, restated.gone))
+    found = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
+    if restated.rows is None and not done:
+        return Outcome(found, f"nothing to remerge: the rows of {pipeline.name} are ordered by Kafka's timestamps")
+    text = f"the rows of {pipeline.name} are ordered by Kafka's timestamps; {len(done)} batches replayed"
+    return Outcome(found, f"{text}; not in the topic any more, so not looked at again: {gone}" if gone else text)

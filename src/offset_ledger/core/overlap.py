@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offset_ledger.core.planning import fair_shares
@@ -38,6 +38,28 @@ def _overlap(wanted: OffsetRange, committed: Sequence[CommittedRange]) -> Overla
         if end > start:
             count, reached = count + end - start, end
     return Overlap(wanted, count, tuple(sorted({c.batch_id for c in committed})))
+
+
+def in_parts(wanted: Sequence[OffsetRange], limit: int) -> tuple[tuple[OffsetRange, ...], ...]:
+    """The ranges in parts of at most ``limit`` offsets, one after the other."""
+    parts: list[tuple[OffsetRange, ...]] = []
+    left = tuple(wanted)
+    while left:
+        parts.append(limited(left, limit))
+        done = {r.partition: r.until_offset for r in parts[-1]}
+        ends = [(r, done.get(r.partition, r.from_offset)) for r in left]
+        left = tuple(OffsetRange(r.partition, end, r.until_offset) for r, end in ends if end < r.until_offset)
+    return tuple(parts)
+
+
+def within(wanted: Iterable[OffsetRange], bounds: Mapping[int, tuple[int, int]]) -> tuple[OffsetRange, ...]:
+    """What of the ranges lies within the bounds of its partition."""
+    cut = [
+        (r.partition, max(r.from_offset, low), min(r.until_offset, high))
+        for r in wanted
+        for low, high in [bounds.get(r.partition, (0, 0))]
+    ]
+    return tuple(OffsetRange(*each) for each in cut if each[1] < each[2])
 
 
 def limited(wanted: Sequence[OffsetRange], limit: int | None) -> tuple[OffsetRange, ...]:

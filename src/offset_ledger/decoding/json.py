@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from offset_ledger.decoding import documents, texts
+from offset_ledger.decoding.deletes import Deletes
 from offset_ledger.decoding.outcome import (
     KEY_PATH,
     WHOLE,
@@ -42,6 +45,8 @@ class JsonDecoder:
         self.record = record
         self.limits = limits
         self._root = tree(record)
+        self._marker = tree(replace(record, columns=()))
+        self._deletes = Deletes(record.delete_when) if record.delete_when else None
         self._slots = len(record.columns) + 2
 
     def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
@@ -59,8 +64,9 @@ class JsonDecoder:
             return Refusal((Reason(WHOLE, Code.DEPTH, documents.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode, as columns."""
-        return self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+        """The values that certainly decode and delete nothing, as columns."""
+        proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+        return _live(self._deletes, values, proven) if proven is not None and self._deletes else proven
 
     @cached_property
     def _wire(self) -> Wire | None:
@@ -86,18 +92,31 @@ class JsonDecoder:
             raise _Repeated(path)
 
     def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal:
+        deleted = self._deletes.judge(value) if self._deletes else False
+        if isinstance(deleted, Reason):
+            return Refusal((deleted,))
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
-        _read(self._root, value.strip(), slots, reasons)
+        _read(self._marker if deleted else self._root, value.strip(), slots, reasons)
         record = self.record
         reasons += _fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(reasons)) if reasons else _row_of(slots)
+        return Refusal(tuple(reasons)) if reasons else _row_of(slots, deleted)
 
 
 class _Repeated(Exception):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
+
+
+def _live(deletes: Deletes, values: pa.BinaryArray, proven: Proven) -> Proven:
+    """The proven records without the deletes, and without those of which nobody can say."""
+    found = values.take(pa.array(proven.places)).to_pylist()
+    live = np.fromiter((deletes.judge(value) is False for value in found), np.bool_, len(found))
+    if live.all():
+        return proven
+    keep = pa.array(live)
+    return Proven(proven.places[live], [None if column is None else column.filter(keep) for column in proven.columns])
 
 
 def _text(value: bytes) -> str:

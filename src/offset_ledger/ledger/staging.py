@@ -12,6 +12,7 @@ from psycopg2 import sql
 from offset_ledger.core.balance import StagedCounts
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
+from offset_ledger.ledger.order import has_strays, ordered_by
 from offset_ledger.pipeline.model import RecordShape
 
 SCHEMA = "offset_ledger_staging"
@@ -65,14 +66,26 @@ def catalog_type(kind: str) -> str:
 
 
 def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
-    """Whether the rows were staged with the columns that the pipeline file declares now; True where they are gone."""
+    """Whether the rows were staged with the columns and the order that the pipeline file declares now; True where they
+    are gone.
+    """
     cursor.execute(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         [f"{SCHEMA}.{tables.rows}"],
     )
     found = {row[0]: row[1] for row in cursor.fetchall()}
-    return not found or found == {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
+    if not found:
+        return True
+    wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
+    return found == wanted and _in_order(cursor, tables, record)
+
+
+def _in_order(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
+    """Whether the rows were staged in the order of the pipeline file, which earlier versions did not write down."""
+    cursor.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [f"{SCHEMA}.{tables.rows}"])
+    known = cursor.one()[0]
+    return known == ordered_by(record) if known else not has_strays(cursor, tables.identifier(tables.rows), record)
 
 
 def hold_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
@@ -83,8 +96,8 @@ def hold_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> 
     """
     if not fits(cursor, tables, record):
         raise IncompleteStaging(
-            f"batch {tables.batch_id}: it was staged with other columns than the pipeline file declares now; nothing "
-            "was committed; stage the batch again"
+            f"batch {tables.batch_id}: it was staged with other columns, or another publish_at, than the pipeline file "
+            "declares now; nothing was committed; stage the batch again"
         )
 
 
@@ -101,6 +114,8 @@ def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
                 tables.identifier(table), sql.SQL(", ").join(definitions)
             )
         )
+    comment = sql.SQL("COMMENT ON TABLE {} IS {}")
+    cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
 
 
 def drop_older(session: Session, batch_id: int, epoch: int) -> list[str]:

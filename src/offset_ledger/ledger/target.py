@@ -7,8 +7,9 @@ from psycopg2 import sql
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.order import hold_order, ordered_by, write_order
 from offset_ledger.ledger.staging import catalog_type, row_columns
-from offset_ledger.pipeline.model import Pipeline, RecordShape, Tombstone
+from offset_ledger.pipeline.model import Pipeline, RecordShape
 
 
 def target_columns(record: RecordShape) -> list[tuple[str, str]]:
@@ -21,8 +22,8 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
 
     Raises:
         ConfigurationError: another pipeline fills it.
-        TargetMismatch: it does not fit (the message names every column that differs), or what was committed is in
-            another table, or nowhere any more.
+        TargetMismatch: it does not fit (the message names every column that differs), its rows are ordered by another
+            moment, or what was committed is in another table, or nowhere any more.
     """
     target = pipelines.check_owner(cursor, pipeline)
     found = _exists(cursor, target)
@@ -33,8 +34,10 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     )
     if not found:
         _create(cursor, pipeline)
+        write_order(cursor, pipeline.name, ordered_by(pipeline.record))
         return True
     _check(cursor, pipeline)
+    hold_order(cursor, pipeline, _name(pipeline))
     return False
 
 
@@ -72,13 +75,12 @@ def _create(cursor: Cursor, pipeline: Pipeline) -> None:
     record = pipeline.record
     nullable = {column.name for column in record.columns if column.nullable} | {"_key", "_headers", "_timestamp"}
     declared = {column.name for column in record.columns}
-    markers = record.tombstone is Tombstone.DELETE
     definitions: list[sql.Composable] = []
     for name, kind in target_columns(record):
         parts = [sql.Identifier(name), sql.SQL(kind)]
         if name == "event_id":
             parts.append(sql.SQL("PRIMARY KEY"))
-        elif markers and name in declared - nullable:  # a delete marker keeps only its coordinates
+        elif record.deletes and name in declared - nullable:  # a delete marker keeps only its coordinates
             parts.append(sql.SQL("CHECK (_deleted OR {} IS NOT NULL)").format(sql.Identifier(name)))
         elif name not in nullable:
             parts.append(sql.SQL("NOT NULL"))
@@ -103,6 +105,7 @@ def _check(cursor: Cursor, pipeline: Pipeline) -> None:
     found = {row["attname"]: row for row in cursor.fetchall()}
     problems = []
     nullable = {column.name for column in pipeline.record.columns if column.nullable} | {"_key", "_headers"}
+    emptied = {column.name for column in pipeline.record.columns if pipeline.record.deletes}
     for name, kind in target_columns(pipeline.record):
         wanted = catalog_type(kind)
         if name not in found:
@@ -111,6 +114,8 @@ def _check(cursor: Cursor, pipeline: Pipeline) -> None:
             problems.append(f"column {name} is {found[name]['type']}, declared {wanted}")
         elif found[name]["attnotnull"] and name in nullable:
             problems.append(f"column {name} is NOT NULL, declared nullable")
+        elif found[name]["attnotnull"] and name in emptied:
+            problems.append(f"column {name} is NOT NULL, and a delete marker leaves it NULL")
     ours = {name for name, _ in target_columns(pipeline.record)}
     for name, row in found.items():
         if name not in ours and row["attnotnull"] and not row["filled"]:

@@ -84,6 +84,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteWhen:
+    """A record whose value at ``path`` is ``equals`` deletes its event."""
+
+    path: JsonPath
+    equals: str | bool | int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordShape:
     """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp."""
 
@@ -92,6 +100,12 @@ class RecordShape:
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
     tombstone: Tombstone = Tombstone.QUARANTINE
+    delete_when: DeleteWhen | None = None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a record can be a delete marker, which has no values."""
+        return self.tombstone is Tombstone.DELETE or self.delete_when is not None
 
 
 @dataclass(frozen=True, slots=True)

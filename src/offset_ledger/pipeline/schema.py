@@ -57,6 +57,7 @@ FORMATS = ("json",)
 MAX_TAG = 100
 MAX_COLUMNS = 1591  # of the 1600 of a Postgres table, nine are offset-ledger's own
 MAX_RECORDS = 2_147_483_647
+MAX_INTEGER = 2**63 - 1
 MAX_DAYS = 3650
 MAX_HISTORY = 1000
 MAX_VALUE_BYTES = 268_435_456  # as hex in a COPY line it stays below Postgres's 1 GB
@@ -191,6 +192,21 @@ PUBLISH_AT: Final[Object] = _section(
     ("path",),
 )
 
+DELETE_WHEN: Final[Object] = _section(
+    "A record that deletes its event, by what it says itself.",
+    {
+        "path": _path("Where the value is; a record without it deletes nothing.", "$.op"),
+        "equals": {
+            "description": "The value of a delete: a text, true or false, or a whole number of 64 bits.",
+            "type": ["string", "boolean", "integer"],
+            "minimum": -MAX_INTEGER - 1,
+            "maximum": MAX_INTEGER,
+            "examples": ["d", True, 1],
+        },
+    },
+    ("path", "equals"),
+)
+
 RECORD: Final[Object] = {
     **_section(
         "How a record becomes a row.",
@@ -206,16 +222,17 @@ RECORD: Final[Object] = {
                 "examples": ["$.publish_at", "kafka_timestamp", {"path": "$.ts", "encoding": "epoch_ms"}],
             },
             "tombstone": _words(
-                "What a record with a null value means; delete needs event_id: key.",
+                "What a record with a null value means; delete needs event_id: key and publish_at: kafka_timestamp.",
                 tuple(Tombstone),
                 Tombstone.QUARANTINE,
             ),
+            "delete_when": DELETE_WHEN,
             "columns": COLUMNS,
         },
         ("event_id", "publish_at", "columns"),
     ),
     "if": {"properties": {"tombstone": {"const": "delete"}}, "required": ["tombstone"]},
-    "then": {"properties": {"event_id": {"const": "key"}}},
+    "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
 }
 
 TARGET: Final[Object] = _section(

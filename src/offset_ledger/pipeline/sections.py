@@ -10,8 +10,10 @@ from offset_ledger.pipeline import schema
 from offset_ledger.pipeline.column_types import ENCODINGS
 from offset_ledger.pipeline.columns import Place, json_path, read_columns
 from offset_ledger.pipeline.document import Refused, Section, Value, describe
+from offset_ledger.pipeline.json_path import format_path
 from offset_ledger.pipeline.model import (
     Column,
+    DeleteWhen,
     JsonPath,
     Limits,
     Merge,
@@ -29,6 +31,7 @@ from offset_ledger.pipeline.values import (
     is_null,
     matching,
     one_of,
+    plain,
     text,
     timestamp,
     whole_number,
@@ -79,13 +82,36 @@ def read_record(value: Value) -> RecordShape:
     event_id = section.take("event_id", _event_id, None)
     publish_at, encoding = section.take("publish_at", _publish_at, KAFKA_TIMESTAMP)
     tombstone = section.take("tombstone", choice(Tombstone), Tombstone.QUARANTINE)
-    if event_id and tombstone is Tombstone.DELETE and (entry := section.entry("tombstone")):
-        wrong = "a record without a value has no event_id to delete, unless it is the Kafka key"
-        entry.note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
+    if tombstone is Tombstone.DELETE and (entry := section.entry("tombstone")):
+        _check_tombstone(entry, event_id, publish_at)
+    delete_when = section.take("delete_when", _delete_when, None)
     read = (("event_id", event_id, "text"), ("publish_at", publish_at, "timestamptz"))
     others = [Place(entry, path, kind) for key, path, kind in read if path and (entry := section.entry(key))]
+    if delete_when and (entry := section.entry("delete_when")):
+        others.append(Place(entry, delete_when.path, "jsonb"))  # a column may have the same value
     columns = section.take("columns", lambda it: read_columns(it, others), NO_COLUMNS)
-    return RecordShape(event_id, publish_at, columns, encoding, tombstone)
+    return RecordShape(event_id, publish_at, columns, encoding, tombstone, delete_when)
+
+
+def _check_tombstone(entry: Value, event_id: JsonPath | None, publish_at: JsonPath | None) -> None:
+    """A tombstone has a key and Kafka's timestamp, and nothing else: its event and its moment can only be these."""
+    if event_id:
+        wrong = "a record without a value has no event_id to delete, unless it is the Kafka key"
+        entry.note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
+    if publish_at:
+        wrong = (
+            f"a record without a value has Kafka's timestamp alone, and rows have {format_path(publish_at)}: of two "
+            "clocks none says whether the row or its delete is newer"
+        )
+        right = "write publish_at: kafka_timestamp, or let a record with a value delete: record.delete_when"
+        entry.note(Refused(wrong, right))
+
+
+def _delete_when(value: Value) -> DeleteWhen | None:
+    section = Section(value, schema.DELETE_WHEN)
+    path = section.take("path", json_path, None)
+    equals = section.take("equals", plain, None)
+    return DeleteWhen(path, equals) if path is not None and equals is not None else None
 
 
 def _event_id(value: Value) -> JsonPath | None:

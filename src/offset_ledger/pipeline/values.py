@@ -13,7 +13,7 @@ import yaml
 
 from offset_ledger.pipeline.document import CORE, Refused, Value, describe, line_of, quoted
 from offset_ledger.pipeline.names import DURATION_PATTERN
-from offset_ledger.pipeline.schema import CRON_PATTERN, CRON_PRESETS, MAX_TAG, TIMESTAMP_PATTERN
+from offset_ledger.pipeline.schema import CRON_PATTERN, CRON_PRESETS, MAX_INTEGER, MAX_TAG, TIMESTAMP_PATTERN
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -104,6 +104,21 @@ def whole_number(highest: int) -> Callable[[Value], int]:
         return int(found)
 
     return read
+
+
+def plain(value: Value) -> str | bool | int:
+    """A text, ``true`` or ``false``, or a whole number of 64 bits."""
+    node = value.node
+    if node.tag == CORE + "bool":
+        return boolean(value)
+    if node.tag == CORE + "int":
+        if len(node.value) > 20 or not -MAX_INTEGER - 1 <= (found := int(node.value)) <= MAX_INTEGER:
+            raise Refused(f"{describe(node)} is not a number of 64 bits", "write a smaller one, or a text in quotes")
+        return found
+    if node.tag != CORE + "str":
+        wrong = f"expected a text, true or false, or a whole number, found {describe(node)}"
+        raise Refused(wrong, "write the value that a delete has")
+    return text(value)
 
 
 def tags(value: Value) -> tuple[str, ...]:

@@ -1,0 +1,47 @@
+"""Whether a record deletes its event: the value at a path, compared with what the pipeline file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from offset_ledger.decoding import numbers, texts
+from offset_ledger.decoding.outcome import Code, Mismatch, Reason
+from offset_ledger.decoding.types import boolean
+from offset_ledger.pipeline.json_path import format_path
+from offset_ledger.pipeline.model import DeleteWhen
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_string = msgspec.json.Decoder(str).decode
+
+
+class Deletes:
+    """Says of the records of one pipeline which are deletes."""
+
+    def __init__(self, when: DeleteWhen) -> None:
+        self._path = when.path
+        self._equals = when.equals
+        self._read = _reader(when.equals)
+
+    def judge(self, value: bytes) -> bool | Reason:
+        """Whether the record is a delete, or why nobody can say; the value is a valid JSON object."""
+        raw = value.strip()
+        for depth, name in enumerate(self._path):
+            if raw[:1] != b"{":
+                path = format_path(self._path[:depth])
+                return Reason(path, Code.TYPE, f"expected object, got {texts.json_kind(raw)}")
+            raw = bytes(_object(raw).get(name, b"null"))
+            if raw == b"null":
+                return False
+        try:
+            return self._read(raw) == self._equals
+        except Mismatch as mismatch:
+            return Reason(format_path(self._path), mismatch.code, mismatch.detail)
+
+
+def _reader(equals: str | bool | int) -> Callable[[bytes], object]:
+    """How a value of the same JSON type is read, exactly."""
+    if isinstance(equals, str):
+        return lambda raw: _string(texts.expect(raw, "text", "text"))
+    return boolean if isinstance(equals, bool) else numbers.numeric
