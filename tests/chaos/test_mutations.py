@@ -23,7 +23,7 @@ from offset_ledger.ledger import batches, merge, staging
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.pipeline.model import Merge, Pipeline
 from offset_ledger.steps import commit as commit_step
 from offset_ledger.steps.commit import commit
 from tests.chaos import oracle
@@ -159,6 +159,49 @@ def test_another_merge_order_is_found_by_identities(
     without_accounts(monkeypatch)
     told = run_history(session, pipeline)
     assert [line for line in told if line.startswith(found)], told
+
+
+@pytest.mark.parametrize(
+    ("how", "change"),
+    [
+        pytest.param(Merge.NEWEST_WINS, (STRICT, "s.publish_at > t.publish_at"), id="no-tie-break"),
+        pytest.param(
+            Merge.NEWEST_WINS,
+            (STRICT, "(s.publish_at, s._offset) > (t.publish_at, t._offset)"),
+            id="offset-before-partition",
+        ),
+        pytest.param(
+            Merge.NEWEST_WINS,
+            ("publish_at DESC, _partition DESC, _offset DESC", "publish_at, _partition, _offset"),
+            id="oldest-of-a-batch",
+        ),
+        pytest.param(
+            Merge.NEWEST_WINS,
+            ("{assignments},", "state = s.state, _deleted = s._deleted,"),
+            id="coordinates-not-updated",
+        ),
+        pytest.param(
+            Merge.SKIP_EXISTING,
+            ("publish_at, _partition, _offset", "publish_at DESC, _partition DESC, _offset DESC"),
+            id="newest-of-a-batch",
+        ),
+    ],
+)
+def test_the_account_objects_to_a_row_that_should_have_won(
+    session: Session, monkeypatch: pytest.MonkeyPatch, how: Merge, change: tuple[str, str]
+) -> None:
+    """Only a row that lost by the whole order is counted, so a wrong merge cannot close its own balance sheet."""
+    pipeline = a_pipeline(merge=how)
+    ingested(session, pipeline, *HISTORY[0])
+    before = oracle.fingerprint(session, pipeline)
+    events = [*SECOND, Event(7, 1, 3, "d"), Event(6, 1, 4, "d")]
+    tables = prepared(session, pipeline, [OffsetRange(0, 2, 4), OffsetRange(1, 1, 5)], events)
+    with monkeypatch.context() as broken:
+        with_sql(broken, f"merge_{how}", lambda text: text.replace(*change))
+        with pytest.raises(LedgerViolation, match="has not lost to another record either"):
+            commit(pipeline, tables.batch_id, ME)
+    assert oracle.fingerprint(session, pipeline) == before
+    commit(pipeline, tables.batch_id, ME)
 
 
 def test_greater_or_equal_makes_a_rerun_write_rows(

@@ -15,7 +15,7 @@ from offset_ledger.errors import ConfigurationError
 
 def add_verbs(verbs: Verbs) -> None:
     """Add the verbs of this module to the command line."""
-    verbs.of_pipeline("check", "check a pipeline file", check)
+    verbs.of_pipeline("check", "check a pipeline file, and whether its table fits", check)
     verbs.of_pipeline("status", "cursors, lag and the open batch", status)
     made = verbs.of_pipeline("batches", "the batches with their balance sheets", batches)
     made.add_argument("--limit", type=from_1, default=20, help="newest first (20)")
@@ -26,12 +26,15 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def check(arguments: Namespace) -> Outcome:
-    """Check a pipeline file, and its suite."""
+    """Check a pipeline file, its suite, and the table where that can be reached."""
+    from offset_ledger.steps.check import compare_table
     from offset_ledger.steps.validate import read_suite
 
     pipeline = pipeline_of(arguments)
     read_suite(pipeline)
-    return Outcome({"pipeline": pipeline.name, "config_hash": pipeline.config_hash}, f"{pipeline.path}: no mistakes")
+    compared, line = compare_table(pipeline)
+    data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "table": compared}
+    return Outcome(data, f"{pipeline.path}: no mistakes\n{line}")
 
 
 def status(arguments: Namespace) -> Outcome:

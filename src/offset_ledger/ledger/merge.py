@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psycopg2
+from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.core.balance import MergeCounts
-from offset_ledger.errors import IncompleteStaging
+from offset_ledger.errors import IncompleteStaging, LedgerViolation
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.declared import no_longer_declared, remember
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.pipeline.model import Merge, Pipeline, RecordShape
 
@@ -21,17 +25,21 @@ class Names:
     target: sql.Identifier
     staging: sql.Identifier
     record: RecordShape
+    emptied: Sequence[str] = ()  # columns that were declared before and are not now
 
     def formats(self) -> dict[str, sql.Composable]:
         """What the named statements leave open."""
         names = [sql.Identifier(name) for name, _ in row_columns(self.record)]
         comma = sql.SQL(", ")
+        assigned = [sql.SQL("{} = s.{}").format(name, name) for name in names[1:]]
+        assigned += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in self.emptied]
         return {
             "target": self.target,
             "staging": self.staging,
             "columns": comma.join(names),
-            "assignments": comma.join(sql.SQL("{} = s.{}").format(name, name) for name in names[1:]),
+            "assignments": comma.join(assigned),
             "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
+            "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
         }
 
 
@@ -43,6 +51,13 @@ def work_memory(rows: int) -> str:
     return f"{min(max(rows * 256 >> 20, 64), 1024)}MB"
 
 
+def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
+    """The names of the triggers that act on what is written into the target, or into a partition of it."""
+    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
+    cursor.execute(named_sql("target_triggers"), place)
+    return [row["tgname"] for row in cursor.fetchall()]
+
+
 def merge(
     cursor: Cursor, pipeline: Pipeline, tables: StagingTables, staged_rows: Mapping[int, int]
 ) -> dict[int, MergeCounts]:
@@ -52,20 +67,46 @@ def merge(
 
     Raises:
         IncompleteStaging: the staging table holds other rows than that.
+        LedgerViolation: a row that should stand does not, or not as it was staged; or a trigger raised an error.
     """
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    names = Names(target, tables.identifier(tables.rows), pipeline.record)
+    cursor.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(target))  # no trigger comes meanwhile
+    triggers = enabled_triggers(cursor, pipeline)
+    emptied = no_longer_declared(cursor, pipeline)
+    names = Names(target, tables.identifier(tables.rows), pipeline.record, emptied)
     cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(sum(staged_rows.values()))])
-    cursor.execute(
-        sql.SQL(named_sql(f"merge_{pipeline.target.merge}")).format(**names.formats()), {"batch_id": tables.batch_id}
-    )
-    fresh = {row["_partition"]: row for row in cursor.fetchall()}
+    with _raised_by(triggers, pipeline):
+        cursor.execute(
+            sql.SQL(named_sql(f"merge_{pipeline.target.merge}")).format(**names.formats()),
+            {"batch_id": tables.batch_id},
+        )
+        fresh = {row["_partition"]: row for row in cursor.fetchall()}
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what waits for the COMMIT acts now, or is refused now
+    remember(cursor, pipeline)
     merged = {p: (row["inserted"], row["updated"], row["deleted"]) for p, row in fresh.items()}
-    if {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
+    if not triggers and {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
         if _count(cursor, names) != sum(staged_rows.values()):
             raise _incomplete(tables)
         return {p: MergeCounts(*counts, standing=sum(counts)) for p, counts in merged.items()}
-    return _account(cursor, pipeline, names, tables, merged, staged_rows)
+    wrong = [row["wrong"] for row in fresh.values() if row["wrong"] is not None]
+    return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
+
+
+@contextmanager
+def _raised_by(triggers: Sequence[str], pipeline: Pipeline) -> Iterator[None]:
+    """What a function of a trigger raises, whatever its code, is the word of that trigger and no surprise."""
+    try:
+        yield
+    except (psycopg2.OperationalError, pg.InsufficientPrivilege):
+        raise
+    except psycopg2.DatabaseError as error:
+        if not triggers or not error.diag.context:
+            raise
+        raise LedgerViolation(
+            f"table {pipeline.target.schema}.{pipeline.target.table}: one of its triggers ({', '.join(triggers)}) "
+            f"refuses a row: {' '.join(str(error).split())[:300]}; nothing was committed; correct or drop the trigger, "
+            "or abandon the batch"
+        ) from error
 
 
 def _account(
@@ -75,16 +116,40 @@ def _account(
     tables: StagingTables,
     merged: Mapping[int, tuple[int, int, int]],
     staged_rows: Mapping[int, int],
+    triggers: Sequence[str] = (),
+    wrong: Sequence[str] = (),
 ) -> dict[int, MergeCounts]:
-    skip_existing = sql.Literal(pipeline.target.merge is Merge.SKIP_EXISTING)
-    cursor.execute(sql.SQL(named_sql("account")).format(**names.formats(), skip_existing=skip_existing))
+    options = {
+        "skip_existing": sql.Literal(pipeline.target.merge is Merge.SKIP_EXISTING),
+        "triggers": sql.Literal(bool(triggers)),
+    }
+    cursor.execute(sql.SQL(named_sql("account")).format(**names.formats(), **options), {"batch_id": tables.batch_id})
     found = {row["_partition"]: row for row in cursor.fetchall()}
     if {p: row["rows"] for p, row in found.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)
+    wrong = [*wrong, *(row["wrong"] for row in found.values() if row["wrong"] is not None)]
+    if wrong or any(row["written"] != sum(merged.get(p, (0, 0, 0))) for p, row in found.items()):
+        raise _unaccounted(pipeline, tables, min(wrong, default=None), triggers)
     return {
         p: MergeCounts(*merged.get(p, (0, 0, 0)), row["standing"], row["same_state"], row["older"])
         for p, row in found.items()
     }
+
+
+def _unaccounted(
+    pipeline: Pipeline, tables: StagingTables, event_id: str | None, triggers: Sequence[str]
+) -> LedgerViolation:
+    event = "an event" if event_id is None else f"event {event_id!r}"
+    advice = (
+        f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
+        "fill only columns that the pipeline file does not declare"
+        if triggers
+        else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
+    )
+    return LedgerViolation(
+        f"batch {tables.batch_id}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
+        f"was staged, and has not lost to another record either; nothing was committed; {advice}"
+    )
 
 
 def _count(cursor: Cursor, names: Names) -> int:

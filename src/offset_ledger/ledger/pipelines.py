@@ -24,7 +24,7 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
     Raises:
         ConfigurationError: another pipeline already fills this table.
     """
-    target = check_owner(cursor, pipeline)
+    target = take_table(cursor, pipeline)
     cursor.execute(
         "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
         " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
@@ -34,19 +34,43 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
 
 
 def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
-    """Hold that no other pipeline fills the target table; returns its name as the ledger has it.
+    """Check that no other pipeline fills the target table; returns its name as the ledger has it.
+
+    A pipeline that has committed nothing and has no open batch fills nothing.
 
     Raises:
-        ConfigurationError: another one does.
+        ConfigurationError: another one does, or has a batch that is about to.
     """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute("SELECT pipeline FROM offset_ledger.pipeline WHERE target = %s", [target])
+    cursor.execute(named_sql("table_owner"), {"target": target, "pipeline": pipeline.name})
     owner = cursor.fetchone()
-    if owner and owner["pipeline"] != pipeline.name:
+    if owner is None:
+        return target
+    taken = f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}"
+    if owner["committed"]:
         raise ConfigurationError(
-            f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}; "
-            "one table takes one pipeline, because offsets of two topics have no common order"
+            f"{taken}; one table takes one pipeline, because offsets of two topics have no common order"
         )
+    if owner["open_batch"]:
+        raise ConfigurationError(
+            f"{taken}, which has committed nothing yet but has an open batch; end that with "
+            f"offset-ledger abandon {owner['open_batch']} --why ..., or name another table"
+        )
+    return target
+
+
+def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
+    """Take the table over from a pipeline that has committed nothing into it; returns its name as the ledger has it.
+
+    Raises:
+        ConfigurationError: as :func:`check_owner`.
+    """
+    target = check_owner(cursor, pipeline)
+    other = [target, pipeline.name]
+    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE target = %s AND pipeline <> %s FOR UPDATE", other)
+    if cursor.rowcount:
+        check_owner(cursor, pipeline)  # again: it may have planned or committed before it was locked
+        cursor.execute("UPDATE offset_ledger.pipeline SET target = NULL WHERE target = %s AND pipeline <> %s", other)
     return target
 
 

@@ -7,14 +7,10 @@ from psycopg2 import sql
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.declared import remember_upgrade
+from offset_ledger.ledger.fit import misfits, nullable_columns, remedy, target_columns
 from offset_ledger.ledger.order import hold_order, ordered_by, write_order
-from offset_ledger.ledger.staging import catalog_type, row_columns
-from offset_ledger.pipeline.model import Pipeline, RecordShape
-
-
-def target_columns(record: RecordShape) -> list[tuple[str, str]]:
-    """(name, Postgres type) of every column of the target, in table order."""
-    return [*row_columns(record), ("_batch_id", "bigint")]
+from offset_ledger.pipeline.model import Pipeline
 
 
 def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
@@ -25,20 +21,35 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         TargetMismatch: it does not fit (the message names every column that differs), its rows are ordered by another
             moment, or what was committed is in another table, or nowhere any more.
     """
-    target = pipelines.check_owner(cursor, pipeline)
+    target = pipelines.take_table(cursor, pipeline)
     found = _exists(cursor, target)
     _hold_committed(cursor, pipeline, target, found)
     cursor.execute(
-        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target <> %s",
+        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
         [target, pipeline.name, target],
     )
     if not found:
         _create(cursor, pipeline)
         write_order(cursor, pipeline.name, ordered_by(pipeline.record))
         return True
+    remember_upgrade(cursor, pipeline)
     _check(cursor, pipeline)
     hold_order(cursor, pipeline, _name(pipeline))
     return False
+
+
+def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Compare the table with the pipeline file and write nothing; returns whether there is a table yet.
+
+    Raises:
+        ConfigurationError, TargetMismatch: as :func:`ensure_target`.
+    """
+    target = pipelines.check_owner(cursor, pipeline)
+    found = _exists(cursor, target)
+    _hold_committed(cursor, pipeline, target, found)
+    if found:
+        _check(cursor, pipeline)
+    return found
 
 
 def _exists(cursor: Cursor, table: str) -> bool:
@@ -73,7 +84,7 @@ def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool
 
 def _create(cursor: Cursor, pipeline: Pipeline) -> None:
     record = pipeline.record
-    nullable = {column.name for column in record.columns if column.nullable} | {"_key", "_headers", "_timestamp"}
+    nullable = nullable_columns(record) | {"_timestamp"}  # Kafka may give none
     declared = {column.name for column in record.columns}
     definitions: list[sql.Composable] = []
     for name, kind in target_columns(record):
@@ -96,44 +107,12 @@ def _name(pipeline: Pipeline) -> sql.Identifier:
 
 
 def _check(cursor: Cursor, pipeline: Pipeline) -> None:
-    qualified = _name(pipeline).as_string(cursor)
-    cursor.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) AS type, attnotnull, atthasdef OR attidentity <> '' AS filled"
-        " FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-        [qualified],
-    )
-    found = {row["attname"]: row for row in cursor.fetchall()}
-    problems = []
-    nullable = {column.name for column in pipeline.record.columns if column.nullable} | {"_key", "_headers"}
-    emptied = {column.name for column in pipeline.record.columns if pipeline.record.deletes}
-    for name, kind in target_columns(pipeline.record):
-        wanted = catalog_type(kind)
-        if name not in found:
-            problems.append(f"column {name} {wanted} is missing")
-        elif found[name]["type"] != wanted:
-            problems.append(f"column {name} is {found[name]['type']}, declared {wanted}")
-        elif found[name]["attnotnull"] and name in nullable:
-            problems.append(f"column {name} is NOT NULL, declared nullable")
-        elif found[name]["attnotnull"] and name in emptied:
-            problems.append(f"column {name} is NOT NULL, and a delete marker leaves it NULL")
-    ours = {name for name, _ in target_columns(pipeline.record)}
-    for name, row in found.items():
-        if name not in ours and row["attnotnull"] and not row["filled"]:
-            problems.append(f"column {name} is NOT NULL without a default and not declared")
-    if not _unique_event_id(cursor, qualified):
-        problems.append("event_id has no primary key or unique index of its own")
+    problems = misfits(cursor, pipeline)
     if problems:
+        cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
+        run = remedy(cursor.one()[0], problems)
         raise TargetMismatch(
             f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} does not fit: "
-            f"{'; '.join(problems)}; alter the table or the pipeline file"
+            f"{'; '.join(problem.text for problem in problems)}; {f'run: {run}; or change' if run else 'change'} the"
+            " pipeline file"
         )
-
-
-def _unique_event_id(cursor: Cursor, qualified: str) -> bool:
-    cursor.execute(
-        "SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attname = 'event_id'"
-        " WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL AND i.indnkeyatts = 1"
-        " AND i.indkey[0] = a.attnum",
-        [qualified],
-    )
-    return bool(cursor.one()[0])

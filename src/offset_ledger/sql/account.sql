@@ -1,10 +1,35 @@
--- After the merge every staged row either stands in the target or has lost to the row that does: nothing else closes
--- the balance sheet. A place alone does not tell a record: after another log was accepted, others have the places of before.
-SELECT s._partition,
+-- After the merge every staged row either stands in the target or has lost to the row that does, by the whole order:
+-- nothing else closes the balance sheet. A place alone does not tell a record: after another log was accepted, others have
+-- the places of before. And a batch id alone does not tell who wrote a row: a ledger that was made again counts from 1.
+WITH joined AS (
+    SELECT s._partition,
+           s.event_id,
+           (t.publish_at, t._partition, t._offset) = (s.publish_at, s._partition, s._offset) AS stands,
+           (t.publish_at, t._partition, t._offset) > (s.publish_at, s._partition, s._offset) AS lost_to_later,
+           (t.publish_at, t._partition, t._offset) < (s.publish_at, s._partition, s._offset) AS lost_to_earlier,
+           t.publish_at = s.publish_at AS same_time,
+           t.event_id IS NOT NULL AS known,
+           t.xmin = pg_current_xact_id()::xid OR ({triggers} AND t._batch_id IS NOT DISTINCT FROM %(batch_id)s) AS just_written,
+           (t._partition, t._offset) = (s._partition, s._offset)
+           AND (t._batch_id <> %(batch_id)s OR ROW({stored})::record OPERATOR(pg_catalog.*<>) ROW({values})::record)
+               AS differs
+    FROM {staging} AS s LEFT JOIN {target} AS t ON t.event_id = s.event_id
+), closed AS (
+    SELECT _partition,
+           event_id,
+           just_written,
+           {triggers} AND just_written AND differs AS altered,
+           CASE WHEN stands THEN 'standing'
+                WHEN {skip_existing} AND known AND (NOT just_written OR lost_to_earlier) THEN 'same_state'
+                WHEN NOT {skip_existing} AND lost_to_later THEN CASE WHEN same_time THEN 'same_state' ELSE 'older' END
+           END AS became
+    FROM joined
+)
+SELECT _partition,
        count(*) AS rows,
-       count(*) FILTER (WHERE (t.publish_at, t._partition, t._offset) = (s.publish_at, s._partition, s._offset)) AS standing,
-       count(*) FILTER (WHERE (t.publish_at, t._partition, t._offset) <> (s.publish_at, s._partition, s._offset)
-                          AND ({skip_existing} OR t.publish_at = s.publish_at)) AS same_state,
-       count(*) FILTER (WHERE NOT {skip_existing} AND t.publish_at > s.publish_at) AS older
-FROM {staging} AS s LEFT JOIN {target} AS t ON t.event_id = s.event_id
-GROUP BY s._partition
+       count(*) FILTER (WHERE became = 'standing') AS standing,
+       count(*) FILTER (WHERE became = 'same_state') AS same_state,
+       count(*) FILTER (WHERE became = 'older') AS older,
+       count(*) FILTER (WHERE became = 'standing' AND just_written) AS written,
+       min(event_id) FILTER (WHERE became IS NULL OR altered) AS wrong
+FROM closed GROUP BY _partition

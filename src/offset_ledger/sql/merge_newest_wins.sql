@@ -9,10 +9,14 @@ WITH merged AS (
         THEN UPDATE SET {assignments}, _batch_id = %(batch_id)s
     WHEN NOT MATCHED THEN
         INSERT ({columns}, _batch_id) VALUES ({values}, %(batch_id)s)
-    RETURNING merge_action() AS action, s._partition, s._deleted
+    -- t is the row as it was stored: a trigger may have made another one of it.
+    RETURNING merge_action() AS action, s._partition, s._deleted,
+              CASE WHEN (t.publish_at, t._partition, t._offset, t._batch_id)
+                        IS DISTINCT FROM (s.publish_at, s._partition, s._offset, %(batch_id)s) THEN s.event_id END AS wrong
 )
 SELECT _partition,
-       count(*) FILTER (WHERE NOT _deleted AND action = 'INSERT') AS inserted,
-       count(*) FILTER (WHERE NOT _deleted AND action = 'UPDATE') AS updated,
-       count(*) FILTER (WHERE _deleted) AS deleted
+       min(wrong) AS wrong,
+       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted AND action = 'INSERT') AS inserted,
+       count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted AND action = 'UPDATE') AS updated,
+       count(*) FILTER (WHERE wrong IS NULL AND _deleted) AS deleted
 FROM merged GROUP BY _partition
