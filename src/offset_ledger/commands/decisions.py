@@ -27,6 +27,10 @@ def add_verbs(verbs: Verbs) -> None:
     verbs.of_pipeline("accept-topic", another, accept_topic).add_argument(
         "--why", required=True, help="kept with the decision"
     )
+    table = "go on with the table as it is, after it was emptied, restored or corrected on purpose"
+    verbs.of_pipeline("accept-table", table, accept_table).add_argument(
+        "--why", required=True, help="kept with the count of the table"
+    )
 
 
 def approve(arguments: Namespace) -> Outcome:
@@ -79,3 +83,15 @@ def accept_topic(arguments: Namespace) -> Outcome:
     mirror(pipeline, backwards=True)
     found = {"log_id": accepted.log_id, "starts": accepted.starts}
     return Outcome(found, f"{pipeline.name} accepted {accepted}")
+
+
+def accept_table(arguments: Namespace) -> Outcome:
+    """Go on with the table as it is."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.accept_table import accept_table as accept
+
+    pipeline = pipeline_of(arguments)
+    event_ids = accept(pipeline, here(), arguments.why)
+    table = f"{pipeline.target.schema}.{pipeline.target.table}"
+    text = f"{pipeline.name} accepted {table} with {event_ids:,} event ids, rows and delete markers together"
+    return Outcome({"table": table, "event_ids": event_ids}, text)

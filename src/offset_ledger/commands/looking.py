@@ -61,14 +61,15 @@ def batches(arguments: Namespace) -> Outcome:
 
 def verify(arguments: Namespace) -> Outcome:
     """Check every invariant."""
-    from offset_ledger.steps.verify import explain_gaps
+    from offset_ledger.steps.verify import explain_gaps, uncounted
     from offset_ledger.steps.verify import verify as run
 
     pipeline = pipeline_of(arguments)
     violations, checked = run(pipeline)
     whole = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
-    lines = violations or [whole]
-    data: dict[str, Any] = {"violations": violations, "checked": checked}
+    notes = [note] if (note := uncounted(pipeline)) else []
+    lines = [*(violations or [whole]), *notes]
+    data: dict[str, Any] = {"violations": violations, "checked": checked, "notes": notes}
     if arguments.deep:
         deep = explain_gaps(pipeline)
         violations = [*violations, *deep.violations]

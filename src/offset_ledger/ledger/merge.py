@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 
@@ -64,8 +64,9 @@ def merge(
     if {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
         if _count(cursor, names) != sum(staged_rows.values()):
             raise _incomplete(tables)
-        return {p: MergeCounts(*counts, standing=sum(counts)) for p, counts in merged.items()}
-    return _account(cursor, pipeline, names, tables, merged, staged_rows)
+        return {p: MergeCounts(*counts, standing=sum(counts), added=fresh[p]["added"]) for p, counts in merged.items()}
+    accounted = _account(cursor, pipeline, names, tables, merged, staged_rows)
+    return {p: replace(counts, added=fresh[p]["added"] if p in fresh else 0) for p, counts in accounted.items()}
 
 
 def _account(

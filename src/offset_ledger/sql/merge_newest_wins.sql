@@ -14,5 +14,6 @@ WITH merged AS (
 SELECT _partition,
        count(*) FILTER (WHERE NOT _deleted AND action = 'INSERT') AS inserted,
        count(*) FILTER (WHERE NOT _deleted AND action = 'UPDATE') AS updated,
-       count(*) FILTER (WHERE _deleted) AS deleted
+       count(*) FILTER (WHERE _deleted) AS deleted,
+       count(*) FILTER (WHERE action = 'INSERT') AS added
 FROM merged GROUP BY _partition

@@ -12,5 +12,6 @@ WITH merged AS (
 SELECT _partition,
        count(*) FILTER (WHERE NOT _deleted) AS inserted,
        0 AS updated,
-       count(*) FILTER (WHERE _deleted) AS deleted
+       count(*) FILTER (WHERE _deleted) AS deleted,
+       count(*) AS added
 FROM merged GROUP BY _partition
