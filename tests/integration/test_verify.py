@@ -41,8 +41,8 @@ REMOVED, PUT_IN, SHEET = "rows were removed", "rows were put in", "its balance s
         ("TRUNCATE public.orders", [f"has 0 event ids.* make it 4: {REMOVED}"]),
         ("DELETE FROM public.orders WHERE event_id = 'b'", [f"has 3 event ids.* make it 4: {REMOVED}"]),
         (
-            "INSERT INTO public.orders SELECT 'z', publish_at, state, amount, 0, 1, _timestamp, _key, _headers, _deleted,"
-            " 1 FROM public.orders WHERE event_id = 'b'",
+            "INSERT INTO public.orders SELECT 'z', publish_at, state, amount, 0, 1, _timestamp, _key, _headers,"
+            " _deleted, 1 FROM public.orders WHERE event_id = 'b'",
             [f"has 5 event ids.* make it 4: {PUT_IN}"],
         ),
         (

@@ -21,6 +21,8 @@ def add_verbs(verbs: Verbs) -> None:
     made.add_argument("--limit", type=from_1, default=20, help="newest first (20)")
     made = verbs.of_pipeline("verify", "check every invariant of the ledger", verify)
     made.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
+    topic = "read again what the topic still holds, and compare every row and every quarantined record with it"
+    made.add_argument("--against-topic", action="store_true", help=topic)
     made = verbs.add("report", "one day of every pipeline, as a page and as figures", report)
     made.add_argument("--date", help="a day in UTC, such as 2026-01-31 (default: today)")
 
@@ -75,6 +77,16 @@ def verify(arguments: Namespace) -> Outcome:
         violations = [*violations, *deep.violations]
         lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
         data |= {"violations": violations, "gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+    if arguments.against_topic:
+        from offset_ledger.steps.against_topic import compare_with_topic
+
+        compared = compare_with_topic(pipeline)
+        violations = [*violations, *compared.violations]
+        ranges = ", ".join(map(str, compared.ranges)) or "nothing"
+        read = f"{compared.records:,} records of {pipeline.source.topic} read again: {ranges}"
+        lines += [*compared.violations, *compared.notes, read]
+        data |= {"violations": violations, "notes": [*notes, *compared.notes], "records": compared.records}
+        data |= {"read_again": [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]}
     return Outcome(data, "\n".join(lines), 1 if violations else 0)
 
 

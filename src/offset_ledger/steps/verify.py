@@ -19,7 +19,12 @@ from offset_ledger.pipeline.model import Pipeline
 
 def invariants() -> dict[str, str]:
     """Name -> query, in order; each query selects one line of text a violation."""
-    found = files("offset_ledger").joinpath("sql", "verify").iterdir()
+    return numbered_queries("verify")
+
+
+def numbered_queries(folder: str) -> dict[str, str]:
+    """Name -> query of a folder under ``sql/``, in the order of their numbers."""
+    found = files("offset_ledger").joinpath("sql", folder).iterdir()
     named = {f.name.removesuffix(".sql").replace("_", " "): f.read_text() for f in found if f.name.endswith(".sql")}
     return dict(sorted(named.items(), key=lambda item: int(item[0].split()[0])))
 

@@ -35,3 +35,4 @@ ALTER TABLE offset_ledger.quarantine
 DROP INDEX offset_ledger.quarantine_unresolved;
 CREATE INDEX quarantine_unresolved ON offset_ledger.quarantine (pipeline, topic_id)
     WHERE resolved_by IS NULL AND dismissed_by IS NULL;
+CREATE INDEX quarantine_dismissed ON offset_ledger.quarantine (pipeline) WHERE dismissed_by IS NOT NULL;
