@@ -146,62 +146,69 @@ PHANTOM = """INSERT INTO public.orders
 SELECT 'z', publish_at, state, amount, doc, 0, {offset}, _timestamp, _key, _headers, _deleted, _batch_id
 FROM public.orders WHERE event_id = 'b'"""
 A = "partition 0 offset 7 event a: "
-TAMPERING = {
-    "UPDATE public.orders SET state = 'old' WHERE event_id = 'a'": [
-        f"{A}state is old in the table and new in the topic"
-    ],
-    "UPDATE public.orders SET amount = 0 WHERE event_id = 'a'": [
-        f"{A}amount is 0.00 in the table and NULL in the topic"
-    ],
-    "UPDATE public.orders SET doc = '{\"deep\": [1, 2]}' WHERE event_id = 'b'": ["event b: doc .*1, 2.*1.0, 2"],
-    "UPDATE public.orders SET publish_at = publish_at + interval '1s' WHERE event_id = 'a'": [
-        f"{A}publish_at .*:04.*:03"
-    ],
-    "UPDATE public.orders SET publish_at = publish_at - interval '1h' WHERE event_id = 'a'": [
-        f"{A}publish_at is ",
-        f"{A}the table has an older record, partition 0 offset 7 with publish_at .*11:00:03.* instead of .*12:00:03",
-    ],
-    "UPDATE public.orders SET _offset = 3 WHERE event_id = 'b'": [
-        "partition 0 offset 3 event b: _key is ",
-        "partition 0 offset 3 event b: _timestamp is ",
-        "partition 0 offset 3 event b: doc is ",
-        "partition 0 offset 3 event b: event_id is b in the table and c in the topic",
-    ],
-    "UPDATE public.orders SET _key = 'x' WHERE event_id = 'e'": ["partition 1 offset 3 event e: _key is .*78.*65"],
-    "UPDATE public.orders SET _headers = NULL WHERE event_id = 'e'": ["event e: _headers is NULL .*trace"],
-    "UPDATE public.orders SET _timestamp = _timestamp + interval '1ms' WHERE event_id = 'e'": [
-        "event e: _timestamp is "
-    ],
-    "UPDATE public.orders SET _deleted = false, state = '' WHERE event_id = 'c'": [
-        "event c: _deleted is false in the table and true in the topic",
-        "event c: state is  in the table and NULL in the topic",
-    ],
-    "DELETE FROM public.orders WHERE event_id = 'b'": [
-        "partition 0 offset 1 event b: the table does not have this event id"
-    ],
-    "DELETE FROM public.orders WHERE event_id = 'c'": ["offset 6 event c: the table does not have this event id"],
-    "TRUNCATE public.orders": [
-        f"partition {place}: the table does not have this event id"
-        for place in (
-            "0 offset 1 event b",
-            "0 offset 5 event paid",
-            "0 offset 6 event c",
-            "0 offset 7 event a",
-            "1 offset 2 event d",
-            "1 offset 3 event e",
-        )
-    ],
-    PHANTOM.format(offset=8): ["partition 0 offset 8 event z: the topic has no such record"],
-    PHANTOM.format(offset=1): ["partition 0 offset 1 event z: event_id is z in the table and b in the topic"],
-    PHANTOM.format(offset=2): ["partition 0 offset 2 event z: its record is refused today: .*syntax"],
-    "DELETE FROM offset_ledger.redrive_record; DELETE FROM offset_ledger.quarantine WHERE key = 'bad'": [
-        "partition 0 offset 2: refused and not in quarantine: .*syntax"
-    ],
-    "UPDATE offset_ledger.quarantine SET value = 'x' WHERE key = 'lost'": [
-        "partition 0 offset 4: in quarantine, but the SHA-256 of value is .* there and .* in the topic"
-    ],
-    "UPDATE offset_ledger.quarantine SET key = 'x' WHERE key = 'bad'": ["offset 2: in quarantine, but key is "],
-}  # fmt: skip
+E = "partition 1 offset 3 event e: "
+Q = "in quarantine, but"
+MISSING = "the table does not have this event id"
+TAMPERING = [  # rounds of statements that do not disturb each other, each with the lines that it has to give
+    {
+        "UPDATE public.orders SET state = 'old' WHERE event_id = 'a'": [f"{A}state is old in the table and new in the"],
+        "UPDATE public.orders SET doc = '{\"deep\": [1, 2]}' WHERE event_id = 'b'": ["1 event b: doc .*1, 2.*1.0, 2"],
+        "UPDATE public.orders SET _key = 'x' WHERE event_id = 'e'": [f"{E}_key is .*78 in .*65 in"],
+        "UPDATE public.orders SET _deleted = false, state = '' WHERE event_id = 'c'": [
+            "partition 0 offset 6 event c: _deleted is false in the table and true in the topic",
+            "partition 0 offset 6 event c: state is  in the table and NULL in the topic",
+        ],
+        PHANTOM.format(offset=8): ["partition 0 offset 8 event z: the topic has no such record"],
+        "UPDATE offset_ledger.quarantine SET value = 'x' WHERE key = 'lost'": [
+            f"partition 0 offset 4: {Q} the SHA-256 of value is .* there and .* in the topic"
+        ],
+        "UPDATE offset_ledger.quarantine SET key = 'x' WHERE key = 'bad'": [f"partition 0 offset 2: {Q} key is "],
+    },
+    {
+        PHANTOM.format(offset=2): ["partition 0 offset 2 event z: its record is refused today: .*syntax"],
+        "UPDATE public.orders SET amount = 0 WHERE event_id = 'a'": [f"{A}amount is 0.00 in the table and NULL in the"],
+        "UPDATE public.orders SET _headers = NULL WHERE event_id = 'e'": [f"{E}_headers is NULL .*trace"],
+        "DELETE FROM public.orders WHERE event_id = 'b'": [f"partition 0 offset 1 event b: {MISSING}"],
+    },
+    {
+        "UPDATE public.orders SET publish_at = publish_at + interval '1s' WHERE event_id = 'a'": [
+            f"{A}publish_at is .*:04.* in .*:03"
+        ],
+        "UPDATE public.orders SET _timestamp = _timestamp + interval '1ms' WHERE event_id = 'e'": [
+            f"{E}_timestamp is "
+        ],
+        "DELETE FROM public.orders WHERE event_id = 'c'": [f"partition 0 offset 6 event c: {MISSING}"],
+        "UPDATE public.orders SET _offset = 3 WHERE event_id = 'b'": [
+            "partition 0 offset 3 event b: _key is ",
+            "partition 0 offset 3 event b: _timestamp is ",
+            "partition 0 offset 3 event b: doc is ",
+            "partition 0 offset 3 event b: event_id is b in the table and c in the topic",
+        ],
+    },
+    {
+        "UPDATE public.orders SET publish_at = publish_at - interval '1h' WHERE event_id = 'a'": [
+            f"{A}publish_at is ",
+            f"{A}the table has an older record, partition 0 offset 7 with publish_at .*11:00:03.*12:00:03",
+        ],
+        PHANTOM.format(offset=1): ["partition 0 offset 1 event z: event_id is z in the table and b in the topic"],
+        "DELETE FROM offset_ledger.redrive_record; DELETE FROM offset_ledger.quarantine WHERE key = 'bad'": [
+            "partition 0 offset 2: refused and not in quarantine: .*syntax"
+        ],
+    },
+    {
+        "TRUNCATE public.orders": [
+            f"partition {place}: {MISSING}"
+            for place in (
+                "0 offset 1 event b",
+                "0 offset 5 event paid",
+                "0 offset 6 event c",
+                "0 offset 7 event a",
+                "1 offset 2 event d",
+                "1 offset 3 event e",
+            )
+        ],
+    },
+]
 
 
 def lines(compared: Compared) -> list[str]:
@@ -218,12 +225,14 @@ def test_every_change_is_named_by_its_place(bench: Bench, produced: list[Raw]) -
     assert verify(bench.pipeline)[0] == []
     for n, table in enumerate(tables):
         bench.execute(f"CREATE TABLE public.kept_{n} AS TABLE {table}")
-    for tampering, expected in TAMPERING.items():
-        bench.execute(tampering)
+    for tampering in TAMPERING:
+        for statement in tampering:
+            bench.execute(statement)
         found = lines(compare_with_topic(bench.pipeline))
-        assert len(found) == len(expected), (tampering, found)
-        for line, pattern in zip(found, sorted(expected), strict=True):
-            assert re.search(pattern, line), (tampering, line)
+        expected = [pattern for patterns in tampering.values() for pattern in patterns]
+        explained = [line for line in found if any(re.search(pattern, line) for pattern in expected)]
+        missed = [pattern for pattern in expected if not any(re.search(pattern, line) for line in found)]
+        assert (explained, missed, len(found)) == (found, [], len(expected))
         bench.execute("TRUNCATE " + ", ".join((*tables, "offset_ledger.dead_letter", "offset_ledger.dismissal_record")))
         for n, table in reversed([*enumerate(tables)]):
             override = "OVERRIDING SYSTEM VALUE" if table.endswith("quarantine") else ""
@@ -231,7 +240,7 @@ def test_every_change_is_named_by_its_place(bench: Bench, produced: list[Raw]) -
     assert compare_with_topic(bench.pipeline).violations == ()
 
 
-def test_the_verb_says_what_was_read_and_fails_for_a_violation(
+def test_the_verb_fails_for_a_violation_and_not_for_what_an_earlier_pipeline_file_merged(
     bench: Bench, produced: list[Raw], capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench.fill(produced)
@@ -247,9 +256,7 @@ def test_the_verb_says_what_was_read_and_fails_for_a_violation(
     assert line == f"topic 2 every row equals its record: {A}state is old in the table and new in the topic"
     assert (answer["records"], answer["read_again"]) == (len(SENT), [[0, 0, 9], [1, 0, 5]])
 
-
-def test_what_an_earlier_pipeline_file_merged_is_said_and_is_no_violation(bench: Bench, produced: list[Raw]) -> None:
-    bench.fill(produced)
+    bench.execute("UPDATE public.orders SET state = 'new' WHERE event_id = 'a'")
     bench.doc = "{type: jsonb, nullable: true, path: $.other}"
     compared = compare_with_topic(bench.pipeline)
     assert compared.violations == ()
