@@ -151,7 +151,7 @@ def test_every_record_ends_in_the_table_or_in_quarantine_and_a_second_run_change
     before = rows(bench.session, "SELECT xmin::text, t.*::text FROM public.orders t ORDER BY 2")
     assert bench.ingest() == []
     assert rows(bench.session, "SELECT xmin::text, t.*::text FROM public.orders t ORDER BY 2") == before
-    assert verify(bench.pipeline) == ([], 10)
+    assert verify(bench.pipeline) == ([], 12)
 
 
 def test_what_kafka_knows_of_a_record_is_kept(bench: Bench) -> None:

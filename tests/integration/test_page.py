@@ -20,6 +20,7 @@ from offset_ledger.core.states import State
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.local.layout import free_ports
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import Watch
@@ -31,6 +32,7 @@ from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.steps.commit import commit
+from offset_ledger.steps.dismiss import dismiss
 from offset_ledger.steps.plan import plan, plan_replay
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited
@@ -140,6 +142,9 @@ def test_the_page_follows_a_pipeline_from_its_first_record_to_a_rejected_batch(b
         )
     again = bench.get("/api/pipelines/orders")
     assert (again["quarantined"], again["quarantine_codes"]) == (1, ["missing", "precision"])
+    dismiss(bench.pipeline, Selection(0, (0,)), ME, "will never fit")
+    again = bench.get("/api/pipelines/orders")
+    assert (again["quarantined"], again["dismissed"], again["quarantine_codes"]) == (0, 1, [])
 
     second = bench.reject(plan(bench.pipeline, ME).batch)
     (after,) = bench.get("/api/pipelines")["pipelines"]

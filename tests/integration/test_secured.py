@@ -110,7 +110,7 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     orders = pipeline(tmp_path, 3)
     run_batch(orders, plan_redrive(orders, Choice(), ME, None), ME, print)
     assert quarantined(orders, Choice(limit=5))[0]["records"] == 0
-    assert verify(orders) == ([], 10)
+    assert verify(orders) == ([], 12)
     with connect(roles.reader) as session:
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"

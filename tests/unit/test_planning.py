@@ -17,6 +17,7 @@ from offset_ledger.core.planning import (
     check_replay,
     check_truncation,
     fair_shares,
+    nothing_new,
     plan_head,
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
@@ -36,6 +37,16 @@ from offset_ledger.pipeline.model import StartAt
 def snapshot(*bounds: tuple[int, int], cluster: str = "c", topic_id: str = "t") -> TopicSnapshot:
     partitions = tuple(PartitionSnapshot(i, start, end, end + 5, 3) for i, (start, end) in enumerate(bounds))
     return TopicSnapshot(cluster, "flights", topic_id, False, partitions)
+
+
+def test_nothing_new_says_what_was_deleted_before_the_first_batch() -> None:
+    seen = snapshot((2400, 2400), (0, 0))
+    plain = "every cursor is at the last stable offset"
+    assert nothing_new({0: 2400, 1: 0}, seen, first=True) == (
+        f"{plain}; 2,400 offsets below the log start 2400 of partition 0 were deleted before the pipeline began"
+    )
+    assert nothing_new({0: 2400, 1: 0}, seen, first=False) == plain
+    assert nothing_new({0: 2500, 1: 0}, seen, first=True) == plain
 
 
 # -- where partitions begin ------------------------------------------------------------------------------------

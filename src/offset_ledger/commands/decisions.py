@@ -29,6 +29,10 @@ def add_verbs(verbs: Verbs) -> None:
     )
     ordered = "order all rows of a table by Kafka's timestamps, and replay what the topic still has"
     verbs.of_pipeline("remerge", ordered, remerge).add_argument("--why", required=True, help="kept with the decision")
+    table = "go on with the table as it is, after it was emptied, restored or corrected on purpose"
+    verbs.of_pipeline("accept-table", table, accept_table).add_argument(
+        "--why", required=True, help="kept with the count of the table"
+    )
 
 
 def approve(arguments: Namespace) -> Outcome:
@@ -103,3 +107,15 @@ def remerge(arguments: Namespace) -> Outcome:
         return Outcome(found, f"nothing to remerge: the rows of {pipeline.name} are ordered by Kafka's timestamps")
     text = f"the rows of {pipeline.name} are ordered by Kafka's timestamps; {len(done)} batches replayed"
     return Outcome(found, f"{text}; not in the topic any more, so not looked at again: {gone}" if gone else text)
+
+
+def accept_table(arguments: Namespace) -> Outcome:
+    """Go on with the table as it is."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.steps.accept_table import accept_table as accept
+
+    pipeline = pipeline_of(arguments)
+    event_ids = accept(pipeline, here(), arguments.why)
+    table = f"{pipeline.target.schema}.{pipeline.target.table}"
+    text = f"{pipeline.name} accepted {table} with {event_ids:,} event ids, rows and delete markers together"
+    return Outcome({"table": table, "event_ids": event_ids}, text)

@@ -21,6 +21,8 @@ def add_verbs(verbs: Verbs) -> None:
     made.add_argument("--limit", type=from_1, default=20, help="newest first (20)")
     made = verbs.of_pipeline("verify", "check every invariant of the ledger", verify)
     made.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
+    topic = "read again what the topic still holds, and compare every row and every quarantined record with it"
+    made.add_argument("--against-topic", action="store_true", help=topic)
     made = verbs.add("report", "one day of every pipeline, as a page and as figures", report)
     made.add_argument("--date", help="a day in UTC, such as 2026-01-31 (default: today)")
 
@@ -64,19 +66,30 @@ def batches(arguments: Namespace) -> Outcome:
 
 def verify(arguments: Namespace) -> Outcome:
     """Check every invariant."""
-    from offset_ledger.steps.verify import explain_gaps
+    from offset_ledger.steps.verify import explain_gaps, uncounted
     from offset_ledger.steps.verify import verify as run
 
     pipeline = pipeline_of(arguments)
     violations, checked = run(pipeline)
     whole = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
-    lines = violations or [whole]
-    data: dict[str, Any] = {"violations": violations, "checked": checked}
+    notes = [note] if (note := uncounted(pipeline)) else []
+    lines = [*(violations or [whole]), *notes]
+    data: dict[str, Any] = {"violations": violations, "checked": checked, "notes": notes}
     if arguments.deep:
         deep = explain_gaps(pipeline)
         violations = [*violations, *deep.violations]
         lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
         data |= {"violations": violations, "gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+    if arguments.against_topic:
+        from offset_ledger.steps.against_topic import compare_with_topic
+
+        compared = compare_with_topic(pipeline)
+        violations = [*violations, *compared.violations]
+        ranges = ", ".join(map(str, compared.ranges)) or "nothing"
+        read = f"{compared.records:,} records of {pipeline.source.topic} read again: {ranges}"
+        lines += [*compared.violations, *compared.notes, read]
+        data |= {"violations": violations, "notes": [*notes, *compared.notes], "records": compared.records}
+        data |= {"read_again": [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]}
     return Outcome(data, "\n".join(lines), 1 if violations else 0)
 
 

@@ -23,7 +23,17 @@ def add_verbs(verbs: Verbs) -> None:
     made.add_argument("--reason", help="only this reason code")
     made.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
     made.add_argument("--limit", type=int, default=5, help="coordinates shown of each reason (5)")
-    made.add_argument("--resolved", action="store_true", help="those that a redrive has resolved instead")
+    which = made.add_mutually_exclusive_group()
+    which.add_argument("--resolved", action="store_true", help="those that a redrive has resolved instead")
+    which.add_argument("--dismissed", action="store_true", help="those that a person has dismissed instead")
+
+    made = verbs.of_pipeline("dismiss", "say that quarantined records will never fit; no redrive takes them", dismiss)
+    made.add_argument("--partition", type=int, help="of the records named by --offset")
+    made.add_argument("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition")
+    made.add_argument("--reason", help="all records refused for this reason code; see: quarantine PIPELINE")
+    made.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
+    made.add_argument("--why", required=True, help="kept with the decision")
+    made.add_argument("--undo", action="store_true", help="take the dismissal of these records back")
 
     verbs.of_pipeline("dead-letters", "deliver the dead letters that wait in the outbox", deliver_letters)
 
@@ -50,14 +60,33 @@ def quarantine(arguments: Namespace) -> Outcome:
     from offset_ledger.steps.redrive import quarantined, read_choice
 
     choice, pipeline = read_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
-    whole, *reasons = quarantined(pipeline, choice, arguments.resolved)
+    whole, *reasons = quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
+    dismissed = quarantined(pipeline, choice, dismissed=True)[0]["records"]
     waiting = rejected(pipeline, arguments.limit)
-    state = "resolved" if arguments.resolved else "unresolved"
-    lines = [*([_by_reason(reasons)] if reasons else []), f"{whole['records']:,} {state} records"]
+    state = "resolved" if arguments.resolved else "dismissed" if arguments.dismissed else "unresolved"
+    apart = f", and {dismissed:,} dismissed" if dismissed and not arguments.dismissed else ""
+    lines = [*([_by_reason(reasons)] if reasons else []), f"{whole['records']:,} {state} records{apart}"]
     if waiting:
         lines += [f"\nnot among them: what {waiting.batch} refused", _by_reason(waiting.refused), waiting.waits_for]
-    data = {"records": whole["records"], "in_redrive": whole["in_redrive"], "reasons": reasons}
+    data = {"records": whole["records"], "dismissed": dismissed, "in_redrive": whole["in_redrive"], "reasons": reasons}
     return Outcome(data | {"rejected": asdict(waiting) if waiting else None}, "\n".join(filter(None, lines)))
+
+
+def dismiss(arguments: Namespace) -> Outcome:
+    """Dismiss quarantined records, or undo that."""
+    from offset_ledger.ledger.batches import here
+    from offset_ledger.ledger.dismissals import Selection
+    from offset_ledger.steps.dismiss import dismiss as run
+    from offset_ledger.steps.redrive import read_choice
+
+    pipeline = pipeline_of(arguments)
+    choice = read_choice(arguments.reason, arguments.since)
+    offsets = None if arguments.offset is None else tuple(arguments.offset)
+    selection = Selection(arguments.partition, offsets, choice.reason, choice.since)
+    done = run(pipeline, selection, here(), arguments.why, arguments.undo)
+    what = "unresolved again" if arguments.undo else "dismissed"
+    data = {"dismissal_id": done.dismissal_id, "records": done.records, "undone": arguments.undo}
+    return Outcome(data, f"{len(done.records):,} records of {pipeline.name} {what}")
 
 
 def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:

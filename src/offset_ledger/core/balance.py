@@ -48,6 +48,7 @@ class MergeCounts:
     standing: int = 0  # rows of the batch that now stand in the table: merged just now, or already there
     same_state: int = 0  # lost to a row of the same publish_at
     older: int = 0  # lost to a row of a later publish_at
+    added: int = 0  # event ids that were not in the table before, as rows or as markers
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,18 @@ def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
         )
 
 
+def nothing_new(starts: Mapping[int, int], snapshot: TopicSnapshot, first: bool) -> str:
+    """Why there is nothing to plan; before the ``first`` batch also what was deleted below a start at the log start."""
+    text = "every cursor is at the last stable offset"
+    for p in snapshot.partitions:
+        if first and 0 < p.log_start == starts.get(p.partition):
+            text += (
+                f"; {p.log_start:,} offsets below the log start {p.log_start} of partition {p.partition} were deleted "
+                "before the pipeline began"
+            )
+    return text
+
+
 def check_truncation(
     topic: str, needed: Mapping[int, int], epochs: Mapping[int, int], epoch_ends: Mapping[int, int], what: str
 ) -> None:

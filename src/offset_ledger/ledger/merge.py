@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg2
 from psycopg2 import errors as pg
@@ -87,9 +87,10 @@ def merge(
     if not triggers and {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
         if _count(cursor, names) != sum(staged_rows.values()):
             raise _incomplete(tables)
-        return {p: MergeCounts(*counts, standing=sum(counts)) for p, counts in merged.items()}
+        return {p: MergeCounts(*counts, standing=sum(counts), added=fresh[p]["added"]) for p, counts in merged.items()}
     wrong = [row["wrong"] for row in fresh.values() if row["wrong"] is not None]
-    return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
+    accounted = _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
+    return {p: replace(counts, added=fresh[p]["added"] if p in fresh else 0) for p, counts in accounted.items()}
 
 
 @contextmanager

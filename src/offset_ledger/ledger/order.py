@@ -44,16 +44,25 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
 
 
 def hold_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
-    """Hold that all rows of the target are ordered by the moment that the pipeline file names, and remember it.
+    """Check the order of the target's rows, and remember it.
+
+    Raises:
+        TargetMismatch: as :func:`check_order`.
+    """
+    check_order(cursor, pipeline, table)
+    wanted = ordered_by(pipeline.record)
+    if read_order(cursor, pipeline.name) != wanted:
+        write_order(cursor, pipeline.name, wanted)
+
+
+def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
+    """Check that all rows of the target are ordered by the moment that the pipeline file names.
 
     Raises:
         TargetMismatch: they are ordered by another one.
     """
-    wanted, known = ordered_by(pipeline.record), read_order(cursor, pipeline.name)
     if not in_order(cursor, pipeline, table):
-        raise TargetMismatch(_another(pipeline, wanted, known))
-    if known != wanted:
-        write_order(cursor, pipeline.name, wanted)
+        raise TargetMismatch(_another(pipeline, ordered_by(pipeline.record), read_order(cursor, pipeline.name)))
 
 
 def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:

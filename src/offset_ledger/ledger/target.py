@@ -9,7 +9,7 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.declared import remember_upgrade
 from offset_ledger.ledger.fit import misfits, nullable_columns, remedy, target_columns
-from offset_ledger.ledger.order import hold_order, ordered_by, write_order
+from offset_ledger.ledger.order import check_order, hold_order, ordered_by, write_order
 from offset_ledger.pipeline.model import Pipeline
 
 
@@ -49,6 +49,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     _hold_committed(cursor, pipeline, target, found)
     if found:
         _check(cursor, pipeline)
+        check_order(cursor, pipeline, _name(pipeline))
     return found
 
 

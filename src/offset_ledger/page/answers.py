@@ -47,7 +47,7 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
     seen = watch.looks([pipeline])[pipeline.name]
     ledger = _ledger(pipeline.target.connection, [pipeline.name])
     summary, found = _summary(pipeline, rights, ledger, seen)
-    quarantined: Row = {"waiting": None, "codes": []}
+    quarantined: Row = {"waiting": None, "codes": [], "dismissed": None}
     findings: list[Row] = []
     if ledger.problem is None:
         with queries.reading(pipeline.target.connection) as cursor:
@@ -57,6 +57,7 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
         **summary,
         "partitions": [asdict(each) for each in found],
         "quarantined": quarantined["waiting"],
+        "dismissed": quarantined["dismissed"],
         "quarantine_codes": quarantined["codes"],
         "quarantine_counted": queries.COUNTED,
         "findings": findings,

@@ -110,7 +110,10 @@ def history(cursor: Cursor, pipeline: str, window: Window, now: datetime) -> lis
 
 
 def quarantined(cursor: Cursor, pipeline: str) -> Row:
-    """``waiting``: records that nothing has resolved, counted up to one more than COUNTED; ``codes``: their reasons."""
+    """``waiting``: records that nothing has resolved, counted up to one more than COUNTED; ``codes``: their reasons.
+
+    ``dismissed``: those that a person has dismissed, counted up to there too.
+    """
     return _rows(cursor, "quarantine", pipeline=pipeline, most=COUNTED)[0]
 
 

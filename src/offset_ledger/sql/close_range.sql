@@ -1,7 +1,7 @@
 UPDATE offset_ledger.batch_range SET
     inserted = %(inserted)s, updated = %(updated)s, superseded = %(superseded)s, duplicate = %(duplicate)s,
     deleted = %(deleted)s, quarantined = %(quarantined)s, skipped = %(skipped)s, gap = %(gap)s,
-    gap_reason = %(gap_reason)s, min_timestamp = s.min_timestamp, max_timestamp = s.max_timestamp,
+    added = %(added)s, gap_reason = %(gap_reason)s, min_timestamp = s.min_timestamp, max_timestamp = s.max_timestamp,
     committed_from  = CASE WHEN %(head)s THEN from_offset END,
     committed_until = CASE WHEN %(head)s THEN until_offset END,
     begins  = CASE WHEN %(head)s AND NOT %(follows)s THEN from_offset END,

@@ -16,5 +16,6 @@ SELECT _partition,
        min(wrong) AS wrong,
        count(*) FILTER (WHERE wrong IS NULL AND NOT _deleted) AS inserted,
        0 AS updated,
-       count(*) FILTER (WHERE wrong IS NULL AND _deleted) AS deleted
+       count(*) FILTER (WHERE wrong IS NULL AND _deleted) AS deleted,
+       count(*) AS added
 FROM merged GROUP BY _partition

@@ -6,7 +6,7 @@ WITH chosen AS (
     FROM offset_ledger.quarantine q
     CROSS JOIN jsonb_array_elements(coalesce(q.retried_reasons, q.reasons)) AS reason
     LEFT JOIN offset_ledger.redrive_record held ON held.quarantine_id = q.quarantine_id AND held.outcome IS NULL
-    WHERE q.pipeline = %(pipeline)s AND (q.resolved_by IS NOT NULL) = %(resolved)s
+    WHERE q.pipeline = %(pipeline)s AND (q.resolved_by IS NOT NULL) = %(resolved)s AND (q.dismissed_by IS NOT NULL) = %(dismissed)s
       AND (%(reason)s::text IS NULL OR reason->>'code' = %(reason)s)
       AND (%(since)s::timestamptz IS NULL OR q.quarantined_at >= %(since)s)
 )

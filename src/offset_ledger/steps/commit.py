@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -23,7 +24,7 @@ from offset_ledger.errors import (
     UnknownOutcome,
 )
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, staging
+from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, staging, table_counts
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.merge import merge
@@ -129,6 +130,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     staging.hold_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
     ensure_target(cursor, pipeline)
     staged = _complete(cursor, tables, batch)
+    table_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)
     merged = _merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})
     cursor.execute(
@@ -143,19 +145,28 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     for r in batch.ranges:
         counts = staged.get(r.partition, StagedCounts())
         sheet[r.partition] = close(r, counts, merged.get(r.partition, MergeCounts()), batch.gap_reason)
-    commit_sheet(cursor, batch, tables, sheet, origin)
+    commit_sheet(cursor, batch, tables, sheet, origin, {p: counts.added for p, counts in merged.items()})
     reach(Failpoint.AFTER_MERGE)
     return sheet
 
 
 def commit_sheet(
-    cursor: Cursor, batch: Batch, tables: StagingTables, sheet: Mapping[int, Dispositions], origin: Origin
+    cursor: Cursor,
+    batch: Batch,
+    tables: StagingTables,
+    sheet: Mapping[int, Dispositions],
+    origin: Origin,
+    added: Mapping[int, int] = MappingProxyType({}),
 ) -> None:
-    """Close the balance sheet, move the cursors of a head batch, and mark the batch committed."""
+    """Close the balance sheet, move the cursors of a head batch, and mark the batch committed.
+
+    ``added`` are the event ids that each range brought into the table.
+    """
     head = batch.kind is Kind.HEAD
     cursors = _lock_cursors(cursor, batch) if head else {}
     for partition, line in sheet.items():
-        _close_range(cursor, tables, partition, line, head, cursors.get(partition), batch.gap_reason)
+        chain = {"head": head, "follows": cursors.get(partition) is not None}
+        _close_range(cursor, tables, partition, line, chain, batch.gap_reason, added.get(partition, 0))
     if head:
         cursor.execute(named_sql("move_cursor"), {"batch_id": batch.batch_id})
     _mark(cursor, batch, origin)
@@ -230,15 +241,13 @@ def _close_range(
     tables: StagingTables,
     partition: int,
     line: Dispositions,
-    head: bool,
-    predecessor: int | None,
+    chain: Mapping[str, bool],
     gaps_are: str | None,
+    added: int,
 ) -> None:
     place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "partition": partition}
-    chain = {"head": head, "follows": predecessor is not None}
-    cursor.execute(
-        named_sql("close_range"), {**asdict(line), **place, **chain, "gap_reason": gaps_are if line.gap else None}
-    )
+    counts = {**asdict(line), "added": added, "gap_reason": gaps_are if line.gap else None}
+    cursor.execute(named_sql("close_range"), {**counts, **place, **chain})
 
 
 def _mark(cursor: Cursor, batch: Batch, origin: Origin) -> None:

@@ -17,6 +17,7 @@ from offset_ledger.core.planning import (
     check_identity,
     check_replay,
     check_truncation,
+    nothing_new,
     plan_head,
 )
 from offset_ledger.core.ranges import OffsetRange, total_width
@@ -145,9 +146,8 @@ def _plan_next(
     waiting = backlogs({**cursors.next_offsets, **new}, snapshot)
     ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
     if not ranges:
-        return Planned(
-            None, False, 0, f"nothing new in {pipeline.source.topic}: every cursor is at the last stable offset"
-        )
+        why = nothing_new({**cursors.next_offsets, **new}, snapshot, turn(cursor, pipeline) == 0)
+        return Planned(None, False, 0, f"nothing new in {pipeline.source.topic}: {why}")
     batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin)
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)

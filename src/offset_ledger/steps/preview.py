@@ -10,7 +10,14 @@ from tabulate import tabulate
 from offset_ledger import broker
 from offset_ledger.connections import get_connection
 from offset_ledger.core.overlap import Overlap, overlaps
-from offset_ledger.core.planning import backlogs, beginnings, check_identity, check_replay, plan_head
+from offset_ledger.core.planning import (
+    backlogs,
+    beginnings,
+    check_identity,
+    check_replay,
+    nothing_new,
+    plan_head,
+)
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.request import Action, Request
 from offset_ledger.core.states import Kind
@@ -95,13 +102,14 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
             if found:
                 return Preview(Kind.HEAD, _lines(cursor, pipeline, found.ranges), f"{found} would be resumed")
             new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
-            waiting = backlogs({**(cursors.next_offsets if cursors else {}), **new}, snapshot)
-            ranges = plan_head(waiting, most(pipeline, request.limit), turn(cursor, pipeline))
+            starts = {**(cursors.next_offsets if cursors else {}), **new}
+            waiting, taken = backlogs(starts, snapshot), turn(cursor, pipeline)
+            ranges = plan_head(waiting, most(pipeline, request.limit), taken)
             left = sum(b.width for b in waiting) - sum(r.width for r in ranges)
             notes = (
                 f"{left:,} offsets left for later"
                 if ranges
-                else "nothing new: every cursor is at the last stable offset"
+                else f"nothing new: {nothing_new(starts, snapshot, taken == 0)}"
             )
             return Preview(Kind.HEAD, _lines(cursor, pipeline, ranges), notes)
 

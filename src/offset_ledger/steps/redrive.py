@@ -151,13 +151,16 @@ def _bytes(kept: memoryview | None) -> bytes | None:
     return None if kept is None else bytes(kept)
 
 
-def quarantined(pipeline: Pipeline, choice: Choice, resolved: bool = False) -> list[dict[str, Any]]:
+def quarantined(
+    pipeline: Pipeline, choice: Choice, resolved: bool = False, dismissed: bool = False
+) -> list[dict[str, Any]]:
     """The quarantined records by reason, with at most ``choice.limit`` coordinates of each.
 
     The first line has no reason and counts all of them, for a record may have several.
     """
-    asked = {"pipeline": pipeline.name, "resolved": resolved, "reason": choice.reason, "since": choice.since}
+    asked = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
+    state = {"resolved": resolved, "dismissed": dismissed}
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
-        found = rows(session, named_sql("quarantined"), {**asked, "limit": choice.limit})
+        found = rows(session, named_sql("quarantined"), {**asked, **state, "limit": choice.limit})
     return [dict(row) for row in found]

@@ -154,7 +154,11 @@ function figures(p) {
     ["Behind in time", ...behind(p)],
     ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
     ["Retention takes the cursor", retention(p)],
-    ["In quarantine", more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined), " unresolved"],
+    [
+      "In quarantine",
+      more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined),
+      p.dismissed ? ` unresolved, ${number(p.dismissed)} dismissed` : " unresolved",
+    ],
     [
       "Open batch",
       open ? [`${open.batch_id} `, stateChip(open.state)] : "none",

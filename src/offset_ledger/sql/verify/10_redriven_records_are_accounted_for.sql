@@ -1,5 +1,6 @@
 -- A record is resolved by exactly the committed redrive batch that holds it as resolved, and refused again by one that
--- holds it as refused; a redrive batch that has ended holds no open record, and writes no row of other records.
+-- holds it as refused; a redrive batch that has ended holds no open record, and writes no row of other records. A record is
+-- dismissed by the last decision of a person about it.
 SELECT format('partition %%s offset %%s is resolved by batch %%s, which is no committed redrive that resolved it',
               q.partition, q."offset", q.resolved_by)
 FROM offset_ledger.quarantine q
@@ -18,7 +19,18 @@ WHERE b.pipeline = %(pipeline)s AND NOT CASE b.state
     WHEN 'committed' THEN coalesce(r.outcome = 'resolved' AND q.resolved_by = b.batch_id
                                    OR r.outcome = 'refused' AND q.retried_by >= b.batch_id, false)
     WHEN 'abandoned' THEN coalesce(r.outcome = 'abandoned', false)
-    ELSE r.outcome IS NULL AND q.resolved_by IS NULL END
+    ELSE r.outcome IS NULL AND q.resolved_by IS NULL AND q.dismissed_by IS NULL END
+UNION ALL
+SELECT format('partition %%s offset %%s is dismissed by decision %%s, the last decision about it is %%s', q.partition,
+              q."offset", coalesce(q.dismissed_by::text, 'none'),
+              coalesce(decision.dismissal_id || CASE WHEN decision.undone THEN ', which undoes it' ELSE '' END,
+              'none'))
+FROM offset_ledger.quarantine q
+LEFT JOIN LATERAL (SELECT d.dismissal_id, d.undone
+                   FROM offset_ledger.dismissal_record r JOIN offset_ledger.dismissal d USING (dismissal_id)
+                   WHERE r.quarantine_id = q.quarantine_id ORDER BY d.dismissal_id DESC LIMIT 1) AS decision ON true
+WHERE q.pipeline = %(pipeline)s AND q.dismissed_by IS DISTINCT FROM CASE WHEN NOT decision.undone
+                                                                           THEN decision.dismissal_id END
 UNION ALL
 SELECT format('event %%s at partition %%s offset %%s was written by redrive batch %%s, which does not hold that record',
               t.event_id, t._partition, t._offset, t._batch_id)

@@ -1,0 +1,50 @@
+"""Dismissals in the ledger: what a person decides about quarantined records that will never fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from offset_ledger.ledger.batches import Origin
+from offset_ledger.ledger.database import Cursor, named_sql
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which quarantined records: these offsets of a partition, or those with this reason code, quarantined since."""
+
+    partition: int | None = None
+    offsets: tuple[int, ...] | None = None
+    reason: str | None = None
+    since: datetime | None = None
+
+
+def choose(cursor: Cursor, pipeline: str, selection: Selection, undo: bool) -> list[Any]:
+    """The selected records, locked; ``held_by`` is the open redrive batch that has one. The pipeline must be locked."""
+    offsets = None if selection.offsets is None else [*selection.offsets]
+    wanted = {"partition": selection.partition, "offsets": offsets, "reason": selection.reason}
+    asked = {**wanted, "since": selection.since, "pipeline": pipeline, "undo": undo}
+    cursor.execute(named_sql("dismiss_choose"), asked)
+    return cursor.fetchall()
+
+
+def decide(cursor: Cursor, pipeline: str, chosen: list[int], undo: bool, origin: Origin, why: str) -> int:
+    """Dismiss these records, or undo it, and return the id of the decision."""
+    cursor.execute(
+        "INSERT INTO offset_ledger.dismissal (pipeline, undone, who, why) VALUES (%s, %s, %s, %s)"
+        " RETURNING dismissal_id",
+        [pipeline, undo, origin.who, why],
+    )
+    dismissal_id = int(cursor.one()[0])
+    cursor.execute(
+        "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])",
+        [dismissal_id, chosen],
+    )
+    cursor.execute(
+        "UPDATE offset_ledger.quarantine SET dismissed_by = %s WHERE quarantine_id = ANY(%s)",
+        [None if undo else dismissal_id, chosen],
+    )
+    return dismissal_id
