@@ -15,19 +15,24 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
+from offset_ledger.connections import get_connection
 from offset_ledger.core.balance import MergeCounts
+from offset_ledger.core.manifest import by_partition
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
-from offset_ledger.errors import Fenced, LedgerViolation, OffsetLedgerError
+from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
 from offset_ledger.ledger import batches, merge, staging
 from offset_ledger.ledger.batches import Batch
-from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import Merge, Pipeline
+from offset_ledger.spark.slices import SliceTask, write_slice
 from offset_ledger.steps import commit as commit_step
 from offset_ledger.steps.commit import commit
+from offset_ledger.steps.stage import Written, stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
+from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
 
@@ -265,7 +270,7 @@ def test_staging_that_lost_rows_is_found_by_the_oracle_if_the_commit_believes_it
     tables = prepared(session, pipeline, ranges, events)
     emptied(session, tables)
     monkeypatch.setattr(
-        commit_step, "_complete", lambda *_: {0: staging.StagedCounts(rows=1), 1: staging.StagedCounts(rows=1)}
+        commit_step, "sealed_counts", lambda *_: {0: staging.StagedCounts(rows=1), 1: staging.StagedCounts(rows=1)}
     )
     commit(pipeline, tables.batch_id, ME)
     told = oracle.check(session, pipeline, journal_of(events))
@@ -281,11 +286,98 @@ def test_a_manifest_that_lacks_a_slice_is_found_by_the_invariants_if_sealed(
     with transaction(session) as cursor:
         cursor.execute("DELETE FROM offset_ledger.slice WHERE batch_id = %s AND slice_no = 1", [tables.batch_id])
         cursor.execute(sql.SQL("DELETE FROM {} WHERE _partition = 1").format(tables.identifier(tables.rows)))
-    monkeypatch.setattr(commit_step, "_complete", lambda cursor, tables, _: staging.manifest(cursor, tables)[1])
+    monkeypatch.setattr(commit_step, "sealed_counts", lambda cursor, _: by_partition(staging.manifest(cursor, tables)))
     commit(pipeline, tables.batch_id, ME)
     told = oracle.check(session, pipeline, journal_of(events))
     assert [line for line in told if "2 slices were expected, the manifest has 1" in line], told
     assert [line for line in told if line.startswith("loss: event c has no row")], told
+
+
+Place = tuple[int, int]
+FOUR = [OffsetRange(0, 0, 4)]
+
+
+def read_as(session: Session, pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None) -> int:
+    """Stage a batch of four offsets from a reader that gives these places: slices of Arrow batches."""
+    batch_id = planned(session, pipeline, FOUR)
+    stage_with(reader_of(pipeline, slices, gaps), pipeline, batch_id, ME)
+    return batch_id
+
+
+def reader_of(
+    pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None
+) -> Callable[[Batch, StagingTables], Written]:
+    def write(_: Batch, tables: StagingTables) -> Written:
+        task = SliceTask(get_connection("postgres_default"), pipeline.record, pipeline.limits, tables)
+        for slice_no, found in enumerate(slices):
+            list(write_slice(task, slice_no, [arrow([raw(*place) for place in batch]) for batch in found]))
+        return Written(len(slices), gaps)
+
+    return write
+
+
+def raw(partition: int, offset: int) -> Raw:
+    value = b'{"at": "2026-01-01T12:00:00Z", "state": "x", "note": null}'
+    return Raw(partition, offset, value, b"%d" % offset)
+
+
+def merged(session: Session) -> set[tuple[str, int, int]]:
+    return {tuple(row) for row in rows(session, "SELECT event_id, _partition, _offset FROM public.orders")}
+
+
+@pytest.mark.parametrize("gaps", [None, "transaction"])
+@pytest.mark.parametrize(
+    "slices",
+    [
+        pytest.param([[[(0, 0), (0, 1), (0, 1), (0, 2)]]], id="an-offset-twice"),
+        pytest.param([[[(0, 0), (0, 1)], [(0, 1), (0, 2)]]], id="an-offset-twice-in-two-arrow-batches"),
+        pytest.param([[[(0, 0), (0, 2), (0, 1), (0, 3)]]], id="in-another-order"),
+        pytest.param([[[(0, 0), (0, 1), (0, 2), (0, 4)]]], id="behind-the-range"),
+        pytest.param([[[(0, 0), (0, 1)]], [[(0, 1), (0, 2)]]], id="two-slices-overlap"),
+        pytest.param([[[(0, 0), (0, 3)]], [[(0, 1), (0, 2)]]], id="a-slice-within-another"),
+        pytest.param([[[(0, 0), (0, 1)]], [[(1, 2), (1, 3)]]], id="a-slice-of-another-partition"),
+        pytest.param([[[(0, 0), (0, 1), (1, 2), (0, 3)]]], id="a-record-of-another-partition"),
+    ],
+)
+def test_a_reader_that_gives_other_offsets_than_the_range_has_is_refused(
+    session: Session, pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None
+) -> None:
+    with pytest.raises(IncompleteStaging, match="stage the batch again"):
+        commit_of(session, pipeline, read_as(session, pipeline, slices, gaps))
+    assert merged(session) == set()
+    right = [[[(0, 0)], [(0, 1)]], [], [[(0, 2), (0, 3)]]]
+    stage_with(reader_of(pipeline, right, gaps), pipeline, 1, ME)
+    commit_of(session, pipeline, 1)
+    assert merged(session) == {(f"{offset}", 0, offset) for offset in range(4)}
+
+
+def commit_of(session: Session, pipeline: Pipeline, batch_id: int) -> None:
+    with transaction(session) as cursor:
+        epoch = batches.read_batch(cursor, batch_id).epoch
+    validated(session, StagingTables(batch_id, epoch))
+    commit(pipeline, batch_id, ME)
+
+
+def test_a_reader_that_leaves_offsets_out_is_refused_where_the_topic_has_no_gaps(
+    session: Session, pipeline: Pipeline
+) -> None:
+    with pytest.raises(UnexplainedGap, match="1 of 4 offsets gave no record"):
+        read_as(session, pipeline, [[[(0, 0), (0, 1), (0, 3)]]], None)
+    assert merged(session) == set()
+
+
+@pytest.mark.parametrize(
+    "change", ["min_offset = 4, max_offset = 7", "partition = 1", "min_offset = 1, max_offset = 3"]
+)
+def test_a_manifest_that_changed_since_it_was_sealed_is_refused_by_the_commit(
+    session: Session, pipeline: Pipeline, change: str
+) -> None:
+    batch_id = read_as(session, pipeline, [[[(0, 0), (0, 1)]], [[(0, 2), (0, 3)]]], None)
+    with transaction(session) as cursor:
+        cursor.execute(f"UPDATE offset_ledger.slice SET {change} WHERE slice_no = 1")
+    with pytest.raises(IncompleteStaging):
+        commit_of(session, pipeline, batch_id)
+    assert merged(session) == set()
 
 
 # -- one transaction -------------------------------------------------------------------------------------------

@@ -64,6 +64,9 @@ class StagedCounts:
         """Records that Kafka gave for the range."""
         return self.rows + self.refused + self.skipped
 
+    def __add__(self, other: StagedCounts) -> StagedCounts:
+        return StagedCounts(self.rows + other.rows, self.refused + other.refused, self.skipped + other.skipped)
+
     def move(self, quarantined: int) -> StagedCounts:
         """The counts after the quality gate moved so many rows to the refusals."""
         return StagedCounts(self.rows - quarantined, self.refused + quarantined, self.skipped)

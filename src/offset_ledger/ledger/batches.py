@@ -42,6 +42,7 @@ class Batch:
     validated_at: datetime | None
     dag_id: str | None = None
     run_id: str | None = None
+    config_hash: str = ""
 
     @property
     def reasons(self) -> str:
@@ -192,6 +193,13 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
         )
         raise StateConflict(f"{found} cannot be claimed; {advice}")
     return int(row["epoch"])
+
+
+def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
+    """Keep which pipeline file a claimed batch is decoded by."""
+    cursor.execute(
+        "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s", [pipeline.config_hash, batch_id]
+    )
 
 
 def move(

@@ -10,10 +10,10 @@ from typing import Any
 from offset_ledger.core.questions import Answer, Question, QuestionKind
 from offset_ledger.core.states import TRANSITIONS, State
 from offset_ledger.errors import StateConflict
-from offset_ledger.ledger import batches, pipelines, staging
+from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import Cursor, Session, transaction
-from offset_ledger.ledger.staging import StagingTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,12 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         raise StateConflict(f"{found} cannot be {verb}")
     if after is State.VALIDATED:
         _hold_staging(cursor, found)
-    ended = {"ended_at": datetime.now(UTC)} if after is State.ABANDONED else {}
-    batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **ended)
+    judged = (found.verdict or {}).get("judged")
+    kept: dict[State, dict[str, Any]] = {
+        State.ABANDONED: {"ended_at": datetime.now(UTC)},
+        State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
+    }
+    batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **kept.get(after, {}))
     given = Answer.APPROVE if after is State.VALIDATED else Answer.ABANDON
     for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
@@ -55,15 +59,9 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
     return batches.read_batch(cursor, batch_id)
 
 
-def judged_stands(cursor: Cursor, batch: Batch) -> bool:
-    """Whether all that was judged of a batch still is in its staging tables, as rows or as refusals."""
-    records = (batch.rows or 0) + (batch.refused or 0)
-    return staging.is_whole(cursor, StagingTables(batch.batch_id, batch.epoch), records)
-
-
 def _hold_staging(cursor: Cursor, batch: Batch) -> None:
     """An approved batch commits exactly what was judged: so that has to be there."""
-    if not judged_stands(cursor, batch):
+    if not is_whole(cursor, batch):
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "

@@ -102,6 +102,14 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
     return int(cursor.rowcount)
 
 
+def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
+    """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
+    names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
+    cursor.execute(sql.SQL(named_sql("redrive_others")).format(**names), {"batch_id": tables.batch_id})
+    row = cursor.fetchone()
+    return row[0] if row else None
+
+
 def settle(cursor: Cursor, tables: StagingTables) -> None:
     """Mark what passes as resolved by this batch, and keep the new reasons of what does not."""
     statement = sql.SQL(named_sql("redrive_settle")).format(refused=tables.identifier(tables.refused))

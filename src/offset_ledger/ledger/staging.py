@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.core.balance import StagedCounts
+from offset_ledger.core.manifest import Slice
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.order import has_strays, ordered_by
@@ -171,29 +172,28 @@ def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str
     return dropped
 
 
-def manifest(cursor: Cursor, tables: StagingTables) -> tuple[int, Mapping[int, StagedCounts]]:
-    """How many slices the epoch has staged, and their counts by partition."""
+def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
+    """The slices that the epoch has staged, in the order of their numbers."""
     cursor.execute(
-        "SELECT partition, count(*) AS slices, sum(rows)::bigint AS rows, sum(refused)::bigint AS refused,"
-        " sum(skipped)::bigint AS skipped FROM offset_ledger.slice WHERE batch_id = %s AND epoch = %s GROUP BY 1",
+        "SELECT slice_no, rows, refused, skipped, partition, min_offset, max_offset FROM offset_ledger.slice"
+        " WHERE batch_id = %s AND epoch = %s ORDER BY slice_no",
         [tables.batch_id, tables.epoch],
     )
-    found = cursor.fetchall()
-    counts = {
-        r["partition"]: StagedCounts(r["rows"], r["refused"], r["skipped"]) for r in found if r["partition"] is not None
-    }
-    return sum(r["slices"] for r in found), counts
+    return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in cursor.fetchall())
 
 
-def is_whole(cursor: Cursor, tables: StagingTables, records: int) -> bool:
-    """Whether both tables are there and hold this many rows and refusals together."""
-    for table in (tables.rows, tables.refused):
-        cursor.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.{table}"])
-        if cursor.one()[0] is None:
-            return False
-    query = "SELECT (SELECT count(*) FROM {}) + (SELECT count(DISTINCT (_partition, _offset)) FROM {})"
-    cursor.execute(sql.SQL(query).format(tables.identifier(tables.rows), tables.identifier(tables.refused)))
-    return bool(cursor.one()[0] == records)
+def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
+    """How many records the rows or the refusals hold, by partition."""
+    query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
+    cursor.execute(query)
+    return {row[0]: row[1] for row in cursor.fetchall()}
+
+
+def are_there(cursor: Cursor, tables: StagingTables) -> bool:
+    """Whether both tables exist."""
+    names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
+    cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
+    return bool(cursor.one()[0])
 
 
 def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> Sequence[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +19,9 @@ from offset_ledger.connections import Connection
 from offset_ledger.decoding.arrow import decode_batch, moment_of, timestamps
 from offset_ledger.decoding.copy import copy_csv
 from offset_ledger.decoding.json import compile_decoder
-from offset_ledger.errors import Fenced
+from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger.awake import awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import Limits, RecordShape
@@ -51,14 +53,28 @@ class _Tally:
         return self.rows + self.refused + self.skipped
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Note where the batch lies; the offsets of a slice come in order."""
-        offsets = batch.column("offset")
-        self.partition = batch.column("partition")[0].as_py()
-        self.offsets = (self.offsets[0] if self.offsets else offsets[0].as_py(), offsets[-1].as_py())
+        """Note where the batch lies.
+
+        Raises:
+            IncompleteStaging: the offsets of the slice do not ascend, or are of two partitions.
+        """
+        offsets, partitions = batch.column("offset"), pc.unique(batch.column("partition")).to_pylist()
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        if len({self.partition, *partitions} - {None}) > 1:
+            raise _unreadable(f"records of partitions {[self.partition, *partitions]} came in one slice")
+        ascending = pc.all(pc.greater(offsets[1:], offsets[:-1]), min_count=0).as_py()
+        if not ascending or (self.offsets and first <= self.offsets[1]):
+            raise _unreadable(f"records of partition {partitions[0]} came twice or out of order, up to offset {last}")
+        self.partition = partitions[0]
+        self.offsets = (self.offsets[0] if self.offsets else first, last)
         span = pc.min_max(timestamps(batch).cast(pa.int64()))
         if span["min"].is_valid:
             seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
             self.timestamps = (min(seen), max(seen))
+
+
+def _unreadable(what: str) -> IncompleteStaging:
+    return IncompleteStaging(f"{what}, expected ascending offsets of one; nothing was committed; stage the batch again")
 
 
 def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,9 +92,11 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
     with connect(task.database, name) as session:
         try:
+            records = awake(session, filter(len, batches))
+            first = list(islice(records, 1))  # no transaction is open while Kafka is waited for the first time
             with transaction(session) as cursor:
                 _begin(cursor, tables, slice_no)
-                tally = _copy_all(cursor, task, batches)
+                tally = _copy_all(cursor, task, chain(first, records))
                 _finish(cursor, tables, slice_no, tally)
                 reach(Failpoint.SLICE_COPIED)
             reach(Failpoint.SLICE_COMMITTED)
@@ -106,8 +124,6 @@ def _copy_all(cursor: Cursor, task: SliceTask, batches: Iterable[pa.RecordBatch]
     decoder = compile_decoder(task.record, task.limits)
     tally = _Tally()
     for batch in batches:
-        if batch.num_rows == 0:
-            continue
         tally.see(batch)
         staged = decode_batch(decoder, batch)
         tally.rows += staged.rows.num_rows

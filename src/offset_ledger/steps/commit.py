@@ -26,9 +26,11 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, staging, table_counts
 from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.completeness import sealed_counts
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.merge import merge
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
 from offset_ledger.pipeline.model import Pipeline
@@ -69,12 +71,13 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
     _hold(pipeline, batch)
     name = application_name(batch_id, batch.epoch, "commit")
     try:
-        with connect(database, name) as session, transaction(session) as cursor:
-            pipelines.lock_pipeline(cursor, pipeline.name)
-            found = batches.read_batch(cursor, batch_id, lock=True)
-            if found.state is State.COMMITTED:  # a twin came first while this one waited
-                return Committed(found, read_sheet(cursor, batch_id), already=True)
-            sheet = _commit(cursor, pipeline, batch, origin)
+        with connect(database, name) as session:
+            wait_for(session, batch_id, lambda cursor: _lock(cursor, batch))
+            with transaction(session) as cursor:
+                found = _lock(cursor, batch)
+                if found.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
+                    return Committed(found, read_sheet(cursor, batch_id), already=True)
+                sheet = _commit(cursor, pipeline, batch, origin)
         reach(Failpoint.AFTER_COMMIT)
     except DatabaseUnavailable as error:
         return resolve(database, batch, error)
@@ -95,6 +98,11 @@ def _hold(pipeline: Pipeline, batch: Batch) -> None:
         )
     if batch.state is not State.VALIDATED:
         batches.refuse(batch, batch.epoch, State.VALIDATED)
+
+
+def _lock(cursor: Cursor, batch: Batch) -> Batch:
+    pipelines.lock_pipeline(cursor, batch.pipeline)
+    return batches.read_batch(cursor, batch.batch_id, lock=True)
 
 
 def _away(error: BaseException) -> bool:
@@ -129,7 +137,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     tables = StagingTables(batch.batch_id, batch.epoch)
     staging.hold_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
     ensure_target(cursor, pipeline)
-    staged = _complete(cursor, tables, batch)
+    staged = sealed_counts(cursor, batch)
     table_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)
     merged = _merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})
@@ -187,25 +195,6 @@ def _lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
                 "nothing was committed; abandon the batch"
             )
     return cursors
-
-
-def _complete(cursor: Cursor, tables: StagingTables, batch: Batch) -> Mapping[int, StagedCounts]:
-    slices, manifest = staging.manifest(cursor, tables)
-    moved = {int(p): n for p, n in (batch.verdict or {}).get("moved", {}).items()}
-    staged = {p: counts.move(moved.get(p, 0)) for p, counts in manifest.items()}
-    if slices != batch.slices_expected:
-        raise IncompleteStaging(
-            f"batch {batch.batch_id}: {batch.slices_expected} slices were staged, the manifest has {slices}; "
-            "nothing was committed; stage the batch again"
-        )
-    cursor.execute(sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(tables.refused)))
-    refused = {row[0]: row[1] for row in cursor.fetchall()}
-    if refused != {p: c.refused for p, c in staged.items() if c.refused}:
-        raise IncompleteStaging(
-            f"batch {batch.batch_id}: {tables.refused} holds other refusals than its slices say; nothing was "
-            "committed; stage the batch again"
-        )
-    return staged
 
 
 def _merge(

@@ -13,11 +13,14 @@ from offset_ledger.ledger.batches import Batch
 from offset_ledger.patience import retrying
 
 
-def hold(connection: Connection, topic: str, batch: Batch, epochs: Mapping[int, int]) -> TopicSnapshot:
+def hold(
+    connection: Connection, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool = False
+) -> TopicSnapshot:
     """Hold that the topic still has the planned ranges: Spark itself would read a recreated topic silently.
 
     ``epochs`` are the leader epochs under which the ranges were planned. A range that seems to end too early is looked
-    at again for a while: after a leader change an answer may be an old one.
+    at again for a while: after a leader change an answer may be an old one. Of ranges that were ``read``, where every
+    missing offset shows, the log may start later now: what retention deletes after the read is no loss.
 
     Raises:
         TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
@@ -25,7 +28,7 @@ def hold(connection: Connection, topic: str, batch: Batch, epochs: Mapping[int, 
     """
     waiting = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", most=10)
     with broker.connect(connection) as kafka:
-        snapshot: TopicSnapshot = waiting(lambda: _look(kafka, topic, batch, epochs))
+        snapshot: TopicSnapshot = waiting(lambda: _look(kafka, topic, batch, epochs, read))
     return snapshot
 
 
@@ -33,12 +36,12 @@ def _may_be_stale(error: BaseException) -> bool:
     return type(error) is LostRange
 
 
-def _look(kafka: Broker, topic: str, batch: Batch, epochs: Mapping[int, int]) -> TopicSnapshot:
+def _look(kafka: Broker, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
     snapshot = kafka.snapshot(topic)
     check_topic(batch, snapshot)
     needed = {r.partition: r.until_offset for r in batch.ranges}
     check_truncation(topic, needed, epochs, kafka.epoch_ends(topic, epochs), "planned")
-    check_ranges(batch, snapshot)
+    check_ranges(batch, snapshot, read)
     return snapshot
 
 
@@ -56,8 +59,8 @@ def check_topic(batch: Batch, snapshot: TopicSnapshot) -> None:
         )
 
 
-def check_ranges(batch: Batch, snapshot: TopicSnapshot) -> None:
-    """Compare the planned ranges with a later snapshot.
+def check_ranges(batch: Batch, snapshot: TopicSnapshot, read: bool = False) -> None:
+    """Compare the planned ranges with a later snapshot; without the log start where they were ``read``.
 
     Raises:
         OffsetExpired, LostRange: what was planned is no longer there.
@@ -71,7 +74,7 @@ def check_ranges(batch: Batch, snapshot: TopicSnapshot) -> None:
                 f"topic {snapshot.topic}: range {r} was planned, but the partition {end}; the log was cut off after "
                 f"batch {batch.batch_id} was planned; nothing was committed"
             )
-        if at.log_start > r.from_offset:
+        if at.log_start > r.from_offset and not read:
             raise OffsetExpired(
                 f"topic {snapshot.topic} partition {r.partition}: range {r} was planned, but the log starts at "
                 f"{at.log_start} now; {min(at.log_start, r.until_offset) - r.from_offset} offsets are gone; nothing "

@@ -17,7 +17,7 @@ from offset_ledger.steps.mirror import mirror
 from offset_ledger.steps.plan import Planned, plan
 from offset_ledger.steps.redrive import stage_redrive
 from offset_ledger.steps.report import report
-from offset_ledger.steps.stage import Staged, stage
+from offset_ledger.steps.stage import Staged, settled, stage
 from offset_ledger.steps.validate import pass_gate
 
 T = TypeVar("T")
@@ -59,7 +59,8 @@ def run_batch(
         staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
     else:
         staged = _stage(pipeline, batch_id, origin, clock)
-    say(f"staged {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
+    was = "was staged before:" if staged.done else "staged"
+    say(f"{was} {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
     clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
     committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
     clock.time("report", lambda: report(pipeline, batch_id))
@@ -70,6 +71,8 @@ def run_batch(
 
 
 def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> Staged:
+    if done := clock.time("stage", lambda: settled(pipeline, batch_id)):
+        return done
     from offset_ledger.spark.session import local_session
 
     spark = clock.time("session", local_session)

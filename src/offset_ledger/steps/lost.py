@@ -17,6 +17,7 @@ from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.staging import StagingTables
@@ -43,16 +44,20 @@ def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange,
 def loss_question(pipeline: Pipeline) -> Question | None:
     """What a person has to be asked before the pipeline can go on; None where nothing is lost.
 
+    Nobody is asked while the open head batch is staged as a whole: it needs no offset of the topic any more.
+
     A pipeline file with ``on_expired: fail`` asks nothing about expired offsets: it has said no.
     """
     connection = get_connection(pipeline.source.connection)
     with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
         snapshot = kafka.snapshot(pipeline.source.topic)
-        if other := another_log.find(kafka, session, pipeline, snapshot):
-            return other.question
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
+            if head and is_whole(cursor, head):  # it is committed first
+                return None
+        if other := another_log.find(kafka, session, pipeline, snapshot):
+            return other.question
     ranges = lost_ranges(cursors, snapshot) if cursors else ()
     if not ranges or pipeline.source.on_expired is OnExpired.FAIL:
         return None
@@ -79,7 +84,7 @@ def skip_lost(
 
     Raises:
         ConfigurationError: the pipeline file says ``on_expired: fail``.
-        StateConflict: a judged head batch waits for its commit, or an approved range is no longer the loss.
+        StateConflict: a staged or judged head batch waits for its commit, or an approved range is no longer the loss.
         TopicRecreated, LogTruncated: the log is another one, and that has to be accepted first.
         TerminalError: nothing is lost.
     """
@@ -152,9 +157,15 @@ def _skip(
 
 
 def _give_up(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
+    head = batches.read_batch(cursor, head.batch_id, lock=True)
     if head.judged:
         raise StateConflict(
             f"{head} is judged and needs no offset of the topic any more; approve and commit it, or abandon it, before "
             "a loss is approved"
+        )
+    if is_whole(cursor, head):
+        raise StateConflict(
+            f"all offsets of {head} are staged, so they are not lost; commit them with: offset-ledger ingest PIPELINE, "
+            "or abandon the batch, before a loss is approved"
         )
     decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")

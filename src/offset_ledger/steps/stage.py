@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
 from offset_ledger import broker
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.core.balance import StagedCounts, check_gap, gap_reason
+from offset_ledger.core.balance import StagedCounts, gap_reason
+from offset_ledger.core.planning import TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.states import State
+from offset_ledger.core.states import CLAIMABLE, State
 from offset_ledger.errors import (
-    IncompleteStaging,
     LostRange,
     SparkFailed,
     StateConflict,
@@ -26,8 +27,8 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.completeness import check_manifest, is_whole
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
-from offset_ledger.ledger.decisions import judged_stands
 from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.target import ensure_target
@@ -48,7 +49,7 @@ _EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000
 @dataclass(frozen=True, slots=True)
 class Staged:
     """What one epoch staged, in records; ``done`` when there was nothing to stage: the batch is
-    committed already, or a person approved what was judged and it is still there.
+    committed already, or all that an earlier attempt staged of it is still there.
     """
 
     batch_id: int
@@ -58,11 +59,12 @@ class Staged:
 
 
 def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin) -> Staged:
-    """Stage the batch under a new epoch.
+    """Stage the batch under a new epoch, unless its staging is whole.
 
     Raises:
         StateConflict: it is rejected or abandoned.
-        LostRange: the topic no longer holds the planned records, before or after the read.
+        LostRange: the topic no longer holds the planned records, before or after the read; if before, then nothing has
+            changed: neither the epoch nor what was staged.
         UnreadableTimestamp: a record of them has one that Spark or Postgres cannot hold.
         Fenced: a newer attempt took over on the way.
         IncompleteStaging, SparkFailed, BrokerUnavailable, DatabaseUnavailable: worth another try.
@@ -72,16 +74,20 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
     database = get_connection(pipeline.target.connection)
     kafka = get_connection(pipeline.source.connection)
 
-    def read(batch: Batch, tables: StagingTables) -> Written:
+    def look(batch: Batch, read: bool = False) -> TopicSnapshot:
         with connect(database) as session, transaction(session) as cursor:
             epochs = planned_epochs(cursor, batch_id)
-        before = hold(kafka, pipeline.source.topic, batch, epochs)
-        task = SliceTask(database, pipeline.record, pipeline.limits, tables)
-        slices = _run(spark, kafka, batch, epochs, pipeline, task)
-        hold(kafka, pipeline.source.topic, batch, epochs)
-        return Written(slices, gap_reason(before.compacted, pipeline.source.transactional))
+        return hold(kafka, pipeline.source.topic, batch, epochs, read)
 
-    return stage_with(read, pipeline, batch_id, origin)
+    def read(batch: Batch, tables: StagingTables) -> Written:
+        before = look(batch)  # again: the claim may have waited for a lock
+        gaps_are = gap_reason(before.compacted, pipeline.source.transactional)
+        task = SliceTask(database, pipeline.record, pipeline.limits, tables)
+        slices = _run(spark, kafka, batch, look, pipeline, task)
+        look(batch, read=gaps_are is None)
+        return Written(slices, gaps_are)
+
+    return stage_with(read, pipeline, batch_id, origin, look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +99,22 @@ class Written:
 
 
 def stage_with(
-    write: Callable[[Batch, StagingTables], Written], pipeline: Pipeline, batch_id: int, origin: Origin
+    write: Callable[[Batch, StagingTables], Written],
+    pipeline: Pipeline,
+    batch_id: int,
+    origin: Origin,
+    look: Callable[[Batch], object] = lambda _: None,
 ) -> Staged:
     """Claim the batch, let ``write`` write its slices into the tables of the new epoch, and seal it.
 
+    Before anything is dropped for that, ``look`` raises where the records can no longer be read.
+
     Raises:
-        StateConflict, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
+        StateConflict, LostRange, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
     """
     with connect(get_connection(pipeline.target.connection)) as session:
-        batch, approved = _read(session, pipeline, batch_id)
-        if batch.state is State.COMMITTED or approved:
+        batch, kept = _read(session, pipeline, batch_id)
+        if kept is Kept.USABLE or (batch.state in CLAIMABLE and _last_copy(batch, kept, look)):
             return _done(batch)
         try:
             tables = claim(session, pipeline, batch_id, origin)
@@ -118,18 +130,49 @@ def stage_with(
     return Staged(batch_id, tables.epoch, counts)
 
 
-def settled(pipeline: Pipeline, batch_id: int) -> Batch | None:
-    """The batch, if it needs no staging any more: it is judged, by the gate or by a person, or it is committed."""
+def settled(pipeline: Pipeline, batch_id: int) -> Staged | None:
+    """The batch, if it needs no staging any more: its staging is whole, a person decides on it, or it is committed."""
     with connect(get_connection(pipeline.target.connection)) as session:
-        batch, approved = _read(session, pipeline, batch_id)
-    return batch if approved or batch.state in (State.REJECTED, State.COMMITTED) else None
+        batch, kept = _read(session, pipeline, batch_id)
+    return _done(batch) if kept is Kept.USABLE or batch.state is State.REJECTED else None
+
+
+class Kept(Enum):
+    """What earlier attempts have left of a batch."""
+
+    NOTHING = auto()  # that could be used
+    OTHER_COLUMNS = auto()  # all of it, and the pipeline file declares other columns now
+    OTHER_FILE = auto()  # all of it, and the pipeline file has changed otherwise
+    USABLE = auto()
+
+
+def _last_copy(batch: Batch, kept: Kept, look: Callable[[Batch], object]) -> bool:
+    """Whether what was staged by an earlier pipeline file has to do, because the topic has the records no longer.
+
+    Raises:
+        LostRange: the topic does not have them, and there is no staging to go on with.
+    """
+    try:
+        look(batch)
+    except LostRange as lost:
+        if kept is Kept.NOTHING:
+            raise
+        gone = str(lost).split("; nothing was committed")[0]  # without its advice to abandon the batch
+        if kept is Kept.OTHER_COLUMNS:
+            raise type(lost)(
+                f"{gone}. All of it is staged, with other columns than the pipeline file declares now: restore them in "
+                f"the file to commit batch {batch.batch_id}; nothing was committed"
+            ) from lost
+        log.warning("%s. All of it is staged, by an earlier pipeline file: %s goes on with that", gone, batch)
+        return True
+    return False
 
 
 def _run(
     spark: SparkSession,
     kafka: Connection,
     batch: Batch,
-    epochs: Mapping[int, int],
+    look: Callable[[Batch], object],
     pipeline: Pipeline,
     task: SliceTask,
 ) -> int:
@@ -144,7 +187,7 @@ def _run(
     except UnreadableTimestamp as told:
         raise UnreadableTimestamp(f"{told}; {_far(kafka, pipeline.source.topic, batch.ranges)}") from told
     except (LostRange, UnknownTopic) as told:
-        hold(kafka, pipeline.source.topic, batch, epochs)
+        look(batch)
         raise SparkFailed(
             f"{told}; the topic has every planned range, so a broker was away or answered from an old log; "
             "stage the batch again"
@@ -166,15 +209,24 @@ def _done(batch: Batch) -> Staged:
     return Staged(batch.batch_id, batch.epoch, counts, done=True)
 
 
-def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, bool]:
-    """The batch, and whether it is approved with all that was judged still there, in today's columns."""
+def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, Kept]:
+    """The batch, and what is left of its staging; all of it, without a look, if it is committed."""
     with transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
-        tables = StagingTables(batch_id, batch.epoch)
-        kept = batch.approved and judged_stands(cursor, batch) and staging.fits(cursor, tables, pipeline.record)
-    if batch.approved and not kept:
+        kept = Kept.USABLE if batch.state is State.COMMITTED else _kept(cursor, pipeline, batch)
+    if batch.approved and kept is not Kept.USABLE:
         log.warning("staging of the approved batch %d cannot be used any more; it is staged and judged again", batch_id)
     return batch, kept
+
+
+def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Kept:
+    if batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
+        return Kept.NOTHING
+    if not staging.fits(cursor, StagingTables(batch.batch_id, batch.epoch), pipeline.record):
+        return Kept.OTHER_COLUMNS
+    # What a person approved was judged by whatever file there was.
+    same = batch.approved or batch.config_hash == pipeline.config_hash
+    return Kept.USABLE if same else Kept.OTHER_FILE
 
 
 def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagingTables:
@@ -189,6 +241,7 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
     with transaction(session) as cursor:
         ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
         epoch = batches.claim(cursor, batch_id, origin)
+        batches.note_file(cursor, batch_id, pipeline)
         tables = StagingTables(batch_id, epoch)
         staging.create(cursor, tables, pipeline.record)
         cursor.execute("SELECT set_config('application_name', %s, false)", [application_name(batch_id, epoch, "stage")])
@@ -206,22 +259,12 @@ def _end_lower(cursor: Cursor, batch_id: int, epoch: int) -> None:
 def seal(
     session: Session, batch: Batch, tables: StagingTables, slices: int, gaps_are: str | None, origin: Origin
 ) -> StagedCounts:
-    """Hold that every slice is there and every gap is legal, then move the batch to staged."""
+    """Check that the slices are the planned offsets, each once, and every gap is legal; then move it to staged."""
     with transaction(session) as cursor:
-        found, by_partition = staging.manifest(cursor, tables)
-        if found != slices:
-            raise IncompleteStaging(
-                f"batch {batch.batch_id} epoch {tables.epoch}: {slices} slices were written, the manifest has "
-                f"{found}; nothing was committed; stage the batch again"
-            )
-        for r in batch.ranges:
-            check_gap(r, r.width - by_partition.get(r.partition, StagedCounts()).total, gaps_are)
+        found = staging.manifest(cursor, tables)
+        check_manifest(replace(batch, epoch=tables.epoch), found, slices, gaps_are)
         cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
-        counts = StagedCounts(
-            sum(c.rows for c in by_partition.values()),
-            sum(c.refused for c in by_partition.values()),
-            sum(c.skipped for c in by_partition.values()),
-        )
+        counts = sum((each.counts for each in found), StagedCounts())
         batches.move(
             cursor,
             (tables.batch_id, tables.epoch),

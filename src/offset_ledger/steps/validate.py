@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from psycopg2 import sql
 
@@ -16,8 +17,9 @@ from offset_ledger.errors import BatchRejected, ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, profiles, staging
 from offset_ledger.ledger.batches import Batch, Origin
-from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
+from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.quality.history import compare
 from offset_ledger.quality.judge import judge
@@ -34,7 +36,7 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
     """Judge a staged batch: the failing rows leave it, and it becomes validated or rejected, in one transaction.
 
     A batch that is past this step already is returned as it is, with no verdict. An approval that a person gave holds
-    when the batch had to be staged again and is rejected for the very same reasons.
+    when the batch had to be staged again and the very same is judged by the same file and suite for the same reasons.
 
     Raises:
         ConfigurationError: the suite file is missing or has mistakes.
@@ -52,7 +54,7 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         tables = StagingTables(batch_id, batch.epoch)
         staging.hold_columns(cursor, tables, pipeline.record)
     name = application_name(batch_id, batch.epoch, "validate")
-    verdict = judge(
+    judgement = judge(
         suite,
         {**KEEPALIVE, **postgres_arguments(database), "application_name": name},
         SCHEMA,
@@ -62,14 +64,30 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
         max_quarantined_share=1.0 if batch.kind is Kind.REDRIVE else pipeline.quality.max_quarantined_share,
     )
-    with connect(database, name) as session, transaction(session) as cursor:
+    with connect(database, name) as session:
+        wait_for(session, batch_id, lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
+        judged, verdict = _settle(session, pipeline, batch, judgement, origin)
+    for note in verdict.notes if verdict else ():
+        log.warning("batch %d: %s", batch_id, note)
+    reach(Failpoint.AFTER_VALIDATE)
+    return judged, verdict
+
+
+def _settle(
+    session: Session, pipeline: Pipeline, batch: Batch, verdict: Verdict, origin: Origin
+) -> tuple[Batch, Verdict | None]:
+    """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
+    batch_id, tables = batch.batch_id, StagingTables(batch.batch_id, batch.epoch)
+    with transaction(session) as cursor:
         found = batches.read_batch(cursor, batch_id, lock=True)
-        if found.epoch == batch.epoch and found.state in _JUDGED:  # a twin came first
+        if found.epoch == batch.epoch and found.state in _JUDGED:
             return found, None
         batches.lock(cursor, batch_id, batch.epoch, State.STAGED)
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
         kept = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
+        if not verdict.success:
+            kept["judged"] = _identity(cursor, pipeline, batch, tables, verdict)
         after = State.VALIDATED if verdict.success else State.REJECTED
         why = "; ".join(verdict.reasons) or None
         batches.move(
@@ -77,12 +95,8 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
             why=why, verdict=kept, validated_at=datetime.now(UTC),
         )  # fmt: skip
         if after is State.REJECTED:
-            _keep_approval(cursor, (batch_id, batch.epoch), why or "", origin)
-        judged = batches.read_batch(cursor, batch_id)
-    for note in verdict.notes:
-        log.warning("batch %d: %s", batch_id, note)
-    reach(Failpoint.AFTER_VALIDATE)
-    return judged, verdict
+            _keep_approval(cursor, (batch_id, batch.epoch), kept["judged"], origin)
+        return batches.read_batch(cursor, batch_id), verdict
 
 
 def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict) -> Verdict:
@@ -99,9 +113,21 @@ def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: Stag
     return verdict.compared(history)
 
 
-def _keep_approval(cursor: Cursor, batch: tuple[int, int], reasons: str, origin: Origin) -> None:
-    """Let a batch that was staged again pass, if a person approved the very same reasons before."""
-    cursor.execute(named_sql("approval"), {"batch_id": batch[0], "reasons": reasons})
+def _identity(
+    cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict
+) -> dict[str, Any]:
+    """What was judged and by what, in so far as another attempt at the batch may come to something else."""
+    cursor.execute(
+        sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused)), {"limit": 0}
+    )
+    refused = [[row["code"], row["path"], row["records"]] for row in cursor.fetchall()]
+    counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
+    return counts | {"config": pipeline.config_hash, "suite": verdict.suite_sha256, "reasons": list(verdict.reasons)}
+
+
+def _keep_approval(cursor: Cursor, batch: tuple[int, int], judged: Mapping[str, Any], origin: Origin) -> None:
+    """Let a batch that was staged again pass, if a person approved before what was judged the very same."""
+    cursor.execute(named_sql("approval"), {"batch_id": batch[0], "judged": json.dumps(judged)})
     if given := cursor.fetchone():
         why = f"staged again and judged the same: the approval of {given['who']} stands ({given['why']})"
         batches.move(cursor, batch, State.REJECTED, State.VALIDATED, origin, why=why)

@@ -1,0 +1,73 @@
+"""Whether the staging of a batch is whole: every planned offset once in its manifest, and the tables as that says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from offset_ledger.core.balance import StagedCounts, check_gap
+from offset_ledger.core.manifest import Slice, by_partition, flaws, redriven_flaws
+from offset_ledger.core.states import Kind
+from offset_ledger.errors import IncompleteStaging, UnexplainedGap
+from offset_ledger.ledger import redrive, staging
+from offset_ledger.ledger.batches import Batch
+from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.staging import StagingTables
+
+
+def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gaps_are: str | None) -> None:
+    """Check that ``expected`` slices are there and are the planned offsets, each once, without an illegal gap.
+
+    Raises:
+        IncompleteStaging: slices are missing, or are other offsets than were planned.
+        UnexplainedGap: offsets without a record where ``gaps_are`` is None.
+    """
+    found = redriven_flaws if batch.kind is Kind.REDRIVE else flaws
+    for flaw in _missing(slices, expected), *found(batch.ranges, slices):
+        if flaw:
+            raise _incomplete(batch, flaw)
+    counts = by_partition(slices)
+    for r in batch.ranges:
+        check_gap(r, r.width - counts.get(r.partition, StagedCounts()).total, gaps_are)
+
+
+def _missing(slices: Sequence[Slice], expected: int | None) -> str | None:
+    if [each.number for each in slices] == list(range(expected or 0)):
+        return None
+    return f"{expected} slices were staged, the manifest has {len(slices)}"
+
+
+def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
+    """The counts of a sealed batch by partition, after the gate; the refusals are checked against them, not the rows.
+
+    Raises:
+        IncompleteStaging: the manifest is not complete, or the refusals are others.
+        UnexplainedGap: offsets without a record on a topic without gaps.
+    """
+    tables = StagingTables(batch.batch_id, batch.epoch)
+    slices = staging.manifest(cursor, tables)
+    check_manifest(batch, slices, batch.slices_expected, batch.gap_reason)
+    moved = {int(p): n for p, n in (batch.verdict or {}).get("moved", {}).items()}
+    counts = {p: each.move(moved.get(p, 0)) for p, each in by_partition(slices).items()}
+    if staging.count(cursor, tables, tables.refused) != {p: c.refused for p, c in counts.items() if c.refused}:
+        raise _incomplete(batch, f"{tables.refused} holds other refusals than its slices say")
+    if batch.kind is Kind.REDRIVE and (other := redrive.staged_others(cursor, tables)):
+        raise _incomplete(batch, f"{other} was staged, which is none of the chosen records")
+    return counts
+
+
+def is_whole(cursor: Cursor, batch: Batch) -> bool:
+    """Whether all that was staged of a sealed batch still is there, as rows or as refusals."""
+    tables = StagingTables(batch.batch_id, batch.epoch)
+    if batch.slices_expected is None or not staging.are_there(cursor, tables):
+        return False
+    try:
+        counts = sealed_counts(cursor, batch)
+    except (IncompleteStaging, UnexplainedGap):
+        return False
+    return staging.count(cursor, tables, tables.rows) == {p: c.rows for p, c in counts.items() if c.rows}
+
+
+def _incomplete(batch: Batch, flaw: str) -> IncompleteStaging:
+    return IncompleteStaging(
+        f"batch {batch.batch_id} epoch {batch.epoch}: {flaw}; nothing was committed; stage the batch again"
+    )
