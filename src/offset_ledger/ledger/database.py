@@ -16,7 +16,7 @@ from psycopg2.extensions import connection
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
-from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
+from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     AccessDenied,
     ConfigurationError,
@@ -24,6 +24,7 @@ from offset_ledger.errors import (
     DatabaseUnavailable,
     OffsetLedgerError,
 )
+from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.patience import retrying
 
 Session = connection
@@ -50,19 +51,6 @@ class Cursor(DictCursor):
 def named_sql(name: str) -> str:
     """The text of ``sql/<name>.sql``."""
     return files("offset_ledger").joinpath("sql", f"{name}.sql").read_text()
-
-
-# A process that was paused inside a transaction, or whose machine is gone, keeps its locks until the server ends it.
-_OPTIONS = " ".join(
-    f"-c {name}={value}"
-    for name, value in {
-        "idle_in_transaction_session_timeout": "120s",
-        "tcp_keepalives_idle": 30,
-        "tcp_keepalives_interval": 10,
-        "tcp_keepalives_count": 6,
-        "tcp_user_timeout": "120s",
-    }.items()
-)
 
 
 def application_name(batch_id: int, epoch: int, step: str) -> str:
@@ -94,13 +82,10 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
         DatabaseFull: a disk of the server has no room left.
         AccessDenied: the server refuses the login, or the login lacks a right.
     """
-    given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
-    options = f"{_OPTIONS} {given.get('options', '')}".strip()  # of two the later one holds
-    # COPY sends texts as UTF-8; an encoding that the environment or the role names would make others of them.
-    arguments = {**given, "options": options, "client_encoding": "UTF8"}
+    arguments = session_arguments(connection, name)
     try:
         waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
-        session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]
+        session: Session = waiting(lambda: open_session(arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option

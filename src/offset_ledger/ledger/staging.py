@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from psycopg2 import errors as pg
@@ -151,7 +151,7 @@ def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str
                 cursor.execute("SET LOCAL lock_timeout = '2s'")
                 cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(sql.Identifier(SCHEMA, name)))
             dropped.append(name)
-        except pg.LockNotAvailable:
+        except (pg.LockNotAvailable, pg.InsufficientPrivilege):  # in use, or made by another login
             continue
     return dropped
 
@@ -179,12 +179,3 @@ def is_whole(cursor: Cursor, tables: StagingTables, records: int) -> bool:
     query = "SELECT (SELECT count(*) FROM {}) + (SELECT count(DISTINCT (_partition, _offset)) FROM {})"
     cursor.execute(sql.SQL(query).format(tables.identifier(tables.rows), tables.identifier(tables.refused)))
     return bool(cursor.one()[0] == records)
-
-
-def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> Sequence[int]:
-    """End the database sessions of older attempts at this batch and return their server process ids.
-
-    A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
-    """
-    cursor.execute(named_sql("end_lower_epochs"), {"name": f"^offset-ledger b{batch_id} e([0-9]+) ", "epoch": epoch})
-    return [row["pid"] for row in cursor.fetchall()]

@@ -13,8 +13,9 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
+from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.quality.suite import Action, Expectation, Suite
-from offset_ledger.quality.validation import Arguments, Validation, exception_of, live_rows, validate
+from offset_ledger.quality.validation import Validation, exception_of, live_rows, validate
 from offset_ledger.quality.verdict import Finding, Verdict, observed_text, quarantined_share
 
 Session = psycopg2.extensions.connection
@@ -42,7 +43,7 @@ def judge(
     """
     started = time.monotonic()
     try:
-        with closing(psycopg2.connect(**dict(arguments))) as session:  # type: ignore[call-overload]
+        with closing(open_session(arguments)) as session:
             rows, deleted = _count_rows(session, schema, table, row_count)
             validation = None
             if suite is not None and rows:

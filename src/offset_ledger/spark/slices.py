@@ -21,6 +21,7 @@ from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
+from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import Limits, RecordShape
 
@@ -73,7 +74,7 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     """
     tables = task.tables
     name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
-    with connect(task.database, name) as session:
+    with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
         try:
             with transaction(session) as cursor:
                 _begin(cursor, tables, slice_no)

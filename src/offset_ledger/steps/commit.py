@@ -25,6 +25,7 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.fencing import wait_for_claims
 from offset_ledger.ledger.merge import merge
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.target import ensure_target
@@ -103,15 +104,22 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
     """Learn from the ledger what became of a transaction whose answer was lost.
 
     The read locks the row, so that a COMMIT still under way in the server is waited for.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch, and had ended the session.
+        UnknownOutcome: the ledger cannot be read yet.
     """
     try:
         waiting = retrying(_away, "Postgres, to learn the outcome of COMMIT", least=60)
         for attempt in waiting:
             with attempt, connect(database) as session, transaction(session) as cursor:
+                wait_for_claims(cursor, batch.batch_id)
                 found = batches.read_batch(cursor, batch.batch_id, lock=True)
                 if found.state is State.COMMITTED and found.epoch == batch.epoch:
                     log.warning("the answer to COMMIT was lost; the ledger says batch %d is committed", batch.batch_id)
                     return Committed(found, read_sheet(cursor, batch.batch_id))
+                if found.epoch != batch.epoch:
+                    raise batches.newer(found, batch.epoch) from lost
     except DatabaseUnavailable as error:
         raise UnknownOutcome(
             f"batch {batch.batch_id}: the connection was lost during COMMIT and Postgres is still away; "
