@@ -11,7 +11,6 @@ from math import inf
 from typing import Any
 
 import psycopg2
-from psycopg2 import errors as pg
 from psycopg2.extensions import connection
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
@@ -20,10 +19,10 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     AccessDenied,
     ConfigurationError,
-    DatabaseFull,
     DatabaseUnavailable,
     OffsetLedgerError,
 )
+from offset_ledger.ledger.refusals import explained
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.patience import retrying
 
@@ -59,10 +58,11 @@ def application_name(batch_id: int, epoch: int, step: str) -> str:
 
 
 _REFUSED_LOGIN = re.compile(
-    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted)|no password supplied"
+    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted|role .* does not exist)"
+    r"|no password supplied"
 )
 
-_MISSING = re.compile(r"FATAL:.*does not exist")  # the database, or the role
+_MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role is a refused login
 
 
 def _is_away(error: BaseException) -> bool:
@@ -77,10 +77,12 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:
-        ConfigurationError: the connection has an option that libpq does not know, or its database does not exist.
-        DatabaseUnavailable: the server does not answer, or ends the session on the way.
+        ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
+            timeout of it ended a statement.
+        DatabaseUnavailable: the server does not answer, ends the session on the way, or only reads.
         DatabaseFull: a disk of the server has no room left.
         AccessDenied: the server refuses the login, or the login lacks a right.
+        LedgerViolation, TargetMismatch, TransientError: as the SQLSTATE says.
     """
     arguments = session_arguments(connection, name)
     try:
@@ -95,28 +97,33 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
         ) from error
     try:
         yield session
-    except (psycopg2.OperationalError, psycopg2.InterfaceError, pg.InsufficientPrivilege) as error:
-        raise _unavailable(connection, error) from error
+    except psycopg2.Error as error:
+        found = _failed(connection, error)
+        if found is None:
+            raise
+        raise found from error
     finally:
         session.close()
 
 
-def _unavailable(connection: Connection, error: Exception) -> OffsetLedgerError:
+def _failed(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError | None:
+    """What an error inside a session is; None for a mistake of the statement itself."""
+    lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+    return explained(error, _where(connection)) or (_unavailable(connection, error) if lost else None)
+
+
+def _where(connection: Connection) -> str:
+    login = f" with login {connection.login!r}" if connection.login else ""
+    return f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}{login}"
+
+
+def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError:
     detail = re.sub(r"\s+", " ", str(error)).strip()[:200]
     where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
-    if isinstance(error, pg.InsufficientPrivilege):
-        return AccessDenied(
-            f"{where} does not let {connection.login!r} do this ({detail}); nothing was committed; "
-            "docs/production.md has the rights that are needed"
-        )
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")
     if _MISSING.search(str(error)):
         return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
-    if isinstance(error, pg.DiskFull):
-        return DatabaseFull(
-            f"{where} has a full disk ({detail}); nothing was committed; make room on it, then run the step again"
-        )
     return DatabaseUnavailable(
         f"{where} is not available ({detail}); check that it runs and that the connection is right"
     )
@@ -125,8 +132,16 @@ def _unavailable(connection: Connection, error: Exception) -> OffsetLedgerError:
 @contextmanager
 def transaction(session: Session) -> Iterator[Cursor]:
     """One transaction: committed when the block ends, rolled back when it raises."""
-    with session, session.cursor(cursor_factory=Cursor) as cursor:
-        yield cursor
+    failed: BaseException | None = None
+    try:
+        with session, session.cursor(cursor_factory=Cursor) as cursor:
+            try:
+                yield cursor
+            except BaseException as error:
+                failed = error
+                raise
+    except psycopg2.InterfaceError as error:  # of the rollback, where the session was lost before
+        raise failed or error from None
 
 
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:

@@ -40,6 +40,11 @@ _PINNED = "; ".join(
     }.items()
 )
 
+# What ends the session inside a statement cannot be told from a server that went away. Older servers lack it.
+_UNLIMITED = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout' AND source <> 'client'"
+)
+
 
 def session_arguments(connection: Connection, name: str) -> dict[str, str | int]:
     """What ``open_session`` takes; of the timeouts here the connection's extra may set others by ``options``."""
@@ -60,7 +65,7 @@ def open_session(arguments: Arguments) -> connection:
     try:
         session.autocommit = True
         with session.cursor() as cursor:
-            cursor.execute(_PINNED)
+            cursor.execute(f"{_PINNED}; {_UNLIMITED}")
         session.autocommit = False
     except psycopg2.Error:
         session.close()

@@ -14,6 +14,7 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.ledger.refusals import meaning_in
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.quality import expectations as gx
 from offset_ledger.quality.queries import as_sql, exact_queries, repeated
@@ -169,6 +170,9 @@ def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
     for each in results.values():
         info = each["exception_info"]
         if any(lost in str(info) for lost in _LOST_SESSION):
+            known = meaning_in(str(info))
+            if known and known.kind is not DatabaseUnavailable:
+                raise known.kind(f"Great Expectations {known.text} ({exception_of(each)}); no verdict; {known.advice}")
             raise DatabaseUnavailable(f"Great Expectations lost its session ({exception_of(each)}); judge again")
 
 
