@@ -250,8 +250,13 @@ def refuse(found: Batch, epoch: int, wanted: State) -> NoReturn:
         StateConflict: it is in another state.
     """
     if found.epoch != epoch:
-        raise Fenced(
-            f"batch {found.batch_id} of {found.pipeline}: this attempt has epoch {epoch}, a newer one claimed epoch "
-            f"{found.epoch}; this one committed nothing and ends here"
-        )
+        raise newer(found, epoch)
     raise StateConflict(f"{found} was expected to be {wanted}; another step has moved it")
+
+
+def newer(found: Batch, epoch: int) -> Fenced:
+    """The error of an attempt of ``epoch`` whose batch has another one."""
+    return Fenced(
+        f"batch {found.batch_id} of {found.pipeline}: this attempt has epoch {epoch}, a newer one claimed epoch "
+        f"{found.epoch}; this one committed nothing and ends here"
+    )

@@ -11,19 +11,19 @@ from math import inf
 from typing import Any
 
 import psycopg2
-from psycopg2 import errors as pg
 from psycopg2.extensions import connection
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
-from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
+from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     AccessDenied,
     ConfigurationError,
-    DatabaseFull,
     DatabaseUnavailable,
     OffsetLedgerError,
 )
+from offset_ledger.ledger.refusals import explained
+from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.patience import retrying
 
 Session = connection
@@ -52,29 +52,17 @@ def named_sql(name: str) -> str:
     return files("offset_ledger").joinpath("sql", f"{name}.sql").read_text()
 
 
-# A process that was paused inside a transaction, or whose machine is gone, keeps its locks until the server ends it.
-_OPTIONS = " ".join(
-    f"-c {name}={value}"
-    for name, value in {
-        "idle_in_transaction_session_timeout": "120s",
-        "tcp_keepalives_idle": 30,
-        "tcp_keepalives_interval": 10,
-        "tcp_keepalives_count": 6,
-        "tcp_user_timeout": "120s",
-    }.items()
-)
-
-
 def application_name(batch_id: int, epoch: int, step: str) -> str:
     """How a session that works for an epoch of a batch is named; a later claim finds and ends it by this."""
     return f"offset-ledger b{batch_id} e{epoch} {step}"
 
 
 _REFUSED_LOGIN = re.compile(
-    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted)|no password supplied"
+    r"FATAL:.*(authentication|no pg_hba\.conf entry|permission denied|is not permitted|role .* does not exist)"
+    r"|no password supplied"
 )
 
-_MISSING = re.compile(r"FATAL:.*does not exist")  # the database, or the role
+_MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role is a refused login
 
 
 def _is_away(error: BaseException) -> bool:
@@ -89,18 +77,17 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:
-        ConfigurationError: the connection has an option that libpq does not know, or its database does not exist.
-        DatabaseUnavailable: the server does not answer, or ends the session on the way.
+        ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
+            timeout of it ended a statement.
+        DatabaseUnavailable: the server does not answer, ends the session on the way, or only reads.
         DatabaseFull: a disk of the server has no room left.
         AccessDenied: the server refuses the login, or the login lacks a right.
+        LedgerViolation, TargetMismatch, TransientError: as the SQLSTATE says.
     """
-    given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
-    options = f"{_OPTIONS} {given.get('options', '')}".strip()  # of two the later one holds
-    # COPY sends texts as UTF-8; an encoding that the environment or the role names would make others of them.
-    arguments = {**given, "options": options, "client_encoding": "UTF8"}
+    arguments = session_arguments(connection, name)
     try:
         waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
-        session: Session = waiting(lambda: psycopg2.connect(**arguments))  # type: ignore[call-overload]
+        session: Session = waiting(lambda: open_session(arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option
@@ -110,28 +97,33 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
         ) from error
     try:
         yield session
-    except (psycopg2.OperationalError, psycopg2.InterfaceError, pg.InsufficientPrivilege) as error:
-        raise _unavailable(connection, error) from error
+    except psycopg2.Error as error:
+        found = _failed(connection, error)
+        if found is None:
+            raise
+        raise found from error
     finally:
         session.close()
 
 
-def _unavailable(connection: Connection, error: Exception) -> OffsetLedgerError:
+def _failed(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError | None:
+    """What an error inside a session is; None for a mistake of the statement itself."""
+    lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+    return explained(error, _where(connection)) or (_unavailable(connection, error) if lost else None)
+
+
+def _where(connection: Connection) -> str:
+    login = f" with login {connection.login!r}" if connection.login else ""
+    return f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}{login}"
+
+
+def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError:
     detail = re.sub(r"\s+", " ", str(error)).strip()[:200]
     where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
-    if isinstance(error, pg.InsufficientPrivilege):
-        return AccessDenied(
-            f"{where} does not let {connection.login!r} do this ({detail}); nothing was committed; "
-            "docs/production.md has the rights that are needed"
-        )
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")
     if _MISSING.search(str(error)):
         return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
-    if isinstance(error, pg.DiskFull):
-        return DatabaseFull(
-            f"{where} has a full disk ({detail}); nothing was committed; make room on it, then run the step again"
-        )
     return DatabaseUnavailable(
         f"{where} is not available ({detail}); check that it runs and that the connection is right"
     )
@@ -140,8 +132,16 @@ def _unavailable(connection: Connection, error: Exception) -> OffsetLedgerError:
 @contextmanager
 def transaction(session: Session) -> Iterator[Cursor]:
     """One transaction: committed when the block ends, rolled back when it raises."""
-    with session, session.cursor(cursor_factory=Cursor) as cursor:
-        yield cursor
+    failed: BaseException | None = None
+    try:
+        with session, session.cursor(cursor_factory=Cursor) as cursor:
+            try:
+                yield cursor
+            except BaseException as error:
+                failed = error
+                raise
+    except psycopg2.InterfaceError as error:  # of the rollback, where the session was lost before
+        raise failed or error from None
 
 
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:

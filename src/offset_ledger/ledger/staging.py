@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from psycopg2 import errors as pg
@@ -167,7 +167,7 @@ def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str
                 cursor.execute("SET LOCAL lock_timeout = '2s'")
                 cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(sql.Identifier(SCHEMA, name)))
             dropped.append(name)
-        except pg.LockNotAvailable:
+        except (pg.LockNotAvailable, pg.InsufficientPrivilege):  # in use, or made by another login
             continue
     return dropped
 
@@ -194,12 +194,3 @@ def are_there(cursor: Cursor, tables: StagingTables) -> bool:
     names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
     cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
     return bool(cursor.one()[0])
-
-
-def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> Sequence[int]:
-    """End the database sessions of older attempts at this batch and return their server process ids.
-
-    A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
-    """
-    cursor.execute(named_sql("end_lower_epochs"), {"name": f"^offset-ledger b{batch_id} e([0-9]+) ", "epoch": epoch})
-    return [row["pid"] for row in cursor.fetchall()]

@@ -13,8 +13,10 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
+from offset_ledger.ledger.refusals import explained
+from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.quality.suite import Action, Expectation, Suite
-from offset_ledger.quality.validation import Arguments, Validation, exception_of, live_rows, validate
+from offset_ledger.quality.validation import Validation, exception_of, live_rows, validate
 from offset_ledger.quality.verdict import Finding, Verdict, observed_text, quarantined_share
 
 Session = psycopg2.extensions.connection
@@ -39,10 +41,11 @@ def judge(
     Raises:
         IncompleteStaging: the table is missing or holds another number of rows (a crash empties an UNLOGGED table).
         DatabaseUnavailable: a session was lost; no verdict.
+        ConfigurationError, TransientError: as the SQLSTATE says; no verdict.
     """
     started = time.monotonic()
     try:
-        with closing(psycopg2.connect(**dict(arguments))) as session:  # type: ignore[call-overload]
+        with closing(open_session(arguments)) as session:
             rows, deleted = _count_rows(session, schema, table, row_count)
             validation = None
             if suite is not None and rows:
@@ -50,7 +53,8 @@ def judge(
             findings = _checked(session, _findings(suite, validation))
             quarantined = _count_quarantined(session, findings)
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        raise DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({_line(error)})") from error
+        lost = DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({_line(error)})")
+        raise explained(error, f"judging {schema}.{table}") or lost from error
     share = quarantined_share(rows, deleted, refused, quarantined)
     reasons = [finding.summary for finding in findings if finding.rejects]
     if share > max_quarantined_share:

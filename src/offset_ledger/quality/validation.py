@@ -14,6 +14,8 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.ledger.refusals import meaning_in
+from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.quality import expectations as gx
 from offset_ledger.quality.queries import as_sql, exact_queries, repeated
 from offset_ledger.quality.suite import Action, Suite
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
 
 Session = psycopg2.extensions.connection
-Arguments = Mapping[str, str | int]
 
 VIEW = "staged"
 INDEX = ("_partition", "_offset")
@@ -120,14 +121,14 @@ def _batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDatasource
         sessions.append(_session(arguments, live))
         return sessions[-1]
 
-    # The creator connects: no password, and no `$` that would be substituted, passes through a configuration.
-    source = context.data_sources.add_postgres(
-        "staging",
-        connection_string="postgresql+psycopg2://ledger@localhost/ledger",
-        create_temp_table=False,
-        kwargs={"creator": create},
-    )
     try:
+        # The creator connects: no password, and no `$` that would be substituted, passes through a configuration.
+        source = context.data_sources.add_postgres(
+            "staging",
+            connection_string="postgresql+psycopg2://ledger@localhost/ledger",
+            create_temp_table=False,
+            kwargs={"creator": create},
+        )
         asset = source.add_table_asset(VIEW, table_name=VIEW)
         yield source, asset.add_batch_definition_whole_table(VIEW).get_batch()
     except (TestConnectionError, OperationalError, InterfaceError) as error:
@@ -143,9 +144,13 @@ def _session(arguments: Arguments, live: str) -> Session:
     A temporary view, and no query asset: for a query asset the failing-row queries of Great Expectations 1.24 are not
     SQL, its column type checks raise, and it takes three times as long.
     """
-    session: Session = psycopg2.connect(**dict(arguments))  # type: ignore[call-overload]
+    session = open_session(arguments)
     with session, session.cursor() as cursor:
         cursor.execute(f"CREATE TEMPORARY VIEW {VIEW} AS {live}")
+        # A path that names pg_temp last would find a table of that name before the view.
+        cursor.execute("SELECT current_setting('search_path')")
+        ((path,),) = cursor.fetchall()
+        cursor.execute("SELECT set_config('search_path', %s, false)", [f"pg_temp, {path}" if path else "pg_temp"])
         cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     return session
 
@@ -165,6 +170,9 @@ def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
     for each in results.values():
         info = each["exception_info"]
         if any(lost in str(info) for lost in _LOST_SESSION):
+            known = meaning_in(str(info))
+            if known and known.kind is not DatabaseUnavailable:
+                raise known.kind(f"Great Expectations {known.text} ({exception_of(each)}); no verdict; {known.advice}")
             raise DatabaseUnavailable(f"Great Expectations lost its session ({exception_of(each)}); judge again")
 
 

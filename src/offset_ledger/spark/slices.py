@@ -23,6 +23,7 @@ from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
+from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import Limits, RecordShape
 
@@ -90,7 +91,7 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     """
     tables = task.tables
     name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
-    with connect(task.database, name) as session:
+    with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
         try:
             records = awake(session, filter(len, batches))
             first = list(islice(records, 1))  # no transaction is open while Kafka is waited for the first time

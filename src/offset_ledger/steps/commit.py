@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
@@ -19,6 +20,7 @@ from offset_ledger.errors import (
     DatabaseUnavailable,
     IncompleteStaging,
     LedgerViolation,
+    OffsetLedgerError,
     TargetMismatch,
     TransientError,
     UnknownOutcome,
@@ -28,7 +30,10 @@ from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, stag
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.completeness import sealed_counts
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.fencing import wait_for_claims
+from offset_ledger.ledger.largest import largest
 from offset_ledger.ledger.merge import merge
+from offset_ledger.ledger.refusals import in_a_function, meaning, refusal, refused_row
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.ledger.target import ensure_target
@@ -80,6 +85,8 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
                 sheet = _commit(cursor, pipeline, batch, origin)
         reach(Failpoint.AFTER_COMMIT)
     except DatabaseUnavailable as error:
+        if _was_answered(error):
+            raise
         return resolve(database, batch, error)
     with connect(database) as session, transaction(session) as cursor:
         return Committed(batches.read_batch(cursor, batch_id), sheet)
@@ -109,19 +116,32 @@ def _away(error: BaseException) -> bool:
     return isinstance(error, DatabaseUnavailable)
 
 
+def _was_answered(error: DatabaseUnavailable) -> bool:
+    """Whether the server has said that the transaction failed, so that nothing is left to look up."""
+    state = getattr(error.__cause__, "pgcode", None) or "57"
+    return state[:2] in ("25", "53")
+
+
 def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Committed:
     """Learn from the ledger what became of a transaction whose answer was lost.
 
     The read locks the row, so that a COMMIT still under way in the server is waited for.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch, and had ended the session.
+        UnknownOutcome: the ledger cannot be read yet.
     """
     try:
         waiting = retrying(_away, "Postgres, to learn the outcome of COMMIT", least=60)
         for attempt in waiting:
             with attempt, connect(database) as session, transaction(session) as cursor:
+                wait_for_claims(cursor, batch.batch_id)
                 found = batches.read_batch(cursor, batch.batch_id, lock=True)
                 if found.state is State.COMMITTED and found.epoch == batch.epoch:
                     log.warning("the answer to COMMIT was lost; the ledger says batch %d is committed", batch.batch_id)
                     return Committed(found, read_sheet(cursor, batch.batch_id))
+                if found.epoch != batch.epoch:
+                    raise batches.newer(found, batch.epoch) from lost
     except DatabaseUnavailable as error:
         raise UnknownOutcome(
             f"batch {batch.batch_id}: the connection was lost during COMMIT and Postgres is still away; "
@@ -200,29 +220,46 @@ def _lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
 def _merge(
     cursor: Cursor, pipeline: Pipeline, tables: StagingTables, staged: Mapping[int, int]
 ) -> Mapping[int, MergeCounts]:
-    target = f"{pipeline.target.schema}.{pipeline.target.table}"
     try:
         return merge(cursor, pipeline, tables, staged)
-    except (pg.UniqueViolation, pg.SerializationFailure, pg.DeadlockDetected) as error:
-        raise TransientError(
+    except psycopg2.Error as error:
+        refused = _refused(pipeline, tables, error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _refused(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> OffsetLedgerError | None:
+    """What an error of the merge is; None where it is none of the table's."""
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    if _of_another_writer(error, pipeline):
+        return TransientError(
             f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
             "let only its pipeline write this table, and try again"
-        ) from error
-    except pg.UndefinedTable as error:
-        raise IncompleteStaging(
+        )
+    if isinstance(error, pg.UndefinedTable) and not in_a_function(error):
+        return IncompleteStaging(
             f"batch {tables.batch_id}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
             "stage the batch again"
-        ) from error
-    except pg.IntegrityError as error:
-        if error.diag.column_name == "_timestamp":
-            raise TargetMismatch(
-                f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
-                f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
-            ) from error
-        raise LedgerViolation(
-            f"table {target} refuses a row ({str(error).splitlines()[0]}); nothing was committed; "
-            "its constraints ask for more than the pipeline file declares"
-        ) from error
+        )
+    if error.diag.column_name == "_timestamp":
+        return TargetMismatch(
+            f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
+            f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
+        )
+    lost = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+    known = meaning(error.pgcode, str(error)) or (None if lost else refused_row(error))
+    if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
+        return None
+    return refusal(known, error, f"table {target}", largest(pipeline, tables, error))
+
+
+def _of_another_writer(error: psycopg2.Error, pipeline: Pipeline) -> bool:
+    """Whether somebody else wrote the same events at the same time: other unique constraints are the table's own."""
+    if not isinstance(error, pg.UniqueViolation):
+        return isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected))
+    table = (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
+    return table and "(event_id)=(" in (error.diag.message_detail or "")
 
 
 def _close_range(

@@ -25,7 +25,7 @@ from offset_ledger.errors import (
     UnreadableTimestamp,
 )
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.completeness import check_manifest, is_whole
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
@@ -112,7 +112,8 @@ def stage_with(
     Raises:
         StateConflict, LostRange, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
+    database = get_connection(pipeline.target.connection)
+    with connect(database) as session:
         batch, kept = _read(session, pipeline, batch_id)
         if kept is Kept.USABLE or (batch.state in CLAIMABLE and _last_copy(batch, kept, look)):
             return _done(batch)
@@ -124,8 +125,9 @@ def stage_with(
             raise
         reach(Failpoint.AFTER_CLAIM)
         log.info("claimed batch %d as epoch %d", batch_id, tables.epoch)
-        written = write(batch, tables)
-        counts = seal(session, batch, tables, written.slices, written.gaps_are, origin)
+        with fencing.fenced(database, batch_id, tables.epoch):
+            written = write(batch, tables)
+            counts = seal(session, batch, tables, written.slices, written.gaps_are, origin)
     reach(Failpoint.AFTER_STAGE)
     return Staged(batch_id, tables.epoch, counts)
 
@@ -236,24 +238,21 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
     afterwards, because they may have begun another one meanwhile.
     """
     with transaction(session) as cursor:
+        fencing.begin_claim(cursor, batch_id)
         before = batches.read_batch(cursor, batch_id).epoch
-        _end_lower(cursor, batch_id, before + 1)
+        others = fencing.end_lower_epochs(cursor, batch_id, before + 1)
+        with fencing.beside(cursor, batch_id, others):
+            ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
+            epoch = batches.claim(cursor, batch_id, origin)
+            batches.note_file(cursor, batch_id, pipeline)
+            tables = StagingTables(batch_id, epoch)
+            staging.create(cursor, tables, pipeline.record)
+        name = application_name(batch_id, epoch, "stage")
+        cursor.execute("SELECT set_config('application_name', %s, false)", [name])
     with transaction(session) as cursor:
-        ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
-        epoch = batches.claim(cursor, batch_id, origin)
-        batches.note_file(cursor, batch_id, pipeline)
-        tables = StagingTables(batch_id, epoch)
-        staging.create(cursor, tables, pipeline.record)
-        cursor.execute("SELECT set_config('application_name', %s, false)", [application_name(batch_id, epoch, "stage")])
-    with transaction(session) as cursor:
-        _end_lower(cursor, batch_id, epoch)
+        fencing.end_lower_epochs(cursor, batch_id, epoch)
     staging.drop_older(session, batch_id, epoch)
     return tables
-
-
-def _end_lower(cursor: Cursor, batch_id: int, epoch: int) -> None:
-    if ended := staging.end_lower_epochs(cursor, batch_id, epoch):
-        log.warning("ended %d database sessions of older attempts at batch %d", len(ended), batch_id)
 
 
 def seal(

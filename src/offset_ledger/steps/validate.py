@@ -11,13 +11,15 @@ from typing import Any
 
 from psycopg2 import sql
 
-from offset_ledger.connections import KEEPALIVE, get_connection, postgres_arguments
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import BatchRejected, ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, profiles, staging
 from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.pipeline.model import Pipeline
@@ -51,12 +53,20 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
             return batch, None
         if batch.state is not State.STAGED:
             batches.refuse(batch, batch.epoch, State.STAGED)
-        tables = StagingTables(batch_id, batch.epoch)
-        staging.hold_columns(cursor, tables, pipeline.record)
+        staging.hold_columns(cursor, StagingTables(batch_id, batch.epoch), pipeline.record)
+    with fenced(database, batch_id, batch.epoch):
+        return _validate(database, pipeline, batch, origin, suite)
+
+
+def _validate(
+    database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
+) -> tuple[Batch, Verdict | None]:
+    batch_id = batch.batch_id
+    tables = StagingTables(batch_id, batch.epoch)
     name = application_name(batch_id, batch.epoch, "validate")
     judgement = judge(
         suite,
-        {**KEEPALIVE, **postgres_arguments(database), "application_name": name},
+        session_arguments(database, name),
         SCHEMA,
         tables.rows,
         row_count=batch.rows or 0,

@@ -1,0 +1,136 @@
+"""What Postgres answers to a step, by SQLSTATE: which error that is, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg2
+from psycopg2 import errors as pg
+
+from offset_ledger.errors import (
+    AccessDenied,
+    ConfigurationError,
+    DatabaseFull,
+    DatabaseUnavailable,
+    LedgerViolation,
+    OffsetLedgerError,
+    TargetMismatch,
+    TransientError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The error that a SQLSTATE is: ``text`` goes on from the place, ``advice`` says what to do."""
+
+    kind: type[OffsetLedgerError]
+    text: str
+    advice: str
+
+
+_TRIGGER = Meaning(
+    LedgerViolation,
+    "refuses a row by a trigger or function",
+    "correct that, or make what it asks for an expectation that quarantines",
+)
+_TIMEOUT = "raise it for this login (ALTER ROLE ... SET), or in `options` of the connection's extra"
+
+# By SQLSTATE, or by its class, which is the first two characters.
+_MEANINGS: Mapping[str, Meaning] = {
+    "09": _TRIGGER,
+    "0A": Meaning(TargetMismatch, "cannot be merged into", "a target table can have no rules; drop what it names"),
+    "23": Meaning(
+        LedgerViolation,
+        "refuses a row",
+        "its constraints ask for more than the pipeline file declares: drop the constraint, or make it an expectation "
+        "that quarantines",
+    ),
+    "25006": Meaning(
+        DatabaseUnavailable,
+        "only reads",
+        "the connection leads to a standby, or default_transaction_read_only is set there",
+    ),
+    "25P04": Meaning(ConfigurationError, "takes longer than transaction_timeout allows", _TIMEOUT),
+    "38": _TRIGGER,
+    "39": _TRIGGER,
+    "40": Meaning(TransientError, "has given way to another transaction", "run the step again"),
+    "42501": Meaning(
+        AccessDenied, "does not let the login do this", "docs/production.md has the rights that are needed"
+    ),
+    "44": Meaning(LedgerViolation, "refuses a row by the check option of a view", "let the target be a table"),
+    "53100": Meaning(DatabaseFull, "has a full disk", "make room on it, then run the step again"),
+    "53200": Meaning(
+        DatabaseUnavailable,
+        "is out of memory",
+        "make batches smaller (limits.records_per_batch), or give the server more",
+    ),
+    "53300": Meaning(
+        DatabaseUnavailable, "has no connection left", "raise max_connections, or let fewer steps run at once"
+    ),
+    "53400": Meaning(
+        ConfigurationError,
+        "has reached a limit of its configuration",
+        "raise it, or make batches smaller (limits.records_per_batch)",
+    ),
+    "54": Meaning(
+        LedgerViolation,
+        "cannot hold a row of this size",
+        "drop the index or make it one over a hash of the column, or declare the column as varchar(n), which "
+        "quarantines such records",
+    ),
+    "55P03": Meaning(
+        TransientError, "does not give a lock within lock_timeout", "run the step again, or raise lock_timeout"
+    ),
+    "57014": Meaning(ConfigurationError, "takes longer than statement_timeout allows", _TIMEOUT),
+    "P0": _TRIGGER,
+}
+_CLASS = re.compile(r"psycopg2\.errors\.(\w+)")
+_STATES = {pg.lookup(state).__name__: state for state in _MEANINGS if len(state) == 5}
+_BY_A_PERSON = Meaning(TransientError, "had a statement cancelled by somebody", "run the step again")
+
+
+def meaning(sqlstate: str | None, message: str = "") -> Meaning | None:
+    """What the state means, or its class; None where that depends on the statement, or the session was lost."""
+    if sqlstate == "57014" and "user request" in message:
+        return _BY_A_PERSON
+    return _MEANINGS.get(sqlstate or "") or _MEANINGS.get((sqlstate or "")[:2])
+
+
+def meaning_in(text: str) -> Meaning | None:
+    """The same for an error that others have made a text of, with the name of its class."""
+    found = _CLASS.search(text)
+    return meaning(_STATES.get(found[1]), text) if found else None
+
+
+def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError | None:
+    """The error to raise, naming constraint and trigger; None where the SQLSTATE alone says too little."""
+    known = meaning(error.pgcode, str(error))
+    return refusal(known, error, where, hint) if known else None
+
+
+def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError:
+    """``where`` and what happened there, in one line; ``hint`` names a record."""
+    said = "; ".join(filter(None, [detail(error), hint]))
+    return known.kind(f"{where} {known.text} ({said}); nothing was committed; {known.advice}")
+
+
+def detail(error: psycopg2.Error) -> str:
+    """Postgres's message, the key that it names, and the function that raised it: never a whole row."""
+    diag = error.diag
+    parts = [diag.message_primary or str(error)]
+    if (diag.sqlstate or "") in ("23505", "23503") and diag.message_detail:
+        parts.append(diag.message_detail)
+    parts += [line for line in (diag.context or "").splitlines() if "function" in line][:1]
+    return ", ".join(" ".join(part.split()).rstrip(".") for part in parts)[:400]
+
+
+def in_a_function(error: psycopg2.Error) -> bool:
+    """Whether a function raised it, as that of a trigger does, and not a statement of this package."""
+    return "function" in (error.diag.context or "")
+
+
+def refused_row(error: psycopg2.Error) -> Meaning:
+    """What any other error of a merge means: a trigger, a generated column or a domain of the table."""
+    return _TRIGGER if in_a_function(error) else _MEANINGS["23"]

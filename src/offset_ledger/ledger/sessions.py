@@ -1,0 +1,73 @@
+"""How every session is opened: what a database, a role or the environment sets for sessions changes nothing here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import psycopg2
+from psycopg2.extensions import connection
+
+from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
+
+Arguments = Mapping[str, str | int]
+
+# A process that was paused inside a transaction, or whose machine is gone, keeps its locks until the server ends it.
+# A session that waits for Spark is idle for as long as Spark reads.
+_OPTIONS = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "idle_in_transaction_session_timeout": "120s",
+        "idle_session_timeout": 0,
+        "tcp_keepalives_idle": 30,
+        "tcp_keepalives_interval": 10,
+        "tcp_keepalives_count": 6,
+        "tcp_user_timeout": "120s",
+    }.items()
+)
+
+# What changes the values that are read or written, or what a statement sees. Set by the session itself: PGTZ and
+# PGDATESTYLE of the environment win over `options`, and a pooler may not pass those on.
+_PINNED = "; ".join(
+    f"SET {name} TO '{value}'"
+    for name, value in {
+        "TimeZone": "UTC",  # else the first and last moments of Python have no local time
+        "DateStyle": "ISO, MDY",
+        "IntervalStyle": "postgres",
+        "bytea_output": "hex",
+        "extra_float_digits": "1",
+        "quote_all_identifiers": "off",
+        "default_transaction_isolation": "read committed",
+    }.items()
+)
+
+# What ends the session inside a statement cannot be told from a server that went away. Older servers lack it.
+_UNLIMITED = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout' AND source <> 'client'"
+)
+
+
+def session_arguments(connection: Connection, name: str) -> dict[str, str | int]:
+    """What ``open_session`` takes; of the timeouts here the connection's extra may set others by ``options``."""
+    given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
+    return {**given, "options": f"{_OPTIONS} {given.get('options', '')}".strip()}  # of two the later one holds
+
+
+def open_session(arguments: Arguments) -> connection:
+    """A session as every part of the package needs it; ``arguments`` are those of ``psycopg2.connect``.
+
+    Raises:
+        psycopg2.Error: as ``psycopg2.connect``.
+    """
+    # From the beginning, for psycopg2 keeps how texts are quoted then, and encodes texts of COPY by it.
+    options = f"{arguments.get('options', '')} -c standard_conforming_strings=on".strip()
+    given = {**arguments, "client_encoding": "UTF8", "options": options}
+    session: connection = psycopg2.connect(**given)  # type: ignore[call-overload]
+    try:
+        session.autocommit = True
+        with session.cursor() as cursor:
+            cursor.execute(f"{_PINNED}; {_UNLIMITED}")
+        session.autocommit = False
+    except psycopg2.Error:
+        session.close()
+        raise
+    return session
