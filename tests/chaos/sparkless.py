@@ -28,7 +28,7 @@ Records = Mapping[Place, Record]
 _MOMENT = pa.timestamp("us", "UTC")
 
 
-class Stalled(Exception):  # noqa: N818
+class Stalled(Exception):
     """An attempt ends here without a word."""
 
 
