@@ -8,6 +8,8 @@ from typing import Any
 
 from psycopg2.extras import execute_values
 
+from offset_ledger.core.planning import Cursors
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
 
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
@@ -53,6 +55,28 @@ def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]
             [pipeline, topic_id],
         )
         return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+
+
+def compare(session: Session, pipeline: str, letters: Sequence[Place]) -> tuple[set[Place], set[Place]]:
+    """Of these letters those that still wait in the outbox, and those whose record the cursors have yet to reach.
+
+    Those are left from commits that the database has lost: their records will be quarantined again.
+    """
+    if not letters:
+        return set(), set()
+    with transaction(session) as cursor:
+        cursors = pipelines.read_cursors(cursor, pipeline)  # before quarantine: a commit moves both at once
+        values = [(pipeline, each.topic_id, each.partition, each.offset) for each in letters]
+        known = execute_values(cursor, named_sql("dead_letters_known"), values, page_size=1000, fetch=True)
+    waiting = {Place(*row[:3]): bool(row[3]) for row in known}
+    unknown = {each for each in letters if each not in waiting}
+    return {each for each, waits in waiting.items() if waits}, {each for each in unknown if not _read(cursors, each)}
+
+
+def _read(cursors: Cursors | None, place: Place) -> bool:
+    if cursors is None or place.topic_id != cursors.log_id:
+        return False
+    return place.offset < cursors.next_offsets.get(place.partition, 0)
 
 
 def mark(session: Session, pipeline: str, topic_id: str, delivered: Delivered, ends: Mapping[int, int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -110,13 +110,16 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
         ) as publisher,
     ):
         at = _snapshot(kafka, pipeline, topic)
-        found = _read_back(session, kafka, connection, pipeline, at)
+        before = _read_back(session, kafka, connection, pipeline, at)
         size = 0
         with closing(dead_letters.take(session, pipeline.name, topic, LETTERS_AT_ONCE)) as letters:
             for letter in letters:
+                place = Place(letter["topic_id"], letter["partition"], letter["offset"])
+                if place in before.ahead:  # quarantined again since: the next read back marks it
+                    continue
                 record = as_record(letter, pipeline.name, len(at.partitions))
                 publisher.send(record)
-                sent.append(Place(letter["topic_id"], letter["partition"], letter["offset"]))
+                sent.append(place)
                 if (size := size + len(record.value or b"")) > BYTES_AT_ONCE:
                     break
         publisher.flush()
@@ -124,19 +127,33 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
         publisher.finish()
     reach(Failpoint.DEAD_LETTERS_COMMITTED)
     delivered = [(place, *answer) for place, answer in zip(sent, answers, strict=True)]
-    dead_letters.mark(session, pipeline.name, at.topic_id, delivered, _ends(answers))
-    return Delivery(len(sent), found)
+    ends = {p: end for p, end in _ends(answers).items() if p not in before.ahead.values()}
+    dead_letters.mark(session, pipeline.name, at.topic_id, delivered, ends)
+    return Delivery(len(sent), before.found)
 
 
 def _ends(answers: Iterable[tuple[int, int]]) -> dict[int, int]:
     return {partition: offset + 1 for partition, offset in sorted(answers)}
 
 
-def _read_back(session: Session, kafka: Broker, connection: Connection, pipeline: Pipeline, at: TopicSnapshot) -> int:
-    """Mark every letter that an earlier process has committed; how many that were.
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What had been delivered before: letters that were found and are marked now, and letters of records that the
+    cursors have yet to reach, with their partitions: the database went back since.
+    """
+
+    found: int
+    ahead: Mapping[Place, int]
+
+
+def _read_back(
+    session: Session, kafka: Broker, connection: Connection, pipeline: Pipeline, at: TopicSnapshot
+) -> _Before:
+    """Mark every letter that an earlier process has committed.
 
     All that it wrote lies below the ends of ``at``, for its transactional id was taken before they were asked for. A
-    partition without a mark holds nothing of ours: its mark is written before the first letter is sent there.
+    partition without a mark is read from its start: its mark may have been lost with a failover or a restore. For the
+    same reason no mark passes a letter whose record is not in quarantine again yet.
     """
     ends = {p.partition: p.high_watermark for p in at.partitions}
     waiting = retrying(lambda error: isinstance(error, OpenTransaction), f"open transactions on {at.topic}")
@@ -144,16 +161,20 @@ def _read_back(session: Session, kafka: Broker, connection: Connection, pipeline
     marks = dead_letters.read_marks(session, pipeline.name, at.topic_id)
     delivered = []
     for p in at.partitions:
-        start = max(marks.get(p.partition, p.high_watermark), p.log_start)
+        start = max(marks.get(p.partition, 0), p.log_start)
         if start < p.high_watermark:
             unread = OffsetRange(p.partition, start, p.high_watermark)
             for record in broker.records(connection, at.topic, unread, "read_committed"):
                 if place := place_of(record.headers, pipeline.name):
                     delivered.append((place, p.partition, record.offset))
+    unmarked, ahead = dead_letters.compare(session, pipeline.name, [place for place, *_ in delivered])
+    for place, partition, offset in delivered:
+        if place in ahead:
+            ends[partition] = min(ends[partition], offset)
     dead_letters.mark(session, pipeline.name, at.topic_id, delivered, ends)
-    if delivered:
-        log.info("%d dead letters of %s had been delivered by an earlier process", len(delivered), pipeline.name)
-    return len(delivered)
+    if unmarked:
+        log.info("%d dead letters of %s had been delivered by an earlier process", len(unmarked), pipeline.name)
+    return _Before(len(unmarked), {place: partition for place, partition, _ in delivered if place in ahead})
 
 
 def _hold_decided(now: TopicSnapshot, ends: dict[int, int]) -> None:
