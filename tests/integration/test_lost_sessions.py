@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.airflow.beside import one_after_the_other
 from offset_ledger.connections import Connection
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, Fenced
@@ -234,3 +235,23 @@ def test_a_second_login_that_waits_for_the_first_ones_lock_says_what_to_grant(
         execute(replace(servers.postgres, login="postgres"), f"GRANT pg_signal_backend TO {second.login}")
         claim(other, pipeline, 1, ME)
         assert epochs(session) == [2]
+
+
+# -- the lock between two runs that plan -----------------------------------------------------------------------
+
+
+def test_the_lock_of_a_run_that_plans_is_of_one_transaction_as_a_pooler_keeps_it(
+    session: Session,
+) -> None:
+    """A pooler gives a session that is between two transactions to somebody else, with every lock of the session."""
+    holders = (
+        "SELECT a.state FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+        " WHERE l.locktype = 'advisory' AND a.datname = current_database()"
+    )
+    with one_after_the_other(a_pipeline()):
+        assert rows(session, holders) == [["idle in transaction"]]
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+        rows(session, f"{ended} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+    with one_after_the_other(a_pipeline()):  # a session that was ended while the run planned is no error
+        pass
+    assert rows(session, holders) == []

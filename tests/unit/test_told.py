@@ -13,9 +13,10 @@ from offset_ledger.broker import unavailable as kafka_unavailable
 from offset_ledger.cli import main
 from offset_ledger.commands.verbs import table
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, TerminalError
 from offset_ledger.ledger.database import _is_away
 from offset_ledger.ledger.migrate import check_server
+from offset_ledger.ledger.refusals import meaning
 from offset_ledger.spark.failures import classify
 
 WRONG = """
@@ -61,12 +62,42 @@ def test_tables_have_moments_in_utc_to_the_second() -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "message", "kind", "terminal"),
+    [
+        ("54000", "index row size 5000 exceeds", "LedgerViolation", True),
+        ("23514", "violates check constraint", "LedgerViolation", True),
+        ("P0001", "not today", "LedgerViolation", True),
+        ("0A000", "MERGE is not supported for relations with rules.", "TargetMismatch", True),
+        ("57014", "canceling statement due to statement timeout", "ConfigurationError", True),
+        ("53400", "temporary file size exceeds temp_file_limit", "ConfigurationError", True),
+        ("42501", "permission denied for table orders", "AccessDenied", True),
+        ("57014", "canceling statement due to user request", "TransientError", False),
+        ("40P01", "deadlock detected", "TransientError", False),
+        ("55P03", "canceling statement due to lock timeout", "TransientError", False),
+        ("53100", "could not extend file", "DatabaseFull", False),
+        ("53200", "out of memory", "DatabaseUnavailable", False),
+        ("25006", "cannot execute UPDATE in a read-only transaction", "DatabaseUnavailable", False),
+    ],
+)
+def test_what_stays_wrong_is_not_tried_again(state: str, message: str, kind: str, terminal: bool) -> None:
+    known = meaning(state, message)
+    assert known
+    assert (known.kind.__name__, issubclass(known.kind, TerminalError)) == (kind, terminal)
+
+
+@pytest.mark.parametrize("state", [None, "57P01", "57P03", "08006", "42P01", "22003"])
+def test_what_a_state_alone_does_not_say_is_left_to_the_statement(state: str | None) -> None:
+    assert meaning(state) is None
+
+
+@pytest.mark.parametrize(
     ("told", "away"),
     [
         ('FATAL:  password authentication failed for user "x"', False),
         ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "x", database "d", SSL off', False),
         ('FATAL:  permission denied for database "d"', False),
         ('FATAL:  role "x" is not permitted to log in', False),
+        ('FATAL:  role "x" does not exist', False),
         ("fe_sendauth: no password supplied", False),
         ('FATAL:  database "d" does not exist', False),
         ("FATAL:  the database system is starting up", True),

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
+
+import psycopg2
+from psycopg2 import errors as pg
 
 from offset_ledger.connections import get_connection
 from offset_ledger.core.questions import QuestionKind
 from offset_ledger.core.states import State
 from offset_ledger.ledger import batches, decisions
 from offset_ledger.ledger.batches import Batch
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.decisions import Asked
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.pipeline.model import Pipeline
 
-_SECONDS = 30.0  # a stopped process may hold the lock, and fencing decides in any case
+_SECONDS = 30  # a stopped process may hold the lock, and fencing decides in any case
 
 
 @contextmanager
 def one_after_the_other(pipeline: Pipeline) -> Iterator[None]:
-    """Let one run at a time look whether it is alone, and plan: of two that begin together one finds the other."""
+    """Let one run at a time look whether it is alone, and plan: of two that begin together one finds the other.
+
+    The lock is one of a transaction that stays open meanwhile: a pooler gives a session between two transactions to
+    others, and the lock of a session would go with it.
+    """
     with connect(get_connection(pipeline.target.connection)) as session:
-        deadline = time.monotonic() + _SECONDS
-        while time.monotonic() < deadline:
-            with transaction(session) as cursor:
-                cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s))", [f"offset-ledger plan {pipeline.name}"])
-                if cursor.one()[0]:
-                    break
-            time.sleep(0.2)
+        _lock(session, pipeline.name)
         yield
+        with suppress(psycopg2.Error):  # the server ends a transaction that was idle for long, and with it the lock
+            session.rollback()
+
+
+def _lock(session: Session, pipeline: str) -> None:
+    cursor = session.cursor()
+    try:
+        cursor.execute(f"SET LOCAL lock_timeout = '{_SECONDS}s'")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"offset-ledger plan {pipeline}"])
+    except pg.LockNotAvailable:
+        session.rollback()
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:
