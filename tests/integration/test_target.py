@@ -509,6 +509,22 @@ def test_a_column_named_by_a_keyword_is_quoted(session: Session) -> None:
     do(session, remedy)
 
 
+def test_a_column_that_numbers_itself_is_refused(session: Session) -> None:
+    made = a_pipeline()
+    columns = (*made.record.columns, Column("n", ColumnType("bigint"), ("n",), nullable=True))
+    pipeline = replace(made, record=replace(made.record, columns=columns))
+    with transaction(session) as cursor:
+        ensure_target(cursor, pipeline)
+    do(session, "ALTER TABLE orders DROP COLUMN n, ADD COLUMN n bigint GENERATED ALWAYS AS IDENTITY")
+    told = refused(session, pipeline)
+    remedy = "ALTER TABLE public.orders ALTER COLUMN n DROP IDENTITY, ALTER COLUMN n DROP NOT NULL"
+    assert "column n is GENERATED ALWAYS" in told
+    assert f"run: {remedy};" in told
+    do(session, remedy)
+    run(session, pipeline, [OffsetRange(0, 0, 2)], FIRST)
+    assert stands(session, "event_id, n") == {("a", None), ("b", None)}
+
+
 # -- whose table it is -----------------------------------------------------------------------------------------
 
 
@@ -572,6 +588,11 @@ def test_check_compares_the_table_and_writes_nothing(
         ensure_target(cursor, parse_pipeline(path))
     assert main(["check", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}: no mistakes\ntable public.orders fits\n"
+    do(session, "CREATE UNIQUE INDEX one_a_state ON orders (state, event_id)")
+    trigger(session, "RETURN NEW;")
+    assert main(["check", str(path)]) == 0
+    beside = "the trigger guards, the unique index one_a_state: a row that these change or refuse stops a commit"
+    assert capsys.readouterr().out.splitlines()[1] == f"table public.orders fits, and has {beside}"
     do(session, "ALTER TABLE orders DROP COLUMN state")
     assert main(["check", str(path)]) == 1
     assert "TargetMismatch: pipeline orders: table public.orders does not fit" in capsys.readouterr().err

@@ -35,7 +35,7 @@ def nullable_columns(record: RecordShape) -> set[str]:
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
-    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
+    place = _place(pipeline)
     cursor.execute(named_sql("target_relation"), place)
     relation = cursor.one()
     if relation["relkind"] not in "rp":
@@ -51,6 +51,22 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
         else:
             found += _of_other(row, row["name"] in former)
     return found
+
+
+def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
+    """The names of the triggers that act on what is written into the target, or into a partition of it."""
+    cursor.execute(named_sql("target_triggers"), _place(pipeline))
+    return [row["tgname"] for row in cursor.fetchall()]
+
+
+def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
+    """The names of unique and exclusion constraints and indexes of the target beside that of the event id."""
+    cursor.execute(named_sql("target_uniques"), _place(pipeline))
+    return [row[0] for row in cursor.fetchall()]
+
+
+def _place(pipeline: Pipeline) -> dict[str, str]:
+    return {"schema": pipeline.target.schema, "table": pipeline.target.table}
 
 
 def remedy(table: str, found: list[Misfit]) -> str:

@@ -14,6 +14,7 @@ from offset_ledger.core.balance import MergeCounts
 from offset_ledger.errors import IncompleteStaging, LedgerViolation
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.declared import no_longer_declared, remember
+from offset_ledger.ledger.fit import enabled_triggers
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.pipeline.model import Merge, Pipeline, RecordShape
 
@@ -49,13 +50,6 @@ def work_memory(rows: int) -> str:
     A sorted row took 165 bytes with seven declared columns.
     """
     return f"{min(max(rows * 256 >> 20, 64), 1024)}MB"
-
-
-def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
-    """The names of the triggers that act on what is written into the target, or into a partition of it."""
-    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
-    cursor.execute(named_sql("target_triggers"), place)
-    return [row["tgname"] for row in cursor.fetchall()]
 
 
 def merge(
@@ -124,7 +118,9 @@ def _account(
         "skip_existing": sql.Literal(pipeline.target.merge is Merge.SKIP_EXISTING),
         "triggers": sql.Literal(bool(triggers)),
     }
-    cursor.execute(sql.SQL(named_sql("account")).format(**names.formats(), **options), {"batch_id": tables.batch_id})
+    cursor.execute("SELECT pg_current_xact_id()::text")  # not in the query: it would keep that from running in parallel
+    by = {"batch_id": tables.batch_id, "xid": cursor.one()[0]}
+    cursor.execute(sql.SQL(named_sql("account")).format(**names.formats(), **options), by)
     found = {row["_partition"]: row for row in cursor.fetchall()}
     if {p: row["rows"] for p, row in found.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)

@@ -9,7 +9,7 @@ WITH joined AS (
            (t.publish_at, t._partition, t._offset) < (s.publish_at, s._partition, s._offset) AS lost_to_earlier,
            t.publish_at = s.publish_at AS same_time,
            t.event_id IS NOT NULL AS known,
-           t.xmin = pg_current_xact_id()::xid OR ({triggers} AND t._batch_id IS NOT DISTINCT FROM %(batch_id)s) AS just_written,
+           t.xmin = %(xid)s::xid8::xid OR ({triggers} AND t._batch_id IS NOT DISTINCT FROM %(batch_id)s) AS just_written,
            (t._partition, t._offset) = (s._partition, s._offset)
            AND (t._batch_id <> %(batch_id)s OR ROW({stored})::record OPERATOR(pg_catalog.*<>) ROW({values})::record)
                AS differs

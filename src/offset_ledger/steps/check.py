@@ -5,6 +5,7 @@ from __future__ import annotations
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
 from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.fit import enabled_triggers, own_uniques
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.target import check_target
 from offset_ledger.pipeline.model import Pipeline
@@ -29,5 +30,8 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     with connect(database, most=_SECONDS) as session, transaction(session) as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         if check_target(cursor, pipeline):
-            return "fits", f"{table} fits"
+            beside = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
+            beside += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
+            but = f", and has {', '.join(beside)}: a row that these change or refuse stops a commit" if beside else ""
+            return "fits", f"{table} fits{but}"
     return "missing", f"{table} does not exist yet; the first batch creates it"
