@@ -21,7 +21,7 @@ from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.copy import copy_csv
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json import compile_decoder
-from offset_ledger.decoding.outcome import Decoder, Refusal, Row, Skip
+from offset_ledger.decoding.outcome import Decoder, Reason, Refusal, Row, Skip
 from offset_ledger.decoding.proofs import MOMENT
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
@@ -64,7 +64,7 @@ class _Slowly:
     def record(self) -> RecordShape:
         return self.whole.record
 
-    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | None) -> Row | Refusal | Skip:
+    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
         return self.whole.decode(value, key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002
