@@ -43,8 +43,8 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     return _any(cursor, table, "_deleted") and not _any(cursor, table, "NOT _deleted")
 
 
-def hold_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
-    """Hold that all rows of the target are ordered by the moment that the pipeline file names, and remember it.
+def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
+    """Check that all rows of the target are ordered by the moment that the pipeline file names, and remember it.
 
     Raises:
         TargetMismatch: they are ordered by another one.

@@ -7,7 +7,7 @@ from psycopg2 import sql
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.order import hold_order, ordered_by, write_order
+from offset_ledger.ledger.order import check_order, ordered_by, write_order
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.pipeline.model import Pipeline, RecordShape
 
@@ -37,7 +37,7 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         write_order(cursor, pipeline.name, ordered_by(pipeline.record))
         return True
     _check(cursor, pipeline)
-    hold_order(cursor, pipeline, _name(pipeline))
+    check_order(cursor, pipeline, _name(pipeline))
     return False
 
 
