@@ -14,10 +14,13 @@ import pytest
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.errors import IncompleteStaging, PipelineFileError, TargetMismatch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.redrive import Choice
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.pipeline.model import JsonPath, Pipeline, Tombstone
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.steps.commit import commit
+from offset_ledger.steps.redrive import plan_redrive, stage_redrive
+from offset_ledger.steps.validate import pass_gate
 from offset_ledger.steps.verify import verify
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
@@ -97,6 +100,28 @@ def test_the_last_of_a_row_and_its_delete_stands(
         commit_raw(session, pipeline, batch)
     assert table(session) == {stands}
     assert verify(pipeline)[0] == []
+
+
+def test_what_nobody_can_call_a_delete_waits_in_quarantine_for_a_file_that_can(
+    session: Session, tmp_path: Path
+) -> None:
+    pipeline = written(tmp_path, "$.at", OPERATION)
+    new, gone, again = history(AGAIN, tombstones=False)
+    unclear = replace(gone, value=(gone.value or b"").replace(b'"d"', b"4"))
+    late = replace(again, value=(again.value or b"").replace(b"12:00:02", b"12:00:00.5"))
+    commit_raw(session, pipeline, [new, unclear, late])
+    assert table(session) == {("e1", "again", False, 0, 2)}
+    found = rows(session, "SELECT \"offset\", reasons->0->>'path', reasons->0->>'code' FROM offset_ledger.quarantine")
+    assert [tuple(row) for row in found] == [(1, "$.op", "type")]
+
+    number = written(tmp_path, "$.at", OPERATION.replace("equals: d", "equals: 4"))
+    batch = plan_redrive(number, Choice(), ME).batch
+    assert batch is not None
+    stage_redrive(number, batch.batch_id, ME)
+    pass_gate(number, batch.batch_id, ME)
+    commit(number, batch.batch_id, ME)
+    assert table(session) == {("e1", None, True, 0, 1)}
+    assert verify(number)[0] == []
 
 
 # -- tables whose rows another moment ordered ------------------------------------------------------------------

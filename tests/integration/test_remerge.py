@@ -17,7 +17,7 @@ from offset_ledger.core.states import State
 from offset_ledger.errors import ConfigurationError, PipelineFileError, StateConflict, TargetMismatch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.pipeline.model import Pipeline, Tombstone
+from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
@@ -38,6 +38,7 @@ record:
   event_id: key
   publish_at: {publish_at}
   tombstone: delete
+  delete_when: {{path: $.op, equals: d}}
   columns: {{state: text}}
 target: {{connection: postgres_default, table: public.orders}}
 limits: {{records_per_batch: 4}}
@@ -97,7 +98,7 @@ class Bench:
         path.write_text(PIPELINE.format(topic=self.topic, publish_at="$.at"))
         with pytest.raises(PipelineFileError, match="two clocks"):
             parse_pipeline(path)
-        record = replace(self.pipeline.record, publish_at=("at",), tombstone=Tombstone.DELETE)
+        record = replace(self.pipeline.record, publish_at=("at",), delete_when=None)
         return replace(self.pipeline, record=record)
 
     def publish(self, *records: Record) -> None:
@@ -197,5 +198,6 @@ def test_what_an_open_batch_has_staged_is_not_mixed_in(bench: Bench) -> None:
         restate_rows(bench.before, ME, "one clock")
     decide(bench.session, planned.batch_id, State.ABANDONED, ME, "remerge")
     assert main(["remerge", str(bench.path), "--why", "one clock"]) == 0
+    bench.publish(Record(b"plain", b'{"op":"d"}', (), int(NOON.timestamp() * 1000) + 9000, 0))
     bench.ingest(bench.pipeline)
-    assert bench.table() == ORDERED
+    assert bench.table() == {*ORDERED, ("plain", None, True, 0, 5)} - {("plain", "second", False, 1, 4)}

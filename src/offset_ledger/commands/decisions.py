@@ -102,11 +102,11 @@ def remerge(arguments: Namespace) -> Outcome:
         done.append(summary(each))
         say(line(each))
     gone = ", ".join(map(str, restated.gone))
-    found = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
-    if restated.rows is None and not done:
-        return Outcome(found, f"nothing to remerge: the rows of {pipeline.name} are ordered by Kafka's timestamps")
-    text = f"the rows of {pipeline.name} are ordered by Kafka's timestamps; {len(done)} batches replayed"
-    return Outcome(found, f"{text}; not in the topic any more, so not looked at again: {gone}" if gone else text)
+    data = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
+    ordered = f"the rows of {pipeline.name} are ordered by Kafka's timestamps"
+    nothing = restated.rows is None and not done
+    text = f"nothing to remerge: {ordered}" if nothing else f"{ordered}; {len(done)} batches replayed"
+    return Outcome(data, f"{text}; not in the topic any more, so not looked at again: {gone}" if gone else text)
 
 
 def accept_table(arguments: Namespace) -> Outcome:

@@ -111,8 +111,8 @@ class _Repeated(Exception):
 
 def _live(deletes: Deletes, values: pa.BinaryArray, proven: Proven) -> Proven:
     """The proven records without the deletes, and without those of which nobody can say."""
-    found = values.take(pa.array(proven.places)).to_pylist()
-    live = np.fromiter((deletes.judge(value) is False for value in found), np.bool_, len(found))
+    records = values.take(pa.array(proven.places)).to_pylist()
+    live = np.fromiter((deletes.judge(record) is False for record in records), np.bool_, len(records))
     if live.all():
         return proven
     keep = pa.array(live)

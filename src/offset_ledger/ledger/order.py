@@ -43,7 +43,7 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     return _any(cursor, table, "_deleted") and not _any(cursor, table, "NOT _deleted")
 
 
-def hold_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
+def remember_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
     """Check the order of the target's rows, and remember it.
 
     Raises:

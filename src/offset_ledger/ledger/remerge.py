@@ -55,7 +55,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, wh
         StateConflict: a batch is open, which may be staged in the order of before.
         TargetMismatch: the table does not fit the pipeline file.
     """
-    _hold_no_open_batch(cursor, pipeline.name)
+    _check_no_open_batch(cursor, pipeline.name)
     before = read_order(cursor, pipeline.name)
     write_order(cursor, pipeline.name, KAFKA_TIMESTAMP)
     ensure_target(cursor, pipeline)
@@ -68,7 +68,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, wh
     return restated
 
 
-def _hold_no_open_batch(cursor: Cursor, pipeline: str) -> None:
+def _check_no_open_batch(cursor: Cursor, pipeline: str) -> None:
     cursor.execute(
         "SELECT min(batch_id) FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')",
         [pipeline],

@@ -9,7 +9,7 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.declared import remember_upgrade
 from offset_ledger.ledger.fit import misfits, nullable_columns, remedy, target_columns
-from offset_ledger.ledger.order import check_order, hold_order, ordered_by, write_order
+from offset_ledger.ledger.order import check_order, ordered_by, remember_order, write_order
 from offset_ledger.pipeline.model import Pipeline
 
 
@@ -34,7 +34,7 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         return True
     remember_upgrade(cursor, pipeline)
     _check(cursor, pipeline)
-    hold_order(cursor, pipeline, _name(pipeline))
+    remember_order(cursor, pipeline, _name(pipeline))
     return False
 
 

@@ -112,9 +112,9 @@ def plain(value: Value) -> str | bool | int:
     if node.tag == CORE + "bool":
         return boolean(value)
     if node.tag == CORE + "int":
-        if len(node.value) > 20 or not -MAX_INTEGER - 1 <= (found := int(node.value)) <= MAX_INTEGER:
+        if len(node.value) > 20 or not -MAX_INTEGER - 1 <= (whole := int(node.value)) <= MAX_INTEGER:
             raise Refused(f"{describe(node)} is not a number of 64 bits", "write a smaller one, or a text in quotes")
-        return found
+        return whole
     if node.tag != CORE + "str":
         wrong = f"expected a text, true or false, or a whole number, found {describe(node)}"
         raise Refused(wrong, "write the value that a delete has")
