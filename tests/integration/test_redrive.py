@@ -18,7 +18,7 @@ from psycopg2 import errors as pg
 
 from offset_ledger.cli import main
 from offset_ledger.core.states import Kind, State
-from offset_ledger.errors import BatchRejected, ConfigurationError, StateConflict
+from offset_ledger.errors import BatchRejected, ConfigurationError, IncompleteStaging, StateConflict
 from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
@@ -31,9 +31,10 @@ from offset_ledger.publishing.topics import create_topic
 from offset_ledger.steps import redrive as step
 from offset_ledger.steps.commit import Committed, commit
 from offset_ledger.steps.ingest import run_batch
+from offset_ledger.steps.plan import Planned
 from offset_ledger.steps.redrive import plan_redrive, quarantined, read_choice, stage_redrive
 from offset_ledger.steps.verify import verify
-from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.raw import Raw, arrow, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 
@@ -448,3 +449,18 @@ def test_verify_finds_what_does_not_add_up(bench: Bench, tampering: str, found: 
     bench.execute(tampering)
     violations = [line for line in verify(bench.pipeline)[0] if line.startswith("invariant 10 ")]
     assert any(found in line for line in violations), verify(bench.pipeline)
+
+
+@pytest.mark.parametrize("given", [(0, 1), (0, 2, 2), (2, 0), (0, 1, 2), (1, 2)], ids=str)
+def test_a_redrive_that_reads_other_records_than_the_chosen_ones_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, given: tuple[int, ...]
+) -> None:
+    found = [order(f"{n}", n, amount=0.125) for n in range(4)]
+    bench.commit(*(Raw(0, n, b"{" if n == 1 else each) for n, each in enumerate(found)))
+    batch = bench.plan(reason="precision")  # 0, 2 and 3
+    with monkeypatch.context() as wrong:
+        read = [arrow([Raw(0, n, order(f"{n}", n)) for n in (*given, 3)])]
+        wrong.setattr(step, "kept_records", lambda *_: iter(read))
+        with pytest.raises(IncompleteStaging):
+            run_batch(bench.pipeline, Planned(batch, False, 0, ""), ME, quiet)
+    assert (bench.table(), bench.quarantine()) == ({}, dict.fromkeys([(0, n) for n in range(4)]))

@@ -100,4 +100,7 @@ def line(ingested: Any) -> str:
     total = ingested.committed.total
     counts = ", ".join(f"{n:,} {name}" for name, n in asdict(total).items() if n)
     seconds = ", ".join(f"{step} {s:.1f} s" for step, s in ingested.seconds.items())
-    return f"committed batch {ingested.committed.batch.batch_id}: {total.total:,} offsets: {counts} ({seconds})"
+    batch_id = ingested.committed.batch.batch_id
+    if ingested.committed.already:
+        return f"batch {batch_id} was committed by a concurrent attempt: {total.total:,} offsets: {counts} ({seconds})"
+    return f"committed batch {batch_id}: {total.total:,} offsets: {counts} ({seconds})"

@@ -49,7 +49,7 @@ def flaws(ranges: Sequence[OffsetRange], slices: Sequence[Slice]) -> Iterator[st
     Without a flaw, slices that have as many records as the ranges have offsets are every offset once.
     """
     planned = {r.partition: r for r in ranges}
-    spans = sorted((span, each) for each in slices if (span := each.offsets))
+    spans = sorted(((span, each) for each in slices if (span := each.offsets)), key=lambda pair: pair[0])
     for span, each in spans:
         r = planned.get(span.partition)
         if r is None or span.from_offset < r.from_offset or span.until_offset > r.until_offset:

@@ -27,7 +27,10 @@ def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, 
             raise _incomplete(batch, flaw)
     counts = by_partition(slices)
     for r in batch.ranges:
-        check_gap(r, r.width - counts.get(r.partition, StagedCounts()).total, gaps_are)
+        gap = r.width - counts.get(r.partition, StagedCounts()).total
+        if gap < 0:
+            raise _incomplete(batch, f"{r.width - gap} records were staged for the {r.width} offsets of range {r}")
+        check_gap(r, gap, gaps_are)
 
 
 def _missing(slices: Sequence[Slice], expected: int | None) -> str | None:

@@ -16,7 +16,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import decode_batch, moment_of, timestamps
+from offset_ledger.decoding.arrow import Staged, decode_batch, moment_of, timestamps
 from offset_ledger.decoding.copy import copy_csv
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced, IncompleteStaging
@@ -89,15 +89,17 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     Raises:
         Fenced: a newer attempt has claimed the batch.
     """
-    tables = task.tables
+    tables, tally = task.tables, _Tally()
     name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
     with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
         try:
-            records = awake(session, filter(len, batches))
-            first = list(islice(records, 1))  # no transaction is open while Kafka is waited for the first time
+            decoded = awake(session, _decode_all(task, tally, batches))
+            first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
             with transaction(session) as cursor:
                 _begin(cursor, tables, slice_no)
-                tally = _copy_all(cursor, task, chain(first, records))
+                for staged in chain(first, decoded):
+                    _copy(cursor, tables, tables.rows, staged.rows)
+                    _copy(cursor, tables, tables.refused, staged.refusals)
                 _finish(cursor, tables, slice_no, tally)
                 reach(Failpoint.SLICE_COPIED)
             reach(Failpoint.SLICE_COMMITTED)
@@ -121,18 +123,15 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
         )
 
 
-def _copy_all(cursor: Cursor, task: SliceTask, batches: Iterable[pa.RecordBatch]) -> _Tally:
+def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[Staged]:
     decoder = compile_decoder(task.record, task.limits)
-    tally = _Tally()
-    for batch in batches:
+    for batch in filter(len, batches):
         tally.see(batch)
         staged = decode_batch(decoder, batch)
         tally.rows += staged.rows.num_rows
         tally.refused += staged.refusals.num_rows
         tally.skipped += staged.skipped
-        _copy(cursor, task.tables, task.tables.rows, staged.rows)
-        _copy(cursor, task.tables, task.tables.refused, staged.refusals)
-    return tally
+        yield staged
 
 
 def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
