@@ -129,8 +129,8 @@ def test_a_right_that_spark_lacks_is_no_failure_of_spark() -> None:
 
 def test_of_an_error_of_ours_and_its_causes_the_error_is_told() -> None:
     text = (
-        "offset_ledger.errors.DatabaseUnavailable: Postgres is not available\n\nThe above exception was the direct cause"
-        " of the following exception:\n\noffset_ledger.errors.Fenced: batch 1 of orders: claimed epoch 2\n"
+        "offset_ledger.errors.DatabaseUnavailable: Postgres is not available\n\nThe above exception was the direct "
+        "cause of the following exception:\n\noffset_ledger.errors.Fenced: batch 1 of orders: claimed epoch 2\n"
     )
     found = classify(RuntimeError(f"job failed\n{text}"))
     assert (type(found), str(found)) == (Fenced, "batch 1 of orders: claimed epoch 2")
