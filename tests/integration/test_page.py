@@ -17,11 +17,13 @@ from offset_ledger import broker
 from offset_ledger.connections import environment_name
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
+from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.local.layout import free_ports
+from offset_ledger.page import queries
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import Watch
 from offset_ledger.page.queries import reading
@@ -274,6 +276,13 @@ def test_a_ledger_that_is_not_migrated_is_told(bench: Bench, monkeypatch: pytest
 def test_the_page_reads_in_a_transaction_that_can_change_nothing() -> None:
     with reading("postgres_default") as cursor, pytest.raises(ReadOnlySqlTransaction):
         cursor.execute("DELETE FROM offset_ledger.batch")
+
+
+@pytest.mark.usefixtures("servers")
+def test_a_query_that_takes_too_long_for_a_page_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_STATEMENT_MILLISECONDS", 1000)
+    with pytest.raises(DatabaseUnavailable, match="within 1 s"), reading("postgres_default") as cursor:
+        cursor.execute("SELECT pg_sleep(20)")
 
 
 OTHER = Rights(readable=frozenset({"ingest_other", "redrive_orders"}), import_errors=False)

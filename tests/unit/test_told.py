@@ -13,7 +13,7 @@ from offset_ledger.broker import unavailable as kafka_unavailable
 from offset_ledger.cli import main
 from offset_ledger.commands.verbs import table
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, TerminalError
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, Fenced, TerminalError
 from offset_ledger.ledger.database import _is_away
 from offset_ledger.ledger.migrate import check_server
 from offset_ledger.ledger.refusals import meaning
@@ -125,6 +125,15 @@ def test_a_right_that_kafka_refuses_is_no_absence(error: kafka_errors.KafkaError
 def test_a_right_that_spark_lacks_is_no_failure_of_spark() -> None:
     java = "Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [t]"
     assert isinstance(classify(RuntimeError(f"job failed\n{java}")), AccessDenied)
+
+
+def test_of_an_error_of_ours_and_its_causes_the_error_is_told() -> None:
+    text = (
+        "offset_ledger.errors.DatabaseUnavailable: Postgres is not available\n\nThe above exception was the direct "
+        "cause of the following exception:\n\noffset_ledger.errors.Fenced: batch 1 of orders: claimed epoch 2\n"
+    )
+    found = classify(RuntimeError(f"job failed\n{text}"))
+    assert (type(found), str(found)) == (Fenced, "batch 1 of orders: claimed epoch 2")
 
 
 def test_an_old_postgres_is_told_before_anything_is_made() -> None:

@@ -10,7 +10,7 @@ import psycopg2
 from psycopg2 import errors as pg
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging
+from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches
 from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
 
@@ -40,11 +40,12 @@ def fenced(database: Connection, batch_id: int, epoch: int) -> Iterator[None]:
 
 
 def _raise_if_fenced(database: Connection, batch_id: int, epoch: int, lost: Exception) -> None:
-    with suppress(DatabaseUnavailable), connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+    batch = None
+    with suppress(OffsetLedgerError), connect(database, most=_SECONDS) as session, transaction(session) as cursor:
         wait_for_claims(cursor, batch_id)
         batch = batches.read_batch(cursor, batch_id)
-        if batch.epoch > epoch:
-            raise batches.newer(batch, epoch) from lost
+    if batch and batch.epoch > epoch:
+        raise batches.newer(batch, epoch) from lost
 
 
 def begin_claim(cursor: Cursor, batch_id: int) -> None:

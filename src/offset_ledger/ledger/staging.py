@@ -146,7 +146,7 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
                 for name in (tables.rows, tables.refused):
                     cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(tables.identifier(name)))
                     dropped.append(name)
-    except pg.LockNotAvailable:
+    except (pg.LockNotAvailable, pg.InsufficientPrivilege):
         return []
     return dropped
 

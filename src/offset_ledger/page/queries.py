@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from psycopg2 import errors as pg
+
 from offset_ledger.connections import get_connection
+from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.page.history import Window
@@ -71,7 +74,13 @@ def reading(conn_id: str) -> Iterator[Cursor]:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_STATEMENT_MILLISECONDS)])
-            yield cursor
+            try:
+                yield cursor
+            except pg.QueryCanceled as error:  # by the page's own limit: no setting of anybody's to correct
+                seconds = _STATEMENT_MILLISECONDS // 1000
+                raise DatabaseUnavailable(
+                    f"the ledger did not answer the page within {seconds} s; load it again"
+                ) from error
 
 
 def pipelines(cursor: Cursor, names: Sequence[str]) -> dict[str, Row]:

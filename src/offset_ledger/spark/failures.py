@@ -27,9 +27,9 @@ _JAVA = (
 def classify(error: BaseException) -> OffsetLedgerError:
     """The error to raise for a failed job, in one line."""
     text = str(error)
-    ours = _OURS.search(text)
-    if ours and isinstance(kind := getattr(errors, ours[1], None), type) and issubclass(kind, OffsetLedgerError):
-        return kind(ours[2].strip())
+    ours = _OURS.findall(text)  # the last is what was raised, those before are its causes
+    if ours and isinstance(kind := getattr(errors, ours[-1][0], None), type) and issubclass(kind, OffsetLedgerError):
+        return kind(ours[-1][1].strip())
     cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")
     first = cause or next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     for name, kind in _JAVA:
