@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -89,12 +89,12 @@ def compare_with_topic(pipeline: Pipeline) -> Compared:
                 return Compared((), 0, (), ())
             starts = _starts(cursor, pipeline, cursors)
         snapshot = _look(pipeline, cursors)
-        ranges, notes = _readable(cursors, starts, snapshot)
-        records = _read_all(session, pipeline, ranges)
+        wanted = [OffsetRange(p, starts[p], end) for p, end in cursors.next_offsets.items() if starts[p] < end]
+        ranges, records = _read_all(session, pipeline, wanted)
         session.set_session(isolation_level="REPEATABLE READ")
         with transaction(session) as cursor:
             violations, earlier = _compare(cursor, pipeline, cursors, snapshot)
-    return Compared(ranges, records, tuple(violations), (*notes, *earlier))
+    return Compared(ranges, records, tuple(violations), (*_not_read(wanted, ranges), *earlier))
 
 
 def _starts(cursor: Cursor, pipeline: Pipeline, cursors: Cursors) -> dict[int, int]:
@@ -115,61 +115,72 @@ def _look(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
     return snapshot
 
 
-def _readable(
-    cursors: Cursors, starts: dict[int, int], snapshot: TopicSnapshot
-) -> tuple[tuple[OffsetRange, ...], list[str]]:
-    """Per partition what lies between its start offset and its cursor and is still in the log; and what is not."""
-    ranges, notes = [], []
-    for place in snapshot.partitions:
-        p, log_start = place.partition, place.log_start
-        start, cursor = starts.get(p, 0), cursors.next_offsets.get(p, 0)
-        if start < min(log_start, cursor):
-            gone = OffsetRange(p, start, min(log_start, cursor))
-            notes.append(f"range {gone} is no longer in the topic; what came of it was not compared")
-        if max(start, log_start) < cursor:
-            ranges.append(OffsetRange(p, max(start, log_start), cursor))
-    return tuple(ranges), notes
+def _not_read(wanted: Sequence[OffsetRange], ranges: Sequence[OffsetRange]) -> list[str]:
+    begins = {r.partition: r.from_offset for r in ranges}
+    ends = [(r, begins.get(r.partition, r.until_offset)) for r in wanted]
+    gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
+    return [f"range {r} is no longer in the topic; what came of it was not compared" for r in gone]
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-def _read_all(session: Session, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> int:
-    """Decode the records of the ranges into temporary tables; returns how many they were."""
+def _read_all(
+    session: Session, pipeline: Pipeline, wanted: Sequence[OffsetRange]
+) -> tuple[tuple[OffsetRange, ...], int]:
+    """Decode what is left of the ranges into temporary tables; returns what was read, and how many records."""
+    _make_tables(session, pipeline.record)
+    decoder = _Slowly(compile_decoder(pipeline.record, pipeline.limits))
+    ranges, count = [], 0
+    with progress(total_width(wanted), "read again") as advance:
+        for r in wanted:
+            left = _left(pipeline, r)
+            advance(r.width - (left.width if left else 0))
+            if left is None:
+                continue
+            ranges.append(left)
+            for chunk in _chunks(pipeline, left, advance):
+                count += len(chunk)
+                with transaction(session) as cursor:
+                    _keep(cursor, decoder, _arrow(chunk))
     with transaction(session) as cursor:
-        columns = [sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in row_columns(pipeline.record)]
+        places = [(r.partition, r.from_offset, r.until_offset) for r in ranges]
+        execute_values(cursor, "INSERT INTO topic_ranges VALUES %s", places) if places else None
+        cursor.execute("ANALYZE topic_ranges, topic_rows, topic_refused, topic_skipped")
+    return tuple(ranges), count
+
+
+def _make_tables(session: Session, record: RecordShape) -> None:
+    columns = [sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in row_columns(record)]
+    with transaction(session) as cursor:
         cursor.execute(_TABLES)
         made = sql.SQL("CREATE TEMPORARY TABLE topic_rows ({}, _value bytea)")
         cursor.execute(made.format(sql.SQL(", ").join(columns)))
-        places = [(r.partition, r.from_offset, r.until_offset) for r in ranges]
-        execute_values(cursor, "INSERT INTO topic_ranges VALUES %s", places) if places else None
-    decoder = _Slowly(compile_decoder(pipeline.record, pipeline.limits))
-    count = 0
-    with progress(total_width(ranges), "read again") as advance:
-        for chunk in _chunks(pipeline, ranges, advance):
-            count += len(chunk)
-            with transaction(session) as cursor:
-                _keep(cursor, decoder, _arrow(chunk))
-    with transaction(session) as cursor:
-        cursor.execute("ANALYZE topic_ranges, topic_rows, topic_refused, topic_skipped")
-    return count
 
 
-def _chunks(pipeline: Pipeline, ranges: Iterable[OffsetRange], advance: OnProgress) -> Iterator[list[Any]]:
+def _left(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
+    """What the log still has of the range now: retention goes on while the partitions before it are read."""
+    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        log_starts = {p.partition: p.log_start for p in kafka.snapshot(pipeline.source.topic).partitions}
+    start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))
+    return OffsetRange(r.partition, start, r.until_offset) if start < r.until_offset else None
+
+
+def _chunks(pipeline: Pipeline, r: OffsetRange, advance: OnProgress) -> Iterator[list[Any]]:
+    """The records of the range, a bounded number and size of them at once."""
     connection = get_connection(pipeline.source.connection)
-    for r in ranges:
-        chunk: list[Any] = []
-        size, at = 0, r.from_offset
-        for record in broker.records(connection, pipeline.source.topic, r, "read_committed"):
-            chunk.append(record)
-            size += len(record.value or b"")
-            if len(chunk) == RECORDS_AT_ONCE or size > BYTES_AT_ONCE:
-                yield chunk
-                advance(record.offset + 1 - at)
-                chunk, size, at = [], 0, record.offset + 1
-        if chunk:
+    chunk: list[Any] = []
+    size, at = 0, r.from_offset
+    for record in broker.records(connection, pipeline.source.topic, r, "read_committed"):
+        chunk.append(record)
+        size += len(record.value or b"")
+        if len(chunk) == RECORDS_AT_ONCE or size > BYTES_AT_ONCE:
             yield chunk
-        advance(r.until_offset - at)
+            advance(record.offset + 1 - at)
+            chunk, size, at = [], 0, record.offset + 1
+    if chunk:
+        yield chunk
+    advance(r.until_offset - at)
 
 
 def _arrow(chunk: Sequence[Any]) -> pa.RecordBatch:
