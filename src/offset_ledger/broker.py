@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from math import ceil, inf
 from typing import Any, TypeVar
@@ -289,28 +289,27 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
         BrokerUnavailable: the range did not come to its end within the patience.
     """
     place = TopicPartition(topic, wanted.partition)
-    consumer = KafkaConsumer(
-        **kafka_python_arguments(connection),
-        isolation_level=isolation,
-        enable_auto_commit=False,
-        group_id=None,
-        auto_offset_reset="none",
-    )
+    settings = {
+        "isolation_level": isolation,
+        "enable_auto_commit": False,
+        "group_id": None,
+        "auto_offset_reset": "none",
+    }
     try:
-        consumer.assign([place])
-        consumer.seek(place, wanted.from_offset)
-        deadline = time.monotonic() + patience()
-        while consumer.position(place) < wanted.until_offset:
-            for record in consumer.poll(timeout_ms=500).get(place, ()):
-                deadline = time.monotonic() + patience()
-                if record.offset < wanted.until_offset:
-                    yield record
-            if time.monotonic() > deadline:
-                raise BrokerUnavailable(
-                    f"topic {topic}: range {wanted} was read up to {consumer.position(place)} and no further within "
-                    f"{patience():.0f} s; check that the brokers run"
-                )
+        with closing(KafkaConsumer(**kafka_python_arguments(connection), **settings)) as consumer:
+            consumer.assign([place])
+            consumer.seek(place, wanted.from_offset)
+            deadline = time.monotonic() + patience()
+            while consumer.position(place) < wanted.until_offset:
+                for record in consumer.poll(timeout_ms=500).get(place, ()):
+                    deadline = time.monotonic() + patience()
+                    if record.offset < wanted.until_offset:
+                        yield record
+                if time.monotonic() > deadline:
+                    at = consumer.position(place)
+                    raise BrokerUnavailable(
+                        f"topic {topic}: range {wanted} was read up to {at} and no further within {patience():.0f} s; "
+                        "check that the brokers run"
+                    )
     except kafka_errors.KafkaError as error:
         raise unavailable(bootstrap_servers(connection), error) from error
-    finally:
-        consumer.close()

@@ -19,7 +19,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
-from tests.chaos.bench import Bench
+from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import ROOT, Lab
 
@@ -27,22 +27,23 @@ from tests.chaos.lab import ROOT, Lab
 CYCLES_A_BENCH = 25
 
 
-def new_bench(lab: Lab, name: str) -> Bench:
-    """A migrated database, a topic and a folder of that name."""
+def new_bench(lab: Lab, name: str, order: str) -> Bench:
+    """A migrated database, a topic and a folder of that name, for a pipeline with this order of records."""
     admin = lab.stack.postgres.connection()
     with connect(admin) as session:
         session.autocommit = True
         with session.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name}")
+            for setting in ELSEWHERE:
+                cursor.execute(f"ALTER DATABASE {name} {setting}")
     database = replace(admin, schema=name)
     with connect(database) as session:
         migrate(session)
-    os.environ[environment_name("postgres_default")] = database.to_json()
     kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": lab.stack.kafka.bootstrap})
     os.environ[environment_name("kafka_default")] = kafka.to_json()
     folder = lab.folder / name
     folder.mkdir()
-    bench = Bench(lab, database, folder, name.replace("_", "."))
+    bench = Bench(lab, database, folder, name.replace("_", "."), order=order)
     bench.create()
     return bench
 
@@ -76,9 +77,11 @@ def run(stack: Stack, folder: Path, first: int, cycles: int, seed: int) -> list[
     benches: list[Bench] = []
     try:
         for number in range(first, first + cycles):
-            if len(outcomes) % CYCLES_A_BENCH == 0:
-                benches.append(new_bench(lab, f"chaos_{uuid.uuid4().hex[:8]}"))
-            outcomes.append(run_cycle(benches[-1], number, seed))
+            if len(outcomes) % (CYCLES_A_BENCH * len(ORDERS)) == 0:
+                benches += [new_bench(lab, f"chaos_{uuid.uuid4().hex[:8]}", order) for order in ORDERS]
+            bench = benches[-1 - number % len(ORDERS)]
+            os.environ[environment_name("postgres_default")] = bench.database.to_json()
+            outcomes.append(run_cycle(bench, number, seed))
             print(outcomes[-1], flush=True)
     finally:
         print(summary(outcomes, benches), flush=True)

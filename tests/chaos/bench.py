@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,14 +35,32 @@ NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 PLAIN = {"acks": "all", "retries": 0, "enable_idempotence": False, "linger_ms": 0}
 STEPS = ("plan", "stage", "validate", "commit", "report")
 
+# What orders the records of an event: their timestamps in Kafka, or the producer's clock. Where that clock orders, a
+# delete is a record with a moment of its own, which a tombstone lacks.
+ORDERS = {
+    "timestamp": "publish_at: kafka_timestamp\n  tombstone: delete",
+    "clock": 'publish_at: $.at\n  delete_when: {path: $.op, equals: "d"}',
+}
+
+HOUR, DAY = 3_600_000, 86_400_000
+FIRST, LAST = -62_135_596_800_000, 253_402_300_799_000  # the first and the last second that a calendar has
+ENDS = FIRST, LAST
+LATE_OR_EARLY = (-400 * DAY, -HOUR, HOUR)
+UNTIL = (None, "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2026-03-29T01:30:00Z")
+DAYS = (None, "9999-12-31", "0001-01-01", "2026-02-01")
+# Moments and dates are read and written in it otherwise than in the server's own settings.
+ELSEWHERE = "SET timezone = 'Asia/Kolkata'", "SET datestyle = 'SQL, DMY'"
+
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}, start: {start}, transactional: {transactional}}}
 record:
   event_id: key
-  publish_at: kafka_timestamp
-  tombstone: delete
-  columns: {{state: text}}
+  {order}
+  columns:
+    state: text
+    until: {{type: timestamptz, nullable: true}}
+    day: {{type: date, nullable: true}}
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: {share}}}
 limits: {{records_per_batch: {batch}, records_per_slice: {slice}}}
@@ -69,6 +88,7 @@ class Bench:
     journal: Journal = field(default_factory=Journal)
     serial: int = 0
     cluster: Kafka | None = None
+    order: str = "timestamp"
 
     @property
     def kafka(self) -> Kafka:
@@ -93,7 +113,7 @@ class Bench:
     def path(self) -> Path:
         """The pipeline file."""
         path = self.folder / "orders.yaml"
-        text = PIPELINE.format(topic=self.topic, **self.settings)
+        text = PIPELINE.format(topic=self.topic, order=ORDERS[self.order], **self.settings)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
         return path
@@ -111,20 +131,27 @@ class Bench:
         create_topic(self.extra, self.topic, self.partitions, self.kafka.count, configs)
 
     def record(self, random: Random, kind: Kind = Kind.EVENT, ids: int = 90) -> tuple[Record, Produced]:
-        """One record: late, early or at the same moment as another one of its event, on any partition."""
+        """One record: late, early or at the same moment as another one of its event, on any partition.
+
+        The producer's clock and the record's timestamp know nothing of each other; either may jump.
+        """
         self.serial += 1
-        event_id, at, mark = f"e{random.randrange(ids)}", NOON + 1000 * random.randrange(50), f"m{self.serial}"
+        event_id, mark = f"e{random.randrange(ids)}", f"m{self.serial}"
+        sent_at, at = (NOON + 1000 * random.randrange(50) for _ in range(2))
+        if random.random() < 0.1:
+            sent_at += random.choice(LATE_OR_EARLY)
+            at = random.choice((*ENDS, at - 400 * DAY, at - HOUR, at + HOUR, at + 400 * DAY))
         if kind is Kind.ABORTED:
-            at += 60_000  # it would win over everything
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000))
-        value: bytes | None = json.dumps({"at": moment, "state": mark}).encode()
+            sent_at, at = NOON + DAY, LAST  # it would win over everything
+        values = (random.choice(UNTIL), random.choice(DAYS))
+        value = _value(random, kind, at, mark, values)
         if kind is Kind.TOMBSTONE:
-            value = mark = None
-        if kind is Kind.MALFORMED:
-            spoilt = (b"{" + mark.encode(), b"\xff\x00" + mark.encode(), f'{{"at":"{moment}","state":1}}'.encode())
-            value = random.choice(spoilt)
-        sent = Record(event_id.encode(), value, (), at, random.randrange(self.partitions))
-        return sent, Produced(event_id, at, mark, kind, value)
+            if self.order == "timestamp":
+                value = None
+            mark, values = None, (None, None)
+        sent = Record(event_id.encode(), value, (), sent_at, random.randrange(self.partitions))
+        orders = at if self.order == "clock" else sent_at
+        return sent, Produced(event_id, orders, mark, kind, value, values)
 
     def publish(
         self, drawn: list[tuple[Record, Produced]], transaction: str | None = None, commit: bool = True
@@ -185,7 +212,8 @@ class Bench:
 
     def produce(self, random: Random, records: int) -> None:
         """Plain, committed and aborted records of every kind, the last of them sometimes a control record."""
-        kinds = [Kind.EVENT] * 20 + [Kind.MALFORMED, Kind.TOMBSTONE]
+        markers = [Kind.TOMBSTONE] * 6 if "delete" in ORDERS[self.order] else []
+        kinds = [Kind.EVENT] * 14 + [Kind.MALFORMED] + markers
         parts = [(records // 2, None, True), (records // 3, "t", True), (records // 6, "a", False)]
         random.shuffle(parts)
         for number, name, commit in parts:
@@ -331,3 +359,14 @@ class Bench:
                 cursor.execute(statement)
         finally:
             session.close()
+
+
+def _value(random: Random, kind: Kind, at: int, mark: str, values: tuple[str | None, str | None]) -> bytes:
+    """The JSON of an event or of its delete marker; of a malformed record what cannot be read."""
+    moment = (datetime(1970, 1, 1) + timedelta(milliseconds=at)).isoformat() + "Z"
+    if kind is Kind.MALFORMED:
+        spoilt = (b"{" + mark.encode(), b"\xff\x00" + mark.encode(), f'{{"at":"{moment}","state":1}}'.encode())
+        return random.choice(spoilt)
+    if kind is Kind.TOMBSTONE:
+        return json.dumps({"at": moment, "op": "d"}).encode()
+    return json.dumps({"at": moment, "op": "u", "state": mark, "until": values[0], "day": values[1]}).encode()

@@ -39,12 +39,13 @@ class Outcome:
     odd: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    order: str = ""
 
     def __str__(self) -> str:
         seen = f" ({', '.join(sorted(set(self.errors)))})" if self.errors else ""
         unknown = f" ({self.unanswered} unanswered)" if self.unanswered else ""
         told = [f"\n    odd: {line}" for line in self.odd] + [f"\n    VIOLATION: {line}" for line in self.violations]
-        head = f"cycle {self.number}: {self.records} records{unknown}, {' + '.join(self.faults)}{seen}"
+        head = f"cycle {self.number} by {self.order}: {self.records} records{unknown}, {' + '.join(self.faults)}{seen}"
         return f"{head}, {self.seconds:.1f} s{''.join(told)}"
 
 
@@ -52,7 +53,7 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
     """Run cycle ``number`` of a seed; equal numbers and seeds draw equal records and faults."""
     began = time.monotonic()
     random = Random(f"{seed}/{number}")
-    outcome = Outcome(number, faults or choose(random, bench.kafka.count))
+    outcome = Outcome(number, faults or choose(random, bench.kafka.count), order=bench.order)
     before, asked = len(bench.journal.acknowledged), set(bench.journal.unknown)
     bench.produce(random, records)
     answers = []

@@ -67,6 +67,10 @@ class Worker:
                     answer.set_result(Answer({"error": "Died", "message": "before it was asked"}))
             return answer
 
+    def said(self) -> str:
+        """Its log."""
+        return self._log.read_text()
+
     def end(self) -> None:
         """SIGKILL it and what it started."""
         process = self.process

@@ -29,13 +29,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """A record that was sent. ``mark`` is its own; ``publish_at`` in milliseconds."""
+    """A record that was sent. ``mark`` is its own; ``publish_at`` is the moment that orders, in milliseconds.
+
+    ``moments`` are its values of the columns that hold moments and days, as ISO 8601 in UTC.
+    """
 
     event_id: str
     publish_at: int
     mark: str | None
     kind: Kind
     value: bytes | None
+    moments: tuple[str | None, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,6 +87,7 @@ class Row:
     mark: str | None
     place: Place
     deleted: bool
+    moments: tuple[str | None, ...] = ()
 
 
 def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool = True) -> list[str]:
@@ -114,12 +119,25 @@ def committed(session: Session, pipeline: Pipeline) -> list[Range]:
 
 def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
     """Every row of the target table."""
+    moments = [
+        sql.SQL(", " + _TEXTS[each.type.name]).format(sql.Identifier(each.name))
+        for each in pipeline.record.columns
+        if each.type.name in _TEXTS
+    ]
     query = sql.SQL(
-        "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition, _offset, _deleted FROM {}"
-    ).format(sql.Identifier(pipeline.target.schema, pipeline.target.table))
+        "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition, _offset, _deleted{}"
+        " FROM {}"
+    ).format(sql.Composed(moments), sql.Identifier(pipeline.target.schema, pipeline.target.table))
     if not rows(session, "SELECT to_regclass(%s)", [f"{pipeline.target.schema}.{pipeline.target.table}"])[0][0]:
         return []
-    return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5]) for r in rows(session, query)]
+    return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5], tuple(r[6:])) for r in rows(session, query)]
+
+
+# The same text whatever time zone and style of dates the session has.
+_TEXTS = {
+    "timestamptz": """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')""",
+    "date": "to_char({}, 'YYYY-MM-DD')",
+}
 
 
 def fingerprint(session: Session, pipeline: Pipeline) -> set[tuple[str, str]]:
@@ -165,7 +183,10 @@ def _origins(table: list[Row], journal: Journal) -> Iterator[str]:
             yield f"row {row} was never produced"
         elif source.kind not in (Kind.EVENT, Kind.TOMBSTONE):
             yield f"row {row} comes from a record that is {source.kind}"
-        elif (source.event_id, source.publish_at, source.mark) != (row.event_id, row.publish_at, row.mark):
+        elif (source.event_id, source.publish_at, source.mark, source.moments) != (
+            *(row.event_id, row.publish_at, row.mark),
+            row.moments,
+        ):
             yield f"row {row} differs from what was produced: {source}"
         elif row.deleted != (source.kind is Kind.TOMBSTONE):
             yield f"row {row} is {'' if row.deleted else 'not '}a delete marker, produced was {source}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from offset_ledger import broker
 from offset_ledger.connections import get_connection
 from offset_ledger.core.balance import gap_reason
 from offset_ledger.core.ranges import OffsetRange
@@ -18,6 +22,7 @@ from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.publishing.record import Record
 from offset_ledger.spark.slices import SliceTask, write_slice
 from offset_ledger.steps.commit import commit
+from offset_ledger.steps.hold import hold
 from offset_ledger.steps.plan import plan
 from offset_ledger.steps.stage import Written, stage_with
 from offset_ledger.steps.validate import validate
@@ -110,3 +115,26 @@ def drain(pipeline: Pipeline) -> list[str]:
         except TransientError as error:
             errors.append(type(error).__name__)
     raise AssertionError(f"not drained: {errors}")
+
+
+def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -> None:
+    """As the step, with plain consumers for Spark; after each slice it waits while the file ``halt`` is there."""
+    kafka = get_connection(pipeline.source.connection)
+
+    def slices(batch: Batch, tables: StagingTables) -> Written:
+        hold(kafka, pipeline.source.topic, batch, {})
+        for slice_no, r in enumerate(batch.ranges):
+            records = broker.records(kafka, pipeline.source.topic, r, "read_committed")
+            found = {(r.partition, each.offset): _record(each) for each in records}
+            write(pipeline, tables, slice_no, r, found)
+            while halt and halt.exists():
+                halt.with_suffix(".reached").touch()
+                time.sleep(0.05)
+        hold(kafka, pipeline.source.topic, batch, {})
+        return Written(len(batch.ranges), gap_reason(False, pipeline.source.transactional))
+
+    stage_with(slices, pipeline, batch_id, ME)
+
+
+def _record(found: Any) -> Record:
+    return Record(found.key, found.value, (), found.timestamp, found.partition)

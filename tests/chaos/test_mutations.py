@@ -25,7 +25,7 @@ from offset_ledger.ledger import batches, merge, staging
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.pipeline.model import Merge, Pipeline
+from offset_ledger.pipeline.model import Column, ColumnType, Merge, Pipeline
 from offset_ledger.spark.slices import SliceTask, write_slice
 from offset_ledger.steps import commit as commit_step
 from offset_ledger.steps.commit import commit
@@ -506,6 +506,23 @@ def test_a_value_that_changed_on_its_way_is_found(session: Session, pipeline: Pi
         cursor.execute("UPDATE orders SET state = 'other' WHERE event_id = 'a'")
     told = oracle.check(session, pipeline, journal_of(FIRST))
     assert [line for line in told if "differs from what was produced" in line], told
+
+
+def test_a_moment_that_moved_with_the_time_zone_is_found(session: Session, pipeline: Pipeline) -> None:
+    until = Column("until", ColumnType("timestamptz"), ("until",), nullable=True)
+    pipeline = replace(pipeline, record=replace(pipeline.record, columns=(*pipeline.record.columns, until)))
+    ingested(session, pipeline, *HISTORY[0])
+    journal = journal_of(FIRST)
+    for place, record in journal.acknowledged.items():
+        journal.acknowledged[place] = replace(record, moments=("9999-12-31T23:59:59Z",))
+    with transaction(session) as cursor:
+        cursor.execute("SET timezone = 'Asia/Kolkata'")
+        cursor.execute("UPDATE orders SET until = '9999-12-31T23:59:59Z'")
+    assert not [line for line in oracle.check(session, pipeline, journal) if "differs" in line]
+    with transaction(session) as cursor:
+        cursor.execute("UPDATE orders SET until = '9999-12-31 23:59:59' WHERE event_id = 'a'")
+    told = oracle.check(session, pipeline, journal)
+    assert len([line for line in told if "differs from what was produced" in line]) == 1, told
 
 
 def test_a_record_under_two_event_ids_is_found(session: Session, pipeline: Pipeline) -> None:

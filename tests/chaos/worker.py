@@ -27,6 +27,7 @@ from offset_ledger.steps.plan import Planned, plan, plan_replay
 from offset_ledger.steps.report import report
 from offset_ledger.steps.stage import stage
 from offset_ledger.steps.validate import validate
+from tests.chaos.sparkless import stage_plainly
 
 ME = Origin("chaos")
 
@@ -56,6 +57,8 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
             with _every_slice_twice() if asked.get("twins") else nullcontext():
                 staged = stage(spark, pipeline, batch_id, ME)
             return {"epoch": staged.epoch, "done": staged.done}
+        case "stage plainly":  # without Spark
+            stage_plainly(pipeline, batch_id, Path(asked["halt"]) if asked.get("halt") else None)
         case "claim":  # staging without a session: for what happens before anything is read
             stage(None, pipeline, batch_id, ME)  # type: ignore[arg-type]
         case "validate":

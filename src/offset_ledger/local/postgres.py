@@ -8,7 +8,8 @@ import shutil
 import signal
 import stat
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,6 +48,8 @@ class Postgres:
 
     directory: Path
     port: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The server's settings over those above."""
 
     @property
     def daemon(self) -> Daemon:
@@ -82,7 +85,8 @@ class Postgres:
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, "port": str(self.port)}.items()]
+        wanted = {**_SETTINGS, "port": str(self.port), **self.settings}
+        settings = [f"--{name}={value}" for name, value in wanted.items()]
         user = _system_user()
         self._open_ways(user)
         launch.start(self.daemon, [_binary("postgres"), "-D", str(self._data), *settings], os.environ, user)
