@@ -15,6 +15,7 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.core.balance import StagedCounts, check_gap, gap_reason
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import State
+from offset_ledger.core.tombstones import as_json
 from offset_ledger.errors import (
     IncompleteStaging,
     LostRange,
@@ -32,7 +33,9 @@ from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps import tombstones
 from offset_ledger.steps.hold import hold
+from offset_ledger.steps.tombstones import Kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,18 +81,24 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
         before = hold(kafka, pipeline.source.topic, batch, epochs)
         task = SliceTask(database, pipeline.record, pipeline.limits, tables)
         slices = _run(spark, kafka, batch, epochs, pipeline, task)
-        hold(kafka, pipeline.source.topic, batch, epochs)
-        return Written(slices, gap_reason(before.compacted, pipeline.source.transactional))
+        after = hold(kafka, pipeline.source.topic, batch, epochs)
+        compacted = before.compacted or after.compacted or pipeline.source.compacted
+        gaps_are = gap_reason(compacted, pipeline.source.transactional)
+        return Written(slices, gaps_are, tombstones.kept(pipeline, batch, before, after))
 
     return stage_with(read, pipeline, batch_id, origin)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many slices were written, and why offsets of the ranges may lack a record; None where they may not."""
+    """How many slices were written, and why offsets of the ranges may lack a record; None where they may not.
+
+    ``kept`` is for how long the topic keeps tombstones; None where a missing offset cannot be one that matters.
+    """
 
     slices: int
     gaps_are: str | None = None
+    kept: Kept | None = None
 
 
 def stage_with(
@@ -98,7 +107,7 @@ def stage_with(
     """Claim the batch, let ``write`` write its slices into the tables of the new epoch, and seal it.
 
     Raises:
-        StateConflict, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
+        StateConflict, Fenced, IncompleteStaging, LostRange, DatabaseUnavailable: as :func:`stage`.
     """
     with connect(get_connection(pipeline.target.connection)) as session:
         batch, approved = _read(session, pipeline, batch_id)
@@ -113,7 +122,7 @@ def stage_with(
         reach(Failpoint.AFTER_CLAIM)
         log.info("claimed batch %d as epoch %d", batch_id, tables.epoch)
         written = write(batch, tables)
-        counts = seal(session, batch, tables, written.slices, written.gaps_are, origin)
+        counts = seal(session, batch, tables, written.slices, written.gaps_are, origin, written.kept)
     reach(Failpoint.AFTER_STAGE)
     return Staged(batch_id, tables.epoch, counts)
 
@@ -171,8 +180,9 @@ def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, b
     with transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
         tables = StagingTables(batch_id, batch.epoch)
-        kept = batch.approved and judged_stands(cursor, batch) and staging.fits(cursor, tables, pipeline.record)
-    if batch.approved and not kept:
+        approved = batch.approved or batch.late_approved
+        kept = approved and judged_stands(cursor, batch) and staging.fits(cursor, tables, pipeline.record)
+    if approved and not kept:
         log.warning("staging of the approved batch %d cannot be used any more; it is staged and judged again", batch_id)
     return batch, kept
 
@@ -204,9 +214,20 @@ def _end_lower(cursor: Cursor, batch_id: int, epoch: int) -> None:
 
 
 def seal(
-    session: Session, batch: Batch, tables: StagingTables, slices: int, gaps_are: str | None, origin: Origin
+    session: Session,
+    batch: Batch,
+    tables: StagingTables,
+    slices: int,
+    gaps_are: str | None,
+    origin: Origin,
+    kept: Kept | None = None,
 ) -> StagedCounts:
-    """Hold that every slice is there and every gap is legal, then move the batch to staged."""
+    """Check that every slice is there and every gap is legal, then move the batch to staged.
+
+    Raises:
+        IncompleteStaging, UnexplainedGap, Fenced: it is not so.
+        TombstonesMayBeGone: a gap may hide tombstones; what was staged waits for a person.
+    """
     with transaction(session) as cursor:
         found, by_partition = staging.manifest(cursor, tables)
         if found != slices:
@@ -214,8 +235,10 @@ def seal(
                 f"batch {batch.batch_id} epoch {tables.epoch}: {slices} slices were written, the manifest has "
                 f"{found}; nothing was committed; stage the batch again"
             )
+        missing = {r.partition: r.width - by_partition.get(r.partition, StagedCounts()).total for r in batch.ranges}
         for r in batch.ranges:
-            check_gap(r, r.width - by_partition.get(r.partition, StagedCounts()).total, gaps_are)
+            check_gap(r, missing[r.partition], gaps_are)
+        late = tombstones.find_late(cursor, batch, missing, kept) if kept else ()
         cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
         counts = StagedCounts(
             sum(c.rows for c in by_partition.values()),
@@ -226,13 +249,16 @@ def seal(
             cursor,
             (tables.batch_id, tables.epoch),
             State.STAGING,
-            State.STAGED,
+            State.STAGING if late else State.STAGED,
             origin,
             slices_expected=slices,
             gap_reason=gaps_are,
             rows=counts.rows,
             refused=counts.refused,
             skipped=counts.skipped,
-            staged_at=datetime.now(UTC),
+            staged_at=None if late else datetime.now(UTC),
+            late=as_json(late) if late else None,
         )
+    if late:
+        raise tombstones.refusal(batch, late)
     return counts
