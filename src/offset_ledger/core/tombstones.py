@@ -26,7 +26,7 @@ class Wait:
     @property
     def too_long(self) -> bool:
         """Whether compaction may have removed tombstones of the range."""
-        return self.kept is not None and self.waited > self.kept
+        return self.kept is not None and self.waited >= self.kept
 
 
 @dataclass(frozen=True, slots=True)

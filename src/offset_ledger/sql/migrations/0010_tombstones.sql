@@ -11,14 +11,14 @@ CREATE TABLE offset_ledger.topic_look (
 CREATE INDEX topic_look_by_pipeline ON offset_ledger.topic_look (pipeline, seen_at DESC);
 
 -- A moment before which nothing at or above the offset was compacted, by this database's clock: the newest look at which the
--- offset was not stable yet, or the partition or the log not there; without one the newest plan of which the same is known; else
+-- offset was not stable yet, or the partition or the topic not there; without one the newest plan of which the same is known; else
 -- the pipeline's first plan, for a row that it has was read, and so not compacted away, after that.
 CREATE FUNCTION offset_ledger.not_compacted_before(of_pipeline text, of_log text, of_partition integer, at_offset bigint)
 RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT coalesce(
         (SELECT max(l.seen_at) FROM offset_ledger.topic_look l
          WHERE l.pipeline = of_pipeline
-           AND (l.topic_id <> of_log OR coalesce(l.last_stables[of_partition + 1], 0) <= at_offset)),
+           AND (split_part(l.topic_id, '/', 1) <> split_part(of_log, '/', 1) OR coalesce(l.last_stables[of_partition + 1], 0) <= at_offset)),
         (SELECT max(b.planned_at) FROM offset_ledger.batch_range r JOIN offset_ledger.batch b USING (batch_id)
          WHERE r.pipeline = of_pipeline AND r.topic_id = of_log AND r.partition = of_partition
            AND b.kind <> 'redrive' AND r.last_stable <= at_offset),
