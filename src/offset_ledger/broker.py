@@ -35,6 +35,7 @@ if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
     _client_log.setLevel(logging.ERROR)
 
 T = TypeVar("T")
+_DEFAULTS = {"delete.retention.ms": "86400000"}  # not every broker that speaks the protocol tells it
 _Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 
 
@@ -96,8 +97,8 @@ class Broker:
         """Settings of the topic, defaults included."""
 
         def ask() -> dict[str, str]:
-            found = self._topic_settings(topic)
-            return {name: found[name] for name in names}
+            settings = self._topic_settings(topic)
+            return {name: settings[name] for name in names}
 
         return self._waiting(ask)
 
@@ -211,7 +212,7 @@ class Broker:
     def _topic_settings(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         (kinds,) = self._client.describe_configs([resource], config_filter="all").values()
-        return {name: str(each["value"]) for name, each in kinds[topic].items()}
+        return _DEFAULTS | {name: str(each["value"]) for name, each in kinds[topic].items()}
 
     def _waiting(self, ask: Callable[[], T]) -> T:
         try:

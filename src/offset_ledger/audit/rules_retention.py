@@ -85,19 +85,19 @@ def tombstones_against_lag(facts: TopicFacts) -> Verdict:
         return ok("no pipeline was named" if reader is None else "the pipeline does not delete by tombstones")
     if not facts.compacts:
         return ok("not compacted")
-    kept = kafka_span(facts.settings["delete.retention.ms"])
+    kept = kafka_span(facts.settings.get("delete.retention.ms", "86400000"))
     waits = [_waiting(facts, p) for p in facts.partitions if p.unread and p.unread_since]
     if reader.runs_every:
         waits.append((reader.runs_every, f"up to {show_span(reader.runs_every)} pass between two runs"))
     longest, words = max(waits, default=(timedelta(0), "every record is committed"))
-    found = f"{words}, and tombstones are kept for {show_span(kept)}"
+    seen = f"{words}, and tombstones are kept for {show_span(kept)}"
     used = longest / kept if kept else float(bool(longest))
     if used < USED_WARNING:
-        return ok(found)
+        return ok(seen)
     longer = remedies.set_topic(facts, f"delete.retention.ms={max(int(longest / _MILLISECOND), 86_400_000) * 3}")
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines("keep tombstones for longer than the pipeline takes or may stand still:", longer, *catch_up)
-    return Verdict(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, found, remedy)
+    return Verdict(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, seen, remedy)
 
 
 def _waiting(facts: TopicFacts, p: PartitionFacts) -> tuple[timedelta, str]:

@@ -95,8 +95,8 @@ def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
     assert request.why is not None
     question = loss_question(pipeline)
     if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
-        found = approve_tombstones(pipeline, origin, request.why, question)
-        return Planned(None, False, 0, f"approved {found}; the next run goes on with it")
+        approved = approve_tombstones(pipeline, origin, request.why, question)
+        return Planned(None, False, 0, f"approved {approved}; the next run goes on with it")
     if question and question.kind is not QuestionKind.LOST_RANGE:
         return Planned(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
     committed = skip_lost(pipeline, origin, request.why)
