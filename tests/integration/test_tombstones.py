@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
 
+from offset_ledger.audit.finding import Severity
+from offset_ledger.audit.run import audit_pipeline
 from offset_ledger.core.cuts import Boundary
 from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
 from offset_ledger.core.questions import Answer, QuestionKind
@@ -213,6 +215,23 @@ def test_the_shortest_time_that_plans_saw_counts_and_not_what_was_raised_since(b
         bench.stage(batch, missing=[4], kept=Kept(1000 * HOUR))
     with pytest.raises(TombstonesMayBeGone):  # it was compacted then, whatever it is now
         bench.stage(batch, missing=[4], kept=Kept(None))
+
+
+def test_an_audit_tells_before(bench: Bench) -> None:
+    bench.publish(3)
+    bench.through()
+    bench.hours_ago(17)
+    bench.publish(1)
+
+    def told(pipeline: Pipeline) -> tuple[Severity, str]:
+        (found,) = (each for each in audit_pipeline(pipeline).findings if each.rule == "tombstones-against-lag")
+        return found.severity, found.found
+
+    waited = "partition 0: records may have waited unread for 17 hours, and tombstones are kept for 24 hours"
+    assert told(replace(bench.pipeline, schedule="*/15 * * * *")) == (Severity.WARNING, waited)
+    days = "up to 92 days pass between two runs, and tombstones are kept for 24 hours"
+    assert told(replace(bench.pipeline, schedule="@quarterly")) == (Severity.ERROR, days)
+    assert told(replace(bench.pipeline, schedule="@quarterly", wake_on_data=True)) == (Severity.WARNING, waited)
 
 
 # -- the approval ----------------------------------------------------------------------------------------------

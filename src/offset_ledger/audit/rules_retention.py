@@ -89,7 +89,7 @@ def tombstones_against_lag(facts: TopicFacts) -> Verdict:
     waits = [_waiting(facts, p) for p in facts.partitions if p.unread and p.unread_since]
     if reader.runs_every:
         waits.append((reader.runs_every, f"up to {show_span(reader.runs_every)} pass between two runs"))
-    longest, words = max(waits, default=(timedelta(0), "every record is committed"))
+    longest, words = max(waits, default=(timedelta(0), "no record is known to wait unread"))
     seen = f"{words}, and tombstones are kept for {show_span(kept)}"
     used = longest / kept if kept else float(bool(longest))
     if used < USED_WARNING:
