@@ -35,6 +35,7 @@ if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
     _client_log.setLevel(logging.ERROR)
 
 T = TypeVar("T")
+_DEFAULTS = {"delete.retention.ms": "86400000"}  # not every broker that speaks the protocol tells it
 _Epoch = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 
 
@@ -77,22 +78,29 @@ class Broker:
         # The leader answers with its epoch: that of the description may be older than the records below this offset.
         stable = self._answers(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_COMMITTED)
         ends = self._offsets(dict.fromkeys(places, OffsetSpec.LATEST))
+        settings = self._topic_settings(topic)
         return TopicSnapshot(
             cluster_id=self._client.describe_cluster()["cluster_id"],
             topic=topic,
             topic_id=str(described["topic_id"]),
-            compacted="compact" in self._topic_config(topic, "cleanup.policy"),
+            compacted="compact" in settings["cleanup.policy"],
             partitions=tuple(
                 PartitionSnapshot(
                     tp.partition, starts[tp], int(stable[tp].offset), ends[tp], int(stable[tp].leader_epoch)
                 )
                 for tp in places
             ),
+            delete_retention_ms=int(settings["delete.retention.ms"]),
         )
 
     def settings(self, topic: str, *names: str) -> dict[str, str]:
         """Settings of the topic, defaults included."""
-        return self._waiting(lambda: {name: self._topic_config(topic, name) for name in names})
+
+        def ask() -> dict[str, str]:
+            settings = self._topic_settings(topic)
+            return {name: settings[name] for name in names}
+
+        return self._waiting(ask)
 
     def offsets_at(self, topic: str, moment: datetime) -> dict[int, int | None]:
         """Per partition the first offset whose record timestamp is at or after ``moment``; None where none is."""
@@ -201,10 +209,10 @@ class Broker:
     ) -> dict[TopicPartition, Any]:
         return dict(self._client.list_partition_offsets(dict(specs), isolation_level=isolation))
 
-    def _topic_config(self, topic: str, key: str) -> str:
+    def _topic_settings(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         (kinds,) = self._client.describe_configs([resource], config_filter="all").values()
-        return str(kinds[topic][key]["value"])
+        return _DEFAULTS | {name: str(each["value"]) for name, each in kinds[topic].items()}
 
     def _waiting(self, ask: Callable[[], T]) -> T:
         try:

@@ -134,6 +134,10 @@ class UnexplainedGap(LostRange):
     """Offsets without a record on a topic that is neither compacted nor transactional."""
 
 
+class TombstonesMayBeGone(LostRange):
+    """Offsets without a record were read so late that compaction may have removed tombstones there."""
+
+
 class UnreadableTimestamp(TerminalError):
     """A record's timestamp is one that Spark or Postgres cannot hold."""
 

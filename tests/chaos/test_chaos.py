@@ -564,7 +564,7 @@ def test_holes_that_compaction_made_are_labelled_gaps(bench: Bench) -> None:
     bench.topic += ".compacted"
     often = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.001"}
     bench.settings["transactional"] = "false"
-    bench.create(often | {"delete.retention.ms": "0", "max.compaction.lag.ms": "1", "min.compaction.lag.ms": "0"})
+    bench.create(often | {"max.compaction.lag.ms": "1", "min.compaction.lag.ms": "0"})
     drawn = sorted((bench.record(Random(n), ids=6) for n in range(60)), key=lambda pair: pair[1].publish_at)
     for part in (drawn[:20], drawn[20:40], drawn[40:]):
         bench.publish(part)

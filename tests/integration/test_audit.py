@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -47,6 +48,7 @@ from tests.fixtures.kafka_tools import commands, paste
 DAY_MS = 86_400_000
 READER = ReaderFacts("orders", event_id_is_key=True, publish_at_is_timestamp=True, newest_wins=True, value_bytes=2**20)
 NOT_BY_KEY = ReaderFacts("orders", False, True, True, 2**20)
+DAILY = replace(READER, deletes_by_tombstone=True, runs_every=timedelta(days=1))
 RIGHT = {"min.insync.replicas": "2", "retention.ms": str(7 * DAY_MS)}
 
 # name -> what makes that topic another than the right one
@@ -101,6 +103,10 @@ CASES = [
     Case("compacted", "compaction", INFO, "no pipeline was named", None),
     Case("compacted", "compaction", INFO, "written last stays", replace(READER, publish_at_is_timestamp=False)),
     Case("compacted", "compaction", OK, "compacted by key, which is the event id"),
+    Case("compacted", "tombstones-against-lag", ERROR, "up to 24 hours pass between two runs, and", DAILY),
+    Case(
+        "compacted", "tombstones-against-lag", OK, "no record is known to wait unread", replace(DAILY, runs_every=None)
+    ),
     Case("log-append-time", "timestamp-type", ERROR, f"{ARRIVAL}, and the pipeline takes publish_at from"),
     Case("log-append-time", "timestamp-type", WARNING, ARRIVAL, None),
     Case("future", "timestamp-range", WARNING, "a record is 3 days in the future"),

@@ -135,7 +135,7 @@ def test_the_page_follows_a_pipeline_from_its_first_record_to_a_rejected_batch(b
     ]
     assert found["totals"]["lag"] == 2
     assert (found["quarantined"], found["findings"], found["broker_problem"]) == (0, [], None)
-    assert found["retention"] == {"age": None, "bytes": None}
+    assert found["retention"] == {"age": None, "bytes": None, "tombstones": None}
     with transaction(bench.session) as cursor:
         cursor.execute(
             "INSERT INTO offset_ledger.quarantine VALUES"

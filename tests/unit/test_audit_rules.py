@@ -33,6 +33,7 @@ SETTINGS = {
     "message.timestamp.before.max.ms": "9223372036854775807",
     "message.timestamp.type": "CreateTime",
     "min.insync.replicas": "2",
+    "delete.retention.ms": "86400000",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
     "segment.ms": "604800000",
@@ -100,12 +101,25 @@ def with_open(*transactions: OpenTransaction) -> TopicFacts:
     return with_partition(transactions=transactions)
 
 
+def with_reader_of(facts: TopicFacts) -> TopicFacts:
+    """The same with the reader that deletes by nothing."""
+    return replace(facts, reader=READER)
+
+
 HANGING = OpenTransaction(7, 42, NOW, hanging=True)
 UNHEARD = OpenTransaction(7, 42, NOW - HOUR)
 
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 COMPACTED = with_settings(cleanup_policy="compact")
+
+
+def with_tombstones(unread: timedelta | None = None, every: timedelta | None = None) -> TopicFacts:
+    """A compacted topic whose pipeline deletes by tombstones: unread for so long, and run so often."""
+    reader = replace(READER, deletes_by_tombstone=True, runs_every=every)
+    first = replace(PARTITION, unread_since=NOW - unread if unread else None)
+    return replace(COMPACTED, reader=reader, partitions=(first, RIGHT.partitions[1]))
+
 
 WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
     (
@@ -282,6 +296,27 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         replace(with_settings(retention_ms="-1", retention_bytes="25000"), partitions=(replace(PARTITION, cursor=10),)),
         "partition 0: about 18 kB unread, of 25 kB kept",
         "retention.bytes=75000",
+    ),
+    (
+        "tombstones-against-lag",
+        ERROR,
+        with_tombstones(unread=25 * HOUR),
+        "partition 0: records may have waited unread for 25 hours, and tombstones are kept for 24 hours",
+        "delete.retention.ms=270000000\ncatch up:\noffset-ledger ingest orders --until-drained",
+    ),
+    (
+        "tombstones-against-lag",
+        WARNING,
+        with_tombstones(unread=17 * HOUR, every=HOUR),
+        "partition 0: records may have waited unread for 17 hours, and tombstones are kept for 24 hours",
+        "delete.retention.ms=259200000",
+    ),
+    (
+        "tombstones-against-lag",
+        ERROR,
+        with_tombstones(every=DAY),
+        "up to 24 hours pass between two runs, and tombstones are kept for 24 hours",
+        "delete.retention.ms=259200000",
     ),
     (
         "message-size",
@@ -502,6 +537,8 @@ RIGHT_ALL_THE_SAME = {
     "racks on both sides": with_racks("a", "a", "b", "c"),
     "racks on the brokers, and none selects": with_brokers("a"),
     "compacted by event id in the order of the log": COMPACTED,
+    "compacted, and read within the time that tombstones are kept for": with_tombstones(15 * HOUR, 15 * MINUTE),
+    "compacted, read late, and tombstones delete nothing": with_reader_of(with_tombstones(25 * HOUR, DAY)),
     "old records, and time deletes none": replace(
         with_settings(retention_ms="-1"), partitions=(replace(PARTITION, first_at=NOW - 400 * DAY),)
     ),

@@ -27,6 +27,7 @@ from offset_ledger.page.positions import (
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 WEEK = Retention(timedelta(days=7))
+DAY = {"delete.retention.ms": "86400000"}
 
 
 def a_look(*partitions: PartitionSnapshot, retention: Retention = WEEK, topic_id: str = "t1") -> Look:
@@ -55,7 +56,9 @@ def test_a_partition_behind_is_complete_up_to_its_newest_committed_record() -> N
 
 @pytest.mark.parametrize("kept", [-1, 365_000 * 86_400_000, 2**63 - 1])
 def test_what_is_kept_longer_than_a_calendar_holds_is_kept_for_ever(kept: int) -> None:
-    found = Retention.from_settings({"cleanup.policy": "delete", "retention.ms": str(kept), "retention.bytes": "-1"})
+    found = Retention.from_settings(
+        {**DAY, "cleanup.policy": "delete", "retention.ms": str(kept), "retention.bytes": "-1"}
+    )
     assert found == Retention()
 
 
@@ -134,13 +137,13 @@ def test_every_part_of_a_bar_that_is_there_can_be_seen(cursor: int, a: int, b: i
     ("settings", "expected"),
     [
         (("delete", "604800000", "-1"), Retention(timedelta(days=7))),
-        (("compact,delete", "-1", "1024"), Retention(None, 1024)),
-        (("compact", "604800000", "1024"), Retention()),
+        (("compact,delete", "-1", "1024"), Retention(None, 1024, timedelta(days=1))),
+        (("compact", "604800000", "1024"), Retention(tombstones=timedelta(days=1))),
     ],
 )
 def test_retention_is_what_the_broker_deletes(settings: tuple[str, str, str], expected: Retention) -> None:
     names = ("cleanup.policy", "retention.ms", "retention.bytes")
-    assert Retention.from_settings(dict(zip(names, settings, strict=True))) == expected
+    assert Retention.from_settings({**DAY, **dict(zip(names, settings, strict=True))}) == expected
 
 
 CAUGHT_UP = a_look(PartitionSnapshot(0, 0, 100, 100, 1))
@@ -170,6 +173,36 @@ def test_the_condition_is_the_worst_that_is_true(
 ) -> None:
     head: dict[str, Any] | None = {"batch_id": 7, "state": open_state} if open_state else None
     assert condition(topic_id, head, positions([BEHIND], look), look, NOW) == expected
+
+
+COMPACTED = replace(LAGGING, retention=Retention(tombstones=24 * HOUR))
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        (None, Condition(Level.PLAIN, "behind")),
+        (15 * HOUR, Condition(Level.PLAIN, "behind")),
+        (17 * HOUR, Condition(Level.WARN, "compaction comes near unread tombstones")),
+        (25 * HOUR, Condition(Level.WARN, "compaction may remove unread tombstones at any moment")),
+    ],
+)
+def test_compaction_takes_tombstones_so_long_after_the_log_was_last_seen_without_them(
+    since: timedelta | None, expected: Condition
+) -> None:
+    known = replace(BEHIND, unread_since=NOW - since if since else None)
+    for look, told in ((COMPACTED, expected), (LAGGING, Condition(Level.PLAIN, "behind"))):
+        assert condition("t1", None, positions([known], look), look, NOW) == told
+    after = totals(positions([known], COMPACTED)).tombstones_after
+    assert after == (NOW - since + 24 * HOUR if since else None)
+    caught_up = replace(CAUGHT_UP, retention=COMPACTED.retention)
+    assert totals(positions([known], caught_up)).tombstones_after is None
+
+
+def test_a_batch_that_may_lack_tombstones_waits_for_a_decision() -> None:
+    head = {"batch_id": 7, "state": "staging", "late": {"missing": {"0": 1}}}
+    found = condition("t1", head, positions([BEHIND], COMPACTED), COMPACTED, NOW)
+    assert found == Condition(Level.WARN, "batch 7 may lack tombstones and waits for a decision")
 
 
 def test_timestamps_of_long_ago_tell_nothing_about_waiting() -> None:

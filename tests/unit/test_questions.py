@@ -39,6 +39,14 @@ from offset_ledger.core.questions import MEANING, Question, QuestionKind
             ],
         ),
         (
+            QuestionKind.UNREAD_TOMBSTONES,
+            {"ranges": [[0, 3, 7]], "missing": {"0": 2}, "waited": "25 hours", "kept": "24 hours"},
+            [
+                *("| ranges | 0:[3, 7) (4 offsets) |", "| missing offsets, by partition | 0: 2 |"),
+                *("| records may have waited | 25 hours |", "| tombstones are kept for at least | 24 hours |"),
+            ],
+        ),
+        (
             QuestionKind.REJECTED_BATCH,
             {"ranges": ["0:[0, 2)"], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
             ["| ranges | 0:[0, 2) |", "| rows | 2 |", r"| reasons | state matches ^(a\|b)\*$ |"],

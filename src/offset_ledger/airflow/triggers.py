@@ -59,11 +59,14 @@ class NewRecords(BaseEventTrigger):
 
         from offset_ledger.airflow.beside import waking_is_vain
         from offset_ledger.steps.look import look
+        from offset_ledger.steps.tombstones import remember
 
         try:
             pipeline = parse_pipeline(Path(self.pipeline_file))
             partitions = look(pipeline).partitions
             lagging = {p.partition: (p.cursor, p.last_stable) for p in partitions if p.lag > 0 or p.cut_off}
+            if not lagging:
+                remember(pipeline)  # no run plans while nothing is new
             return {} if lagging and waking_is_vain(pipeline, RuntimeTaskInstance) else lagging
         except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)

@@ -38,7 +38,10 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """One partition. Times are record timestamps: of the first, the last, the newest and the first unread record."""
+    """One partition. Times are record timestamps: of the first, the last, the newest and the first unread record.
+
+    ``unread_since`` is by the ledger's clock: nothing unread was compacted before it.
+    """
 
     partition: int
     leader: int | None
@@ -54,6 +57,7 @@ class PartitionFacts:
     newest_at: datetime | None = None
     unread_at: datetime | None = None
     transactions: tuple[OpenTransaction, ...] = ()
+    unread_since: datetime | None = None
 
     @property
     def unread(self) -> int:
@@ -80,7 +84,10 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReaderFacts:
-    """The pipeline that reads the topic, as far as the topic's settings matter to it."""
+    """The pipeline that reads the topic, as far as the topic's settings matter to it.
+
+    ``runs_every`` is the longest time between two of its scheduled runs; None where none are scheduled.
+    """
 
     pipeline: str
     event_id_is_key: bool
@@ -88,6 +95,8 @@ class ReaderFacts:
     newest_wins: bool
     value_bytes: int
     last_commit: datetime | None = None
+    deletes_by_tombstone: bool = False
+    runs_every: timedelta | None = None
 
     @property
     def group(self) -> str:

@@ -39,11 +39,12 @@ _BROKER_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The pipeline that reads the topic, and where its cursors stand on the topic of that id."""
+    """The pipeline that reads the topic, and where its cursors stand on the topic of that id, and how long at most."""
 
     reader: ReaderFacts
     topic_id: str = ""
     cursors: Mapping[int, int] = field(default_factory=dict)
+    unread_since: Mapping[int, datetime] = field(default_factory=dict)
 
 
 def read_facts(connection: Connection, topic: str, reading: Reading | None = None) -> TopicFacts:
@@ -70,14 +71,16 @@ def _read(
             "grant its user DescribeConfigs on the topic and on the cluster"
         )
     topic_id = str(described["topic_id"])
-    cursors = reading.cursors if reading and reading.topic_id == topic_id else {}
+    mine = reading if reading and reading.topic_id == topic_id else None
+    cursors, since = (mine.cursors, mine.unread_since) if mine else ({}, {})
+    partitions = _partitions(client, connection, topic, described["partitions"], cursors)
     return TopicFacts(
         topic=topic,
         topic_id=topic_id,
         taken_at=datetime.now(UTC),
         servers=bootstrap_servers(connection),
         brokers=_brokers(client),
-        partitions=_partitions(client, connection, topic, described["partitions"], cursors),
+        partitions=tuple(replace(p, unread_since=since.get(p.partition)) for p in partitions),
         settings=settings,
         own=own,
         groups=_groups(client, topic),

@@ -14,6 +14,7 @@ USED_ERROR, USED_WARNING = 0.9, 2 / 3
 """Shares of the retention that unread records, or a group's silence, may use."""
 
 _FUTURE = timedelta(hours=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def both_retentions(facts: TopicFacts) -> Verdict:
@@ -75,6 +76,33 @@ def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
         told = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
         found.append((unread / facts.retention_bytes, told))
     return max(found)
+
+
+def tombstones_against_lag(facts: TopicFacts) -> Verdict:
+    """How much of the time that compaction keeps tombstones for the pipeline takes to read them."""
+    reader = facts.reader
+    if reader is None or not reader.deletes_by_tombstone:
+        return ok("no pipeline was named" if reader is None else "the pipeline does not delete by tombstones")
+    if not facts.compacts:
+        return ok("not compacted")
+    kept = kafka_span(facts.settings.get("delete.retention.ms", "86400000"))
+    waits = [_waiting(facts, p) for p in facts.partitions if p.unread and p.unread_since]
+    if reader.runs_every:
+        waits.append((reader.runs_every, f"up to {show_span(reader.runs_every)} pass between two runs"))
+    longest, words = max(waits, default=(timedelta(0), "no record is known to wait unread"))
+    seen = f"{words}, and tombstones are kept for {show_span(kept)}"
+    used = longest / kept if kept else float(bool(longest))
+    if used < USED_WARNING:
+        return ok(seen)
+    longer = remedies.set_topic(facts, f"delete.retention.ms={max(int(longest / _MILLISECOND), 86_400_000) * 3}")
+    catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
+    remedy = remedies.lines("keep tombstones for longer than the pipeline takes or may stand still:", longer, *catch_up)
+    return Verdict(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, seen, remedy)
+
+
+def _waiting(facts: TopicFacts, p: PartitionFacts) -> tuple[timedelta, str]:
+    since = facts.taken_at - (p.unread_since or facts.taken_at)
+    return since, f"partition {p.partition}: records may have waited unread for {show_span(since)}"
 
 
 def _longer(facts: TopicFacts) -> str:
@@ -155,6 +183,11 @@ RULES = (
     ),
     Rule(
         "retention-against-lag", "records are deleted before they are ingested (OffsetExpired)", retention_against_lag
+    ),
+    Rule(
+        "tombstones-against-lag",
+        "tombstones are removed before they are read, and the rows that they delete stay (TombstonesMayBeGone)",
+        tombstones_against_lag,
     ),
     Rule(
         "timestamp-type",

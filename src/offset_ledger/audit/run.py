@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from psycopg2.extras import execute_values
@@ -20,7 +21,10 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.batches import Origin, here
 from offset_ledger.ledger.database import Session, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.pipeline.model import Merge, Pipeline
+from offset_ledger.pipeline.model import Merge, Pipeline, Tombstone
+
+_PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
+_RUNS = 800  # a week of runs every five minutes within office hours
 
 _INSERT = """
 INSERT INTO offset_ledger.topic_audit
@@ -87,6 +91,8 @@ def _reading(session: Session, pipeline: Pipeline) -> Reading:
             named_sql("last_cursor_move"), {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None}
         )
         last_commit = cursor.one()[0]
+        cursor.execute(named_sql("unread_since"), {"pipeline": pipeline.name})
+        since = {row["partition"]: row["since"] for row in cursor.fetchall()}
     reader = ReaderFacts(
         pipeline=pipeline.name,
         event_id_is_key=pipeline.record.event_id is None,
@@ -94,8 +100,22 @@ def _reading(session: Session, pipeline: Pipeline) -> Reading:
         newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
         value_bytes=pipeline.limits.value_bytes,
         last_commit=last_commit,
+        deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,
+        runs_every=_runs_every(pipeline),
     )
-    return Reading(reader, known.topic_id, known.next_offsets) if known else Reading(reader)
+    return Reading(reader, known.topic_id, known.next_offsets, since) if known else Reading(reader)
+
+
+def _runs_every(pipeline: Pipeline) -> timedelta | None:
+    """The longest time between two of the next runs; None where the schedule is not what starts them."""
+    if pipeline.schedule is None or pipeline.wake_on_data:
+        return None
+    from croniter import croniter
+
+    times = croniter(_PRESETS.get(pipeline.schedule, pipeline.schedule), datetime.now(UTC))
+    fires = [times.get_next(datetime) for _ in range(_RUNS)]
+    longest: timedelta = max(later - earlier for earlier, later in pairwise(fires))
+    return longest
 
 
 def keep(session: Session, audit: Audit, origin: Origin) -> Audit:

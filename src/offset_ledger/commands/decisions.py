@@ -19,7 +19,7 @@ def add_verbs(verbs: Verbs) -> None:
         made.add_argument("--why", required=True, help="kept with the batch")
         made.add_argument("--connection", default="postgres_default", help="Airflow connection id (postgres_default)")
 
-    lost = "approve the loss of offsets that retention deleted under the cursors"
+    lost = "approve the loss of offsets that retention, or of tombstones that compaction, removed before they were read"
     verbs.of_pipeline("skip", lost, skip).add_argument(
         "--why", required=True, help="kept with the batch that records the loss"
     )
@@ -62,11 +62,17 @@ def _decide(arguments: Namespace, after: Any) -> Outcome:
 
 def skip(arguments: Namespace) -> Outcome:
     """Approve a loss."""
+    from offset_ledger.core.questions import QuestionKind
     from offset_ledger.ledger.batches import here
-    from offset_ledger.steps.lost import skip_lost
+    from offset_ledger.steps.lost import loss_question, skip_lost
     from offset_ledger.steps.mirror import mirror
+    from offset_ledger.steps.tombstones import approve as approve_tombstones
 
     pipeline = pipeline_of(arguments)
+    question = loss_question(pipeline)
+    if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
+        batch = approve_tombstones(pipeline, here(), arguments.why, question)
+        return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} goes on with the next ingest")
     committed = skip_lost(pipeline, here(), arguments.why)
     mirror(pipeline)
     lost = ", ".join(str(r) for r in committed.batch.ranges)

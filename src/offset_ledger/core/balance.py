@@ -115,7 +115,7 @@ def check_gap(offsets: OffsetRange, gap: int, reason: str | None) -> None:
     """
     if gap and reason is None:
         raise UnexplainedGap(
-            f"range {offsets}: {gap} of {offsets.width} offsets gave no record, and the topic is neither compacted nor "
-            "declared transactional; set source.transactional: true if its producers use transactions, else records "
-            "are lost"
+            f"range {offsets}: {gap} of {offsets.width} offsets gave no record, and nothing explains it: set "
+            "source.transactional: true if the topic's producers use transactions, source.compacted: true if it was "
+            "compacted earlier (cleanup.policy is without compact now); if neither is so, records are lost"
         )

@@ -41,6 +41,7 @@ class TopicSnapshot:
     topic_id: str
     compacted: bool
     partitions: tuple[PartitionSnapshot, ...]
+    delete_retention_ms: int = 0  # for how long compaction keeps a tombstone at least
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ class QuestionKind(StrEnum):
     LOST_RANGE = "lost_range"
     RECREATED_TOPIC = "recreated_topic"
     TRUNCATED_LOG = "truncated_log"
+    UNREAD_TOMBSTONES = "unread_tombstones"
     REJECTED_BATCH = "rejected_batch"
 
 
@@ -35,6 +36,9 @@ MEANING = {
     QuestionKind.TRUNCATED_LOG: "**Approve** reads on from the last committed offset that the log still agrees with; "
     "what is read twice changes nothing, rows of records that were cut off stay, and open batches that were planned "
     "from the log before are abandoned. **Reject** changes nothing and fails the run.",
+    QuestionKind.UNREAD_TOMBSTONES: "**Approve** goes on with what was staged: rows whose tombstone was removed unread "
+    "stay in the table. First look for rows whose key has no record in the topic any more. **Reject** changes nothing "
+    "and fails the run.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
     "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
     "quality report is in the tab Ledger of the run.",
@@ -46,6 +50,9 @@ _LABELS = {
     "log_ends": "log ends, by partition",
     "back": "read once more",
     "abandons": "abandoned batch",
+    "missing": "missing offsets, by partition",
+    "waited": "records may have waited",
+    "kept": "tombstones are kept for at least",
     "kind": "kind of batch",
     "refused": "refused records",
 }

@@ -43,6 +43,7 @@ class Batch:
     dag_id: str | None = None
     run_id: str | None = None
     config_hash: str = ""
+    late: Mapping[str, Any] | None = None
 
     @property
     def reasons(self) -> str:
@@ -55,9 +56,14 @@ class Batch:
         return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
 
     @property
+    def late_approved(self) -> bool:
+        """Whether a person let it go on with what was staged although tombstones may be missing from it."""
+        return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
+
+    @property
     def judged(self) -> bool:
         """Whether a person decides, or has decided, on what was staged: it needs no offset of the topic any more."""
-        return self.state is State.REJECTED or self.approved
+        return self.state is State.REJECTED or self.approved or self.late_approved
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch})"
@@ -180,7 +186,7 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
     cursor.execute(
         "UPDATE offset_ledger.batch SET state = 'staging', epoch = epoch + 1, claimed_at = now(),"
         " slices_expected = NULL, gap_reason = NULL, rows = NULL, refused = NULL, skipped = NULL,"
-        " verdict = NULL, staged_at = NULL,"
+        " verdict = NULL, staged_at = NULL, late = NULL,"
         " validated_at = NULL, try_number = coalesce(%s, try_number), changed_by = %s, changed_why = NULL"
         " WHERE batch_id = %s AND state = ANY(%s) RETURNING epoch",
         [origin.try_number, origin.who, batch_id, list(CLAIMABLE)],

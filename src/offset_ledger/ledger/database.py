@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from math import inf
@@ -44,6 +45,13 @@ class Cursor(DictCursor):
         row = self.fetchone()
         assert row is not None
         return row
+
+
+def clock(cursor: Cursor) -> datetime:
+    """The time by the database's clock."""
+    cursor.execute("SELECT clock_timestamp()")
+    now: datetime = cursor.one()[0]
+    return now
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -124,6 +125,15 @@ def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = No
         [pipeline, kind, kind],
     )
     return tuple(map(_asked, cursor.fetchall()))
+
+
+def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:
+    """The numbers of the questions of this kind about a batch that a person said yes to."""
+    cursor.execute(
+        "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'",
+        [batch_id, kind],
+    )
+    return tuple(row["details"] for row in cursor.fetchall())
 
 
 def answered_by(cursor: Cursor, pipeline: str, kind: QuestionKind, decision_id: int | None) -> list[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from psycopg2.extras import execute_values
 
@@ -101,6 +102,29 @@ def record_beginnings(cursor: Cursor, pipeline: str, log_id: str, beginnings: It
         "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
         [(pipeline, log_id, b.partition, b.offset, b.leader_epoch) for b in beginnings],
     )
+
+
+def record_look(
+    cursor: Cursor,
+    pipeline: str,
+    log_id: str,
+    seen_at: datetime,
+    snapshot: TopicSnapshot,
+    next_offsets: Mapping[int, int],
+) -> None:
+    """Remember how far the log was stable when the pipeline looked, and forget the looks that this makes needless."""
+    stable = {p.partition: p.last_stable for p in snapshot.partitions}
+    partitions = range(max(stable, default=-1) + 1)
+    cursor.execute(
+        "INSERT INTO offset_ledger.topic_look (pipeline, topic_id, seen_at, last_stables, delete_retention_ms)"
+        " VALUES (%s, %s, %s, %s, %s)",
+        [
+            *(pipeline, log_id, seen_at, [stable.get(p, 0) for p in partitions]),
+            snapshot.delete_retention_ms if snapshot.compacted else None,
+        ],
+    )
+    passed = [next_offsets.get(p, 0) for p in partitions]
+    cursor.execute(named_sql("forget_looks"), {"pipeline": pipeline, "topic_id": log_id, "next_offsets": passed})
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:

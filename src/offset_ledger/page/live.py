@@ -19,6 +19,8 @@ from offset_ledger.pipeline.model import Pipeline
 
 log = logging.getLogger(__name__)
 
+_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
+
 Topic = tuple[str, str]  # connection id, topic
 
 
@@ -30,7 +32,7 @@ def ask_broker(pipeline: Pipeline, patience: float = 2.0) -> Look:
     """
     with broker.connect(get_connection(pipeline.source.connection), patience) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
-        settings = kafka.settings(pipeline.source.topic, "cleanup.policy", "retention.ms", "retention.bytes")
+        settings = kafka.settings(pipeline.source.topic, *_SETTINGS)
     return Look(snapshot, Retention.from_settings(settings), datetime.now(UTC))
 
 

@@ -27,18 +27,20 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What the broker deletes by itself; None is without limit."""
+    """What the broker deletes by itself; None is without limit. ``tombstones``: how long compaction keeps those."""
 
     age: timedelta | None = None
     bytes: int | None = None
+    tombstones: timedelta | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str]) -> Retention:
-        """From the topic's ``cleanup.policy``, ``retention.ms`` and ``retention.bytes``."""
-        if "delete" not in settings["cleanup.policy"]:
-            return cls()
-        size = int(settings["retention.bytes"])
-        return cls(kept_for(settings["retention.ms"]), size if size >= 0 else None)
+        """From ``cleanup.policy``, ``retention.ms``, ``retention.bytes`` and ``delete.retention.ms`` of the topic."""
+        policy, size = settings["cleanup.policy"], int(settings["retention.bytes"])
+        tombstones = kept_for(settings["delete.retention.ms"]) if "compact" in policy else None
+        if "delete" not in policy:
+            return cls(tombstones=tombstones)
+        return cls(kept_for(settings["retention.ms"]), size if size >= 0 else None, tombstones)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class Look:
 class Remembered:
     """What the ledger knows of a partition; the log as the newest batch that read it saw it.
 
-    ``complete_to`` is the newest record timestamp of the last committed range that had one.
+    ``complete_to`` is the newest record timestamp of the last committed range that had one. Nothing from the
+    cursor on was compacted before ``unread_since``; None where the pipeline does not delete by tombstones.
     """
 
     partition: int
@@ -64,6 +67,7 @@ class Remembered:
     high_watermark: int | None = None
     seen_at: datetime | None = None
     complete_to: datetime | None = None
+    unread_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,8 @@ class Position:
     """One partition as it is shown, in offsets.
 
     lag: stable offsets not committed. lost: deleted before they were committed. gone_after: when retention may delete
-    the record at the cursor. bar: shares lost, committed, waiting and in open transactions, from the lower of log
-    start and cursor to the high watermark.
+    the record at the cursor. tombstones_after: when compaction may remove a tombstone above it. bar: shares lost,
+    committed, waiting and in open transactions, from the lower of log start and cursor to the high watermark.
     """
 
     partition: int
@@ -84,6 +88,7 @@ class Position:
     lost: int = 0
     complete_to: datetime | None = None
     gone_after: datetime | None = None
+    tombstones_after: datetime | None = None
     bar: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -115,8 +120,8 @@ def _after(moment: datetime | None, other: datetime) -> bool:
     return moment is not None and moment > other
 
 
-def position(partition: int, known: Remembered | None, log: Log | None, age: timedelta | None) -> Position:
-    """One partition; ``age`` is what retention keeps."""
+def position(partition: int, known: Remembered | None, log: Log | None, kept: Retention) -> Position:
+    """One partition."""
     cursor, newest = (known.cursor, known.complete_to) if known else (None, None)
     if log is None:
         return Position(partition, cursor, None, None, None, complete_to=newest)
@@ -127,12 +132,14 @@ def position(partition: int, known: Remembered | None, log: Log | None, age: tim
     lag = max(0, log.last_stable - max(start, log.log_start))
     # A producer's clock may run ahead; nobody is complete up to a time that has not come.
     complete_to = log.as_of if lag == 0 else min(newest, log.as_of) if newest else None
+    unread_since = known.unread_since if known and lag else None
     return Position(
         partition, cursor, log.log_start, log.last_stable, log.high_watermark,
         lag=lag,
         lost=max(0, log.log_start - start),
         complete_to=complete_to,
-        gone_after=complete_to + age if lag and complete_to and age else None,
+        gone_after=complete_to + kept.age if lag and complete_to and kept.age else None,
+        tombstones_after=unread_since + kept.tombstones if unread_since and kept.tombstones is not None else None,
         bar=shares(start, log.log_start, log.last_stable, log.high_watermark),
     )  # fmt: skip
 
@@ -162,9 +169,9 @@ def positions(known: Iterable[Remembered], look: Look | None) -> tuple[Position,
     """Every partition that the ledger or the broker knows, in order."""
     ledger = {each.partition: each for each in known}
     live = {each.partition: each for each in look.snapshot.partitions} if look else {}
-    age = look.retention.age if look else None
+    kept = look.retention if look else Retention()
     return tuple(
-        position(p, ledger.get(p), log_of(ledger.get(p), live.get(p), look), age) for p in sorted({*ledger, *live})
+        position(p, ledger.get(p), log_of(ledger.get(p), live.get(p), look), kept) for p in sorted({*ledger, *live})
     )
 
 
@@ -177,6 +184,7 @@ class Totals:
     lost: int
     complete_to: datetime | None
     gone_after: datetime | None
+    tombstones_after: datetime | None = None
 
     def dated_long_ago(self, now: datetime) -> bool:
         """Whether records wait and those before them are dated more than a year ago.
@@ -197,7 +205,13 @@ def totals(found: Sequence[Position]) -> Totals:
         lost=sum(each.lost for each in found),
         complete_to=None if None in complete or not complete else min(at for at in complete if at is not None),
         gone_after=min((each.gone_after for each in found if each.gone_after), default=None),
+        tombstones_after=min((each.tombstones_after for each in found if each.tombstones_after), default=None),
     )
+
+
+def _near(kept: Retention) -> timedelta:
+    """What is left when the end of the time that tombstones are kept for comes near."""
+    return min(_SOON, (kept.tombstones or timedelta(0)) / 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +239,15 @@ def condition(
         return Condition(Level.BAD, "the log ends below a cursor")
     if open_head and open_head["state"] == "rejected":
         return Condition(Level.WARN, f"batch {open_head['batch_id']} is rejected and waits for a decision")
+    if open_head and open_head["state"] == "staging" and open_head.get("late"):
+        return Condition(Level.WARN, f"batch {open_head['batch_id']} may lack tombstones and waits for a decision")
     if whole.gone_after and whole.gone_after - now < _SOON:
         near = whole.gone_after > now
         told = "retention comes near the cursor" if near else "retention may delete what waits at any moment"
         return Condition(Level.WARN, told)
+    if look and whole.tombstones_after and (left := whole.tombstones_after - now) < _near(look.retention):
+        text = "comes near unread tombstones" if left > timedelta(0) else "may remove unread tombstones at any moment"
+        return Condition(Level.WARN, f"compaction {text}")
     if open_head:
         return Condition(Level.PLAIN, f"batch {open_head['batch_id']} is {open_head['state']}")
     if topic_id is None:

@@ -81,6 +81,7 @@ class Source:
     on_expired: OnExpired = OnExpired.FAIL
     transactional: bool = False
     format: str = "json"
+    compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ SOURCE: Final[Object] = _section(
             _default(Source, "on_expired"),
         ),
         "transactional": _flag("Producers use transactions: control records and aborted batches may leave gaps."),
+        "compacted": _flag("The topic was compacted earlier and is not any more: the records removed then left gaps."),
         "format": _words("How record values are encoded.", FORMATS, _default(Source, "format")),
     },
     ("connection", "topic"),

@@ -60,6 +60,7 @@ def read_source(value: Value) -> Source:
         on_expired=section.take("on_expired", choice(OnExpired), OnExpired.FAIL),
         transactional=section.take("transactional", boolean, False),
         format=section.take("format", lambda it: one_of(text(it), schema.FORMATS), schema.FORMATS[0]),
+        compacted=section.take("compacted", boolean, False),
     )
 
 

@@ -12,6 +12,7 @@ from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.steps.another_log import accept_topic
 from offset_ledger.steps.lost import loss_question, skip_lost
+from offset_ledger.steps.tombstones import approve as approve_tombstones
 
 _AFTER = {Answer.APPROVE: State.VALIDATED, Answer.ABANDON: State.ABANDONED}
 
@@ -42,6 +43,8 @@ def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Ori
     if asked.kind is QuestionKind.LOST_RANGE:
         approved = [OffsetRange(*r) for r in asked.details["ranges"]]
         skip_lost(pipeline, origin, why, approved, decision_id)
+    elif asked.kind is QuestionKind.UNREAD_TOMBSTONES:
+        approve_tombstones(pipeline, origin, why, asked, decision_id)
     else:
         accept_topic(pipeline, origin, why, asked, decision_id)
     return given

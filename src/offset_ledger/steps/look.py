@@ -15,6 +15,7 @@ from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps import tombstones
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,13 @@ def look(pipeline: Pipeline) -> PipelineStatus:
             head = batches.open_head(cursor, pipeline.name)
             letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
     known = cursors.next_offsets if cursors else {}
+    late = tombstones.question(head)
+    waits_for = f"{late.text} offset-ledger skip {pipeline.name} --why ..." if late else _waits_for(head)
     partitions = tuple(
         PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
         for p in snapshot.partitions
     )
-    return PipelineStatus(pipeline.name, partitions, str(head) if head else None, letters, _waits_for(head))
+    return PipelineStatus(pipeline.name, partitions, str(head) if head else None, letters, waits_for)
 
 
 def _waits_for(head: batches.Batch | None) -> str | None:

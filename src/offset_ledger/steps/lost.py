@@ -22,7 +22,7 @@ from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import OnExpired, Pipeline
-from offset_ledger.steps import another_log
+from offset_ledger.steps import another_log, tombstones
 from offset_ledger.steps.commit import Committed, commit_sheet
 from offset_ledger.steps.plan import look_at_topic
 
@@ -44,23 +44,26 @@ def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange,
 def loss_question(pipeline: Pipeline) -> Question | None:
     """What a person has to be asked before the pipeline can go on; None where nothing is lost.
 
-    Nobody is asked while the open head batch is staged as a whole: it needs no offset of the topic any more.
-
-    A pipeline file with ``on_expired: fail`` asks nothing about expired offsets: it has said no.
+    Where the open head batch is staged as a whole it needs no offset of the topic any more: then only its tombstones
+    are asked about. A pipeline file with ``on_expired: fail`` asks nothing about expired offsets or tombstones: it has
+    said no.
     """
     connection = get_connection(pipeline.source.connection)
     with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
         snapshot = kafka.snapshot(pipeline.source.topic)
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
             if head and is_whole(cursor, head):  # it is committed first
-                return None
+                return None if pipeline.source.on_expired is OnExpired.FAIL else tombstones.question(head)
         if other := another_log.find(kafka, session, pipeline, snapshot):
             return other.question
     ranges = lost_ranges(cursors, snapshot) if cursors else ()
-    if not ranges or pipeline.source.on_expired is OnExpired.FAIL:
+    if pipeline.source.on_expired is OnExpired.FAIL:
         return None
+    if not ranges:
+        return tombstones.question(head)
     lost = ", ".join(map(str, ranges))
     text = f"skip {total_width(ranges):,} offsets of topic {snapshot.topic} that retention deleted unread: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}

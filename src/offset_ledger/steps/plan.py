@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from offset_ledger import broker
@@ -27,12 +28,12 @@ from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVani
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.batches import Batch, Origin
-from offset_ledger.ledger.database import Cursor, connect, transaction
+from offset_ledger.ledger.database import Cursor, clock, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.patience import retrying
-from offset_ledger.pipeline.model import Pipeline, StartAt
+from offset_ledger.pipeline.model import Pipeline, StartAt, Tombstone
 from offset_ledger.steps.dead_letters import hold_dead_letter_topic
 
 
@@ -77,6 +78,7 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
+            seen_at = clock(cursor)
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
@@ -86,7 +88,7 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             pipelines.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
             return _resume(cursor, pipeline, origin, take_rejected) or _plan_next(
-                cursor, pipeline, snapshot, at_timestamp, origin, limit
+                cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at
             )
 
 
@@ -137,13 +139,17 @@ def _plan_next(
     at_timestamp: dict[int, int | None],
     origin: Origin,
     limit: int | None,
+    seen_at: datetime,
 ) -> Planned:
     cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
     check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
     new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
     pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
-    waiting = backlogs({**cursors.next_offsets, **new}, snapshot)
+    next_offsets = {**cursors.next_offsets, **new}
+    waiting = backlogs(next_offsets, snapshot)
+    if pipeline.record.tombstone is Tombstone.DELETE:
+        pipelines.record_look(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, next_offsets)
     ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
     if not ranges:
         why = nothing_new({**cursors.next_offsets, **new}, snapshot, turn(cursor, pipeline) == 0)

@@ -19,6 +19,7 @@ from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.steps.another_log import accept_topic
 from offset_ledger.steps.lost import loss_question, skip_lost
 from offset_ledger.steps.plan import Planned, plan, plan_replay
+from offset_ledger.steps.tombstones import approve as approve_tombstones
 from offset_ledger.steps.window import look_up, missed, nothing_in
 
 
@@ -94,6 +95,9 @@ def _decided(
 def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
     assert request.why is not None
     question = loss_question(pipeline)
+    if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
+        approved = approve_tombstones(pipeline, origin, request.why, question)
+        return Planned(None, False, 0, f"approved {approved}; the next run goes on with it")
     if question and question.kind is not QuestionKind.LOST_RANGE:
         return Planned(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
     committed = skip_lost(pipeline, origin, request.why)

@@ -14,9 +14,11 @@ from psycopg2 import sql
 from offset_ledger import broker
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.core.balance import StagedCounts, gap_reason
+from offset_ledger.core.manifest import by_partition
 from offset_ledger.core.planning import TopicSnapshot
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.core.states import CLAIMABLE, State
+from offset_ledger.core.tombstones import as_json
 from offset_ledger.errors import (
     LostRange,
     SparkFailed,
@@ -33,6 +35,7 @@ from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.steps import tombstones
 from offset_ledger.steps.hold import hold
 
 if TYPE_CHECKING:
@@ -81,21 +84,30 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
 
     def read(batch: Batch, tables: StagingTables) -> Written:
         before = look(batch)  # again: the claim may have waited for a lock
-        gaps_are = gap_reason(before.compacted, pipeline.source.transactional)
         task = SliceTask(database, pipeline.record, pipeline.limits, tables)
         slices = _run(spark, kafka, batch, look, pipeline, task)
-        look(batch, read=gaps_are is None)
-        return Written(slices, gaps_are)
+        after = look(batch, read=_why_gaps(pipeline, before) is None)
+        gaps_are = _why_gaps(pipeline, before, after)
+        return Written(slices, gaps_are, tombstones.kept(pipeline, batch, before, after))
 
     return stage_with(read, pipeline, batch_id, origin, look)
 
 
+def _why_gaps(pipeline: Pipeline, *looks: TopicSnapshot) -> str | None:
+    compacted = pipeline.source.compacted or any(snapshot.compacted for snapshot in looks)
+    return gap_reason(compacted, pipeline.source.transactional)
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many slices were written, and why offsets of the ranges may lack a record; None where they may not."""
+    """How many slices were written, and why offsets of the ranges may lack a record; None where they may not.
+
+    ``kept`` is for how long the topic keeps tombstones; None where a missing offset cannot be one that matters.
+    """
 
     slices: int
     gaps_are: str | None = None
+    kept: tombstones.Kept | None = None
 
 
 def stage_with(
@@ -127,7 +139,7 @@ def stage_with(
         log.info("claimed batch %d as epoch %d", batch_id, tables.epoch)
         with fencing.fenced(database, batch_id, tables.epoch):
             written = write(batch, tables)
-            counts = seal(session, batch, tables, written.slices, written.gaps_are, origin)
+            counts = seal(session, batch, tables, written.slices, written.gaps_are, origin, written.kept)
     reach(Failpoint.AFTER_STAGE)
     return Staged(batch_id, tables.epoch, counts)
 
@@ -216,7 +228,7 @@ def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, K
     with transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
         kept = Kept.USABLE if batch.state is State.COMMITTED else _kept(cursor, pipeline, batch)
-    if batch.approved and kept is not Kept.USABLE:
+    if (batch.approved or batch.late_approved) and kept is not Kept.USABLE:
         log.warning("staging of the approved batch %d cannot be used any more; it is staged and judged again", batch_id)
     return batch, kept
 
@@ -256,25 +268,42 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
 
 
 def seal(
-    session: Session, batch: Batch, tables: StagingTables, slices: int, gaps_are: str | None, origin: Origin
+    session: Session,
+    batch: Batch,
+    tables: StagingTables,
+    slices: int,
+    gaps_are: str | None,
+    origin: Origin,
+    kept: tombstones.Kept | None = None,
 ) -> StagedCounts:
-    """Check that the slices are the planned offsets, each once, and every gap is legal; then move it to staged."""
+    """Check that the slices are the planned offsets, each once, and every gap is legal; then move it to staged.
+
+    Raises:
+        IncompleteStaging, UnexplainedGap, Fenced: it is not so.
+        TombstonesMayBeGone: a gap may hide tombstones; what was staged waits for a person.
+    """
     with transaction(session) as cursor:
         found = staging.manifest(cursor, tables)
         check_manifest(replace(batch, epoch=tables.epoch), found, slices, gaps_are)
+        counted = by_partition(found)
+        missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
+        late = tombstones.find_late(cursor, batch, missing, kept) if kept else ()
         cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
         counts = sum((each.counts for each in found), StagedCounts())
         batches.move(
             cursor,
             (tables.batch_id, tables.epoch),
             State.STAGING,
-            State.STAGED,
+            State.STAGING if late else State.STAGED,
             origin,
             slices_expected=slices,
             gap_reason=gaps_are,
             rows=counts.rows,
             refused=counts.refused,
             skipped=counts.skipped,
-            staged_at=datetime.now(UTC),
+            staged_at=None if late else datetime.now(UTC),
+            late=as_json(late) if late else None,
         )
+    if late:
+        raise tombstones.refusal(batch, late)
     return counts

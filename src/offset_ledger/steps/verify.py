@@ -79,6 +79,7 @@ def explain_gaps(pipeline: Pipeline) -> Explained:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         found = rows(session, named_sql("ranges_with_gaps"), {"pipeline": pipeline.name})
+    compacted = snapshot.compacted or pipeline.source.compacted
     starts = {p.partition: p.log_start for p in snapshot.partitions}
     gaps: list[Gap] = []
     violations, unreadable = [], []
@@ -93,7 +94,7 @@ def explain_gaps(pipeline: Pipeline) -> Explained:
             isolation: set(broker.record_offsets(connection, pipeline.source.topic, offsets, isolation))
             for isolation in ("read_committed", "read_uncommitted")
         }
-        explained = explain(offsets, read["read_committed"], read["read_uncommitted"], snapshot.compacted)
+        explained = explain(offsets, read["read_committed"], read["read_uncommitted"], compacted)
         gaps += explained
         if (missing := total_width(gap.offsets for gap in explained)) != counted:
             violations.append(

@@ -87,6 +87,12 @@ function retention(p) {
   return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment", dated);
 }
 
+function tombstones(p) {
+  const at = p.totals.tombstones_after;
+  const left = -since(at);
+  return h("span", { title: `from ${moment(at)} on` }, left > 0 ? `in ${duration(left)}` : "at any moment");
+}
+
 const datedSince = (p) => `records dated ${moment(p.totals.complete_to, { zone: false }).slice(0, 10)}`;
 
 /** How long what waits has been waiting; from timestamps of long ago nothing can be told. */
@@ -154,6 +160,7 @@ function figures(p) {
     ["Behind in time", ...behind(p)],
     ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
     ["Retention takes the cursor", retention(p)],
+    ...(p.totals.tombstones_after ? [["Compaction takes tombstones", tombstones(p)]] : []),
     [
       "In quarantine",
       more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined),

@@ -1,7 +1,10 @@
 -- What the log looked like is kept with each range: the open head batch saw it last, else the one that moved the cursor.
 SELECT p.pipeline, s.partition, coalesce(c.next_offset, s.start_offset) AS cursor,
        seen.log_start, seen.last_stable, seen.high_watermark, seen.planned_at AS seen_at,
-       done.max_timestamp AS complete_to
+       done.max_timestamp AS complete_to,
+       CASE WHEN EXISTS (SELECT FROM offset_ledger.topic_look l WHERE l.pipeline = p.pipeline) THEN
+           offset_ledger.not_compacted_before(p.pipeline, p.topic_id, s.partition, coalesce(c.next_offset, s.start_offset))
+       END AS unread_since
 FROM offset_ledger.pipeline p
 JOIN offset_ledger.beginning s USING (pipeline, topic_id)
 LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)
