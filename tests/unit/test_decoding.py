@@ -53,8 +53,12 @@ def test_a_row_has_its_id_its_moment_and_its_values() -> None:
         (with_value("NaN"), "$", "syntax"),
         (with_value("-Infinity"), "$", "syntax"),
         (with_value("01"), "$", "syntax"),
-        (with_value('1,"z":"\\ud800"'), "$", "syntax"),
-        (with_value('1,"z":"\\udc00\\ud800"'), "$", "syntax"),
+        (with_value('1,"z":"\\ud800"'), "$.z", "encoding"),
+        (with_value('1,"z":"\\udc00\\ud800"'), "$.z", "encoding"),
+        (with_value('1,"z":{"a":[1,{"b c":"x\\uDFFFx"}]}'), "$.z.a[1]['b c']", "encoding"),
+        (with_value('1,"z":{"\\ud800":1}'), "$.z['\\ud800']", "encoding"),
+        (with_value('1,"z":"\\ud83d\\ude00","y":"\\\\ud800" x'), "$", "syntax"),
+        (with_value('1,"z":"\\ud800" x'), "$", "syntax"),
         (with_value(b'1,"z":"\x00"'), "$", "syntax"),
         (b"[" + GOOD + b"]", "$", "type"),
         (b"null", "$", "type"),
@@ -222,3 +226,10 @@ def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
     assert decoder.decode(b"{}", b"k1", AT) == Row("k1", AT, ())
     assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
     assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
+
+
+def test_half_a_character_is_named_as_that() -> None:
+    outcome = decoder_of("integer").decode(with_value('1,"z":"\\uD83Dx"'), None, AT)
+    assert isinstance(outcome, Refusal)
+    (reason,) = outcome.reasons
+    assert reason.detail == r"expected whole characters, got a lone surrogate (\ud83d), half of one"
