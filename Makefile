@@ -68,4 +68,4 @@ bench: install ## The figures of docs/performance.md
 
 .PHONY: clean
 clean: down ## Stop the servers and remove their state
-	@rm -rf .local artifacts
+	@rm -rf .local

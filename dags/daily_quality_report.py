@@ -17,7 +17,7 @@ DOC = """
 
 Each night, for the day before (UTC): what became of the batches of every pipeline in `dags/pipelines/`, what went into
 quarantine and why, which rules failed, and up to which record timestamp each pipeline is complete. One page a day,
-`<reports>/daily/<date>.html`; the figures are in the `extra` of the asset event `daily_quality_report`.
+`<reports>/_daily/<date>.html`; the figures are in the `extra` of the asset event `daily_quality_report`.
 
 It only reads the ledger: clearing and rerunning it, or a backfill over past days, changes no data.
 """

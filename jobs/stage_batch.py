@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ledger.batches import here
 from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.spark.scratch import in_use
 from offset_ledger.steps.stage import stage
 
 
@@ -28,15 +30,15 @@ def main() -> int:
     logging.getLogger("kafka").setLevel(logging.WARNING)
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")  # its Kafka consumers tell every fetch: thousands of lines a batch
+    place = in_use(arguments.failure.parent) if arguments.failure else nullcontext()
     try:
-        staged = stage(spark, parse_pipeline(arguments.pipeline), arguments.batch_id, here())
+        with place, spark:  # it ends before the error is said, which is the last line then
+            staged = stage(spark, parse_pipeline(arguments.pipeline), arguments.batch_id, here())
     except OffsetLedgerError as error:
         if arguments.failure:
             arguments.failure.write_text(json.dumps({"error": type(error).__name__, "message": str(error)}))
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
-    finally:
-        spark.stop()
     print(f"staged batch {staged.batch_id} epoch {staged.epoch}: {staged.counts}")
     return 0
 

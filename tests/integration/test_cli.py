@@ -154,7 +154,7 @@ def test_the_report_of_a_day_without_batches(
     write(folder, "no.such.topic")
     done = run("report", "--date", "2026-01-31", "--json", OFFSET_LEDGER_REPORTS=str(tmp_path / "pages"))
     found = json.loads(done.stdout)
-    assert (found["date"], found["page"]) == ("2026-01-31", str(tmp_path / "pages" / "daily" / "2026-01-31.html"))
+    assert (found["date"], found["page"]) == ("2026-01-31", str(tmp_path / "pages" / "_daily" / "2026-01-31.html"))
     assert (found["pipelines"]["orders"]["batches"], found["pipelines"]["orders"]["records"]) == ({}, 0)
     assert Path(found["page"]).is_file()
     one_line(run("report", "--date", "yesterday"), 1, "--date takes a day such as 2026-01-31, not 'yesterday'")

@@ -222,6 +222,17 @@ def test_limits_cut_batches_and_the_rest_follows(bench: Bench) -> None:
     assert verify(bench.pipeline)[0] == []
 
 
+def test_a_limit_of_the_command_line_cuts_a_batch(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.publish(*(at(0, order(f"{i}", i)) for i in range(3)))
+    file = str(bench.pipeline.path)
+    assert main(["ingest", file, "--limit", "2", "--dry-run", "--json"]) == 0
+    assert [(r["from"], r["until"]) for r in json.loads(capsys.readouterr().out)["ranges"]] == [(0, 2)]
+    assert main(["ingest", file, "--limit", "2"]) == 0
+    assert {(place[1], place[2]) for place in bench.table().values()} == {(0, 0), (0, 1)}
+    with pytest.raises(SystemExit):
+        main(["ingest", file, "--limit", "0"])
+
+
 def test_of_several_producers_of_one_partition_each_event_has_its_newest_state(bench: Bench) -> None:
     extra, bench.settings["limit"] = dict(bench.servers.kafka.extra), 20
     events = [(f"e{number % 10}", number) for number in range(40)]  # each event changes four times

@@ -59,7 +59,7 @@ HOSTILE: list[tuple[bytes | None, list[str]]] = [
     *((event(more), ["duplicate_key"]) for more in (',"id":"y"', ',"doc":{"a":1,"a":2}', ',"doc":{"b":1,"\\u0062":2}')),
     *((event(f',"{name}":' + "[" * deep + "]" * deep), ["depth"]) for name, deep in (("doc", 600), ("z", 100_000))),
     (b'{"a":' * 50_000, ["depth"]),
-    *((event(f',"{name}":"\\ud800"'), ["syntax"]) for name in ("doc", "z")),
+    *((event(f',"{name}":"\\ud800"'), ["encoding"]) for name in ("doc", "z")),
     (event(',"doc":"\ud800"'), ["encoding"]),
     (event(',"doc":"\\u0000"'), ["nul"]),
     (event(f',"doc":"{"x" * 300_000}"'), ["too_large"]),

@@ -53,8 +53,12 @@ def test_a_row_has_its_id_its_moment_and_its_values() -> None:
         (with_value("NaN"), "$", "syntax"),
         (with_value("-Infinity"), "$", "syntax"),
         (with_value("01"), "$", "syntax"),
-        (with_value('1,"z":"\\ud800"'), "$", "syntax"),
-        (with_value('1,"z":"\\udc00\\ud800"'), "$", "syntax"),
+        (with_value('1,"z":"\\ud800"'), "$.z", "encoding"),
+        (with_value('1,"z":"\\udc00\\ud800"'), "$.z", "encoding"),
+        (with_value('1,"z":{"a":[1,{"b c":"x\\uDFFFx"}]}'), "$.z.a[1]['b c']", "encoding"),
+        (with_value('1,"z":{"\\ud800":1}'), "$.z['\\ud800']", "encoding"),
+        (with_value('1,"z":"\\ud83d\\ude00","y":"\\\\ud800" x'), "$", "syntax"),
+        (with_value('1,"z":"\\ud800" x'), "$", "syntax"),
         (with_value(b'1,"z":"\x00"'), "$", "syntax"),
         (b"[" + GOOD + b"]", "$", "type"),
         (b"null", "$", "type"),
@@ -290,3 +294,10 @@ def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
         ("$.publish_at", "missing"),
     ]
     assert refused(decoder.decode(b'{"value":"d","value":"d"}', None, AT)) == [("$.value", "duplicate_key")]
+
+
+def test_half_a_character_is_named_as_that() -> None:
+    outcome = decoder_of("integer").decode(with_value('1,"z":"\\uD83Dx"'), None, AT)
+    assert isinstance(outcome, Refusal)
+    (reason,) = outcome.reasons
+    assert reason.detail == r"expected whole characters, got a lone surrogate (\ud83d), half of one"

@@ -37,9 +37,9 @@ def test_a_pipeline_is_seen_by_those_who_may_read_its_ingest_dag() -> None:
 def test_the_daily_reports_are_for_those_who_may_read_all_that_is_in_them() -> None:
     everything = frozenset({"ingest_orders", "ingest_flights", "daily_quality_report"})
     both = ("orders", "flights")
-    assert Rights(readable=everything).sees_report("daily", both)
+    assert Rights(readable=everything).sees_report("_daily", both)
     for dag_id in everything:
-        assert not Rights(readable=everything - {dag_id}).sees_report("daily", both)
+        assert not Rights(readable=everything - {dag_id}).sees_report("_daily", both)
 
 
 def test_the_hindrance_names_what_is_in_the_way() -> None:

@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from offset_ledger.pipeline.column_types import ALIASES, PLAIN, parse_type
-from offset_ledger.pipeline.document import PipelineLoader
+from offset_ledger.pipeline.document import PipelineLoader, Refused
 from offset_ledger.pipeline.json_path import format_path, parse_path
 from offset_ledger.pipeline.model import (
     Column,
@@ -591,3 +591,55 @@ def test_parsing_imports_nothing_heavy() -> None:
     code = f"import sys, offset_ledger.pipeline.parse; print([name for name in {HEAVY!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        *(
+            (each, "timestamptz")
+            for each in ("datetime", "Datetime", "datetime64[ns]", "datetime64[ns, UTC]", "DATETIME2")
+        ),
+        *((each, "timestamptz") for each in ("timestamp_ltz", "timestamp_tz", "timestamp-millis", "datetimeoffset")),
+        *((each, "double precision") for each in ("float64", "Float64", "double", "DOUBLE", "DoubleType")),
+        *((each, "real") for each in ("float32", "single", "FloatType")),
+        *((each, "bigint") for each in ("int64", "Int64", "long", "LongType", "uint32", "longlong")),
+        *((each, "integer") for each in ("int32", "Int32", "uint16", "mediumint", "IntegerType")),
+        *((each, "smallint") for each in ("int16", "short", "tinyint", "byte", "uint8", "ShortType")),
+        *((each, "numeric(20,0)") for each in ("uint64", "bigint unsigned")),
+        *((each, "numeric(p,s)") for each in ("number", "decimal128", "money", "DecimalType")),
+        *((each, "text") for each in ("string", "str", "String", "StringType", "enum", "clob", "time")),
+        *((each, "varchar(n) or text") for each in ("nvarchar(50)", "string(20)", "VARCHAR2(10)")),
+        *((each, "boolean") for each in ("bit", "BooleanType")),
+        *(
+            (each, "jsonb")
+            for each in ("JSON", "object", "struct", "record", "map", "dict", "array", "list", "variant")
+        ),
+        *((each, "bytea") for each in ("bytes", "binary", "blob", "varbinary", "fixed")),
+        *((each, "uuid") for each in ("guid", "uniqueidentifier")),
+        *((each, "date") for each in ("date32", "DateType")),
+    ],
+)
+def test_a_type_of_another_system_is_answered_with_the_one_that_takes_its_values(written: str, right: str) -> None:
+    with pytest.raises(Refused) as raised:
+        parse_type(written)
+    assert f"write {right}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("timestampz", "did you mean timestamptz?"),
+        ("intger", "did you mean integer?"),
+        ("NUMERIC(12,2)", "did you mean numeric(12,2)?"),
+        ("Double Precision", "did you mean double precision?"),
+        ("datetme", "write timestamptz"),
+        ("flaot64", "write double precision"),
+        ("geometry", "the types are text, "),
+        ("Timestamp", "did you mean timestamptz?"),
+    ],
+)
+def test_a_type_that_is_written_wrong_is_answered_with_what_was_meant(written: str, right: str) -> None:
+    with pytest.raises(Refused) as raised:
+        parse_type(written)
+    assert right in str(raised.value)

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.page.reports import find_report
+from offset_ledger.page.rights import Rights
 from offset_ledger.quality.charts import bars
 from offset_ledger.quality.pages import PipelineDay, build_day, build_timeline
 from offset_ledger.quality.render import short, span
@@ -195,7 +197,7 @@ def test_the_page_of_a_day_has_every_pipeline_and_says_why_one_has_no_figures(tm
     made = build_day(date(2026, 1, 3), found, tmp_path)
     page = Page(made)
     hold_offline(page)
-    assert made == tmp_path / "daily" / "2026-01-03.html"
+    assert made == tmp_path / "_daily" / "2026-01-03.html"
     assert page.links == {"2026-01-01.html", "../orders/index.html"}
     for part in ("no figures", "batch 4 waits for a person", "Batches committed 2 of 4 judged", "in 2 of 3 batches"):
         assert part in page.shown
@@ -206,3 +208,23 @@ def test_the_page_of_a_day_has_every_pipeline_and_says_why_one_has_no_figures(tm
 def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot name a folder"):
         build_timeline(replace(TIMELINE, pipeline=name), tmp_path)
+
+
+def test_a_pipeline_named_daily_has_a_folder_of_its_own_and_the_days_of_before_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "daily").mkdir()
+    (tmp_path / "daily" / "2026-01-01.html").write_text("made by an earlier release")
+    build_timeline(replace(TIMELINE, pipeline="daily"), tmp_path)
+    made = build_day(date(2026, 1, 2), [], tmp_path)
+    assert {str(page.relative_to(tmp_path)) for page in tmp_path.rglob("*.html")} == {
+        "daily/index.html",
+        "_daily/2026-01-01.html",
+        "_daily/2026-01-02.html",
+    }
+    assert 'href="2026-01-01.html"' in made.read_text()
+    assert (made.parent / "2026-01-01.html").read_text() == "made by an earlier release"
+    found = find_report(tmp_path, "daily/index.html")
+    assert found is not None
+    assert Rights(readable=frozenset({"ingest_daily"})).sees_report(found[0], ["daily"])
+    found = find_report(tmp_path, "_daily/2026-01-01.html")
+    assert found is not None
+    assert not Rights(readable=frozenset({"ingest_daily"})).sees_report(found[0], ["daily"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from offset_ledger.core.questions import MEANING, Question, QuestionKind
+
+MARKDOWN = MarkdownIt("gfm-like", {"html": True})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ from offset_ledger.core.questions import MEANING, Question, QuestionKind
         (
             QuestionKind.REJECTED_BATCH,
             {"ranges": ["0:[0, 2)"], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
-            ["| ranges | 0:[0, 2) |", "| rows | 2 |", r"| reasons | state matches ^(a\|b)\*$ |"],
+            ["| ranges | 0:[0, 2) |", "| rows | 2 |", r"| reasons | ` state matches ^(a\|b)*$ ` |"],
         ),
     ],
 )
@@ -58,3 +62,54 @@ def test_the_numbers_and_the_meaning_of_the_answers_stand_below_a_question(
 ) -> None:
     body = Question("orders", kind, "topic", "go on?", details).body().splitlines()
     assert body == ["| | |", "|---|---|", *expected, "", MEANING[kind], "", "No answer in time is a **Reject**."]
+
+
+def shown(body: str) -> list[list[tuple[str, str]]]:
+    """The cells of the table below a question as Markdown shows them: what each piece is, and its text."""
+    found: list[list[tuple[str, str]]] = []
+    for before, token in pairwise(MARKDOWN.parse(body)):
+        if before.type == "td_open":
+            found.append([(each.type, each.content) for each in token.children or ()])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "visible"),
+    [
+        ("observed [Approve](https://evil.example/now)", None),
+        ("see https://evil.example/a?b=c and www.evil.example and mail a@evil.example", None),
+        ("![x](https://evil.example/pixel.png)", None),
+        ("<img src=x onerror=alert(1)> <b>Approve</b> &amp; &#42;", None),
+        ("a `code` and ``more`` of ```it```", None),
+        ("`", None),
+        (" spaces ", None),
+        ("**bold** _it_ ~~gone~~ # title", None),
+        ("a | b |\n|---|---|\n| c | d", r"a | b |\n|---|---|\n| c | d"),
+        ("a\n\n# Approve this\n\n- x", r"a\n\n# Approve this\n\n- x"),
+        ("a\rb\u2028c\u202ed\x00e", r"a\rb\u2028c\u202ed\x00e"),
+        ("trailing \\", None),
+        ("x" * 100_000, "x" * 2000 + "…"),
+        ("`" * 100_000, "`" * 2000 + "…"),
+    ],
+)
+def test_what_records_hold_is_shown_as_it_is_and_is_no_markdown(value: str, visible: str | None) -> None:
+    question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "go on?", {"rows": 2, "reasons": value})
+    assert shown(question.body()) == [
+        [("text", "rows")],
+        [("text", "2")],
+        [("text", "reasons")],
+        [("code_inline", visible or value)],
+    ]
+
+
+@pytest.mark.parametrize("value", ["\\|", "\\\\|", "a\\|b\\\\\\|c"])
+def test_a_backslash_before_a_pipe_makes_no_new_cell(value: str) -> None:
+    question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "go on?", {"reasons": value})
+    ((_,), ((kind, content),)) = shown(question.body())
+    assert kind == "code_inline"
+    assert content.replace("\\", "") == value.replace("\\", "")
+
+
+def test_the_subject_is_one_short_line() -> None:
+    question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "observed a\n\nb\x00" + "x" * 5000, {})
+    assert question.subject() == r"observed a\n\nb\x00" + "x" * 286 + "…"

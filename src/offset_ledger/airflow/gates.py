@@ -63,7 +63,7 @@ class Gate(HITLOperator):
                 return self.go_on(pipeline, context)
             decision_id = keep(pipeline, question)
         context["ti"].xcom_push("decision_id", decision_id)
-        self.subject, self.body = question.text, question.body()
+        self.subject, self.body = question.subject(), question.body()
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.spark.classes import with_archive
 from offset_ledger.spark.package import package_zip
+from offset_ledger.spark.scratch import scratch, with_scratch
 from offset_ledger.spark.session import SETTINGS, spark_jars
 
 if TYPE_CHECKING:
@@ -57,11 +57,12 @@ class StageOperator(SparkSubmitOperator):
         secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}
         self.env_vars = {**(self.env_vars or {}), **secrets}
         self.jars = spark_jars()
-        self.conf = with_archive(self.conf or {})
-        with tempfile.TemporaryDirectory() as folder:
+        settings = with_archive(self.conf or {})
+        with scratch() as folder:
+            self.conf = with_scratch(settings, folder)
             if not (get_connection(self._conn_id).host or "").startswith("local"):
-                self.py_files = str(package_zip(Path(folder)))  # executors on other machines import the package from it
-            failure = Path(folder) / "failure.json"
+                self.py_files = str(package_zip(folder))  # executors on other machines import the package from it
+            failure = folder / "failure.json"
             self.application_args = [*(self.application_args or []), "--failure", str(failure)]
             try:
                 super().execute(context)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Any
 
-from offset_ledger.commands.verbs import Outcome, Verbs, pipeline_of, say
+from offset_ledger.commands.verbs import Outcome, Verbs, from_1, pipeline_of, say
 from offset_ledger.core.request import Request, parse_request
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
 
@@ -15,6 +15,7 @@ def add_verbs(verbs: Verbs) -> None:
     """Add the verbs of this module to the command line."""
     made = verbs.of_pipeline("ingest", "plan, stage, validate, commit and report, without Airflow", ingest)
     made.add_argument("--until-drained", action="store_true", help="go on until nothing is new")
+    made.add_argument("--limit", type=from_1, help="at most so many offsets a batch; an open one is resumed as it is")
     made.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
 
     made = verbs.of_pipeline("replay", "read offset ranges again; cursors do not move", replay)
@@ -32,6 +33,7 @@ def add_verbs(verbs: Verbs) -> None:
 def ingest(arguments: Namespace) -> Outcome:
     """Commit what is new, or show what would be read."""
     from offset_ledger.ledger.batches import here
+    from offset_ledger.spark.session import session_ended
     from offset_ledger.steps.ingest import ingest as run
 
     pipeline = pipeline_of(arguments)
@@ -39,18 +41,20 @@ def ingest(arguments: Namespace) -> Outcome:
         from offset_ledger.core.request import Request
         from offset_ledger.steps.preview import preview
 
-        shown = preview(pipeline, Request(dry_run=True))
+        shown = preview(pipeline, Request(dry_run=True, limit=arguments.limit))
         return Outcome(shown.data, str(shown))
     done = []
-    for each in run(pipeline, here(), arguments.until_drained, say):
-        done.append(summary(each))
-        say(line(each))
+    with session_ended():
+        for each in run(pipeline, here(), arguments.until_drained, say, arguments.limit):
+            done.append(summary(each))
+            say(line(each))
     return Outcome(done, f"{len(done)} batches committed" if done else "nothing is new, nothing changed")
 
 
 def replay(arguments: Namespace) -> Outcome:
     """Read offset ranges or a window again, or show what would be read."""
     from offset_ledger.ledger.batches import here
+    from offset_ledger.spark.session import session_ended
     from offset_ledger.steps.ingest import run_batch
     from offset_ledger.steps.plan import plan_replay
     from offset_ledger.steps.preview import preview
@@ -66,7 +70,8 @@ def replay(arguments: Namespace) -> Outcome:
     why = "; ".join(filter(None, [request.why, notes])) or None
     planned = plan_replay(pipeline, wanted, here(), request.kind, why, request.key)
     say("; ".join(filter(None, [planned.message, notes])))
-    done = run_batch(pipeline, planned, here(), say)
+    with session_ended():
+        done = run_batch(pipeline, planned, here(), say)
     return Outcome(summary(done), line(done))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from offset_ledger.core.markdown import code, one_line
 from offset_ledger.core.ranges import OffsetRange
 
 
@@ -57,6 +58,8 @@ _LABELS = {
     "refused": "refused records",
 }
 
+_OF_RECORDS = ("reasons",)  # with values that were observed in records
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -69,10 +72,15 @@ class Question:
     details: Mapping[str, Any]
     batch_id: int | None = None
 
+    def subject(self) -> str:
+        """The text as a line to be shown above the numbers."""
+        return one_line(self.text, 300)
+
     def body(self) -> str:
         """The numbers, and what each answer brings about, as Markdown to be shown below the text."""
         found = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
-        lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {_plain(cell)} |" for name, cell in found.items()]
+        cells = {name: code(cell) if name in _OF_RECORDS else _plain(cell) for name, cell in found.items()}
+        lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
         return "\n".join(
             ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]
         )

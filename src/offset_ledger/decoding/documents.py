@@ -16,6 +16,7 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 _BRACKET = re.compile(rb"[][{}]")
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _NUMBER = re.compile(rb"[-0-9][-+.0-9eE]*")
+_LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
 _LONG_NUMBER = re.compile(rb"[0-9][eE][-+]?[0-9]{4}|[0-9]{5000}")
 
 
@@ -91,6 +92,24 @@ def _find_duplicate(root: Any) -> str:
         elif isinstance(value, list):
             pending += [(f"{path}[{index}]", member) for index, member in enumerate(value)]
     raise AssertionError("expected a repeated name, found none")
+
+
+def lone_surrogate(text: str) -> tuple[str, str] | None:
+    """The path of the first text or member name with half a character, and that half; None if there is none."""
+    try:
+        pending: list[tuple[str, Any]] = [("$", _members(text))]
+    except ValueError:  # it is no JSON for another reason
+        return None
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, str) and (half := _LONE.search(value)):
+            return path, printable(half[0])
+        if isinstance(value, _Members):
+            steps = [(path + _step(name), name, member) for name, member in value]
+            pending += [each for at, name, member in reversed(steps) for each in ((at, member), (at, name))]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", member) for index, member in reversed([*enumerate(value)])]
+    return None
 
 
 def _step(name: str) -> str:

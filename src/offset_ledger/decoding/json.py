@@ -58,8 +58,8 @@ class JsonDecoder:
             return self._row(value, key, timestamp)
         except Mismatch as mismatch:
             return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
-        except _Repeated as repeated:
-            return Refusal((Reason(repeated.path, Code.DUPLICATE_KEY, "expected each member once, got it again"),))
+        except _Refused as refused:
+            return Refusal((refused.reason,))
         except RecursionError:
             return Refusal((Reason(WHOLE, Code.DEPTH, documents.TOO_DEEP),))
 
@@ -86,10 +86,10 @@ class JsonDecoder:
             detail = f"expected at most {self.limits.value_bytes} bytes, got {len(value)}"
             raise Mismatch(Code.TOO_LARGE, detail)
         text = _text(value)
-        _syntax(value)
+        _syntax(value, text)
         documents.check_depth(value)
         if path := documents.duplicate_path(text):
-            raise _Repeated(path)
+            raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
     def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal:
         deleted = self._deletes.judge(value) if self._deletes else False
@@ -103,10 +103,10 @@ class JsonDecoder:
         return Refusal(tuple(reasons)) if reasons else _row_of(slots, deleted)
 
 
-class _Repeated(Exception):
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+class _Refused(Exception):
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def _live(deletes: Deletes, values: pa.BinaryArray, proven: Proven) -> Proven:
@@ -128,12 +128,16 @@ def _text(value: bytes) -> str:
         raise Mismatch(Code.ENCODING, f"expected UTF-8, got byte {value[error.start]:#04x} at {error.start}") from None
 
 
-def _syntax(value: bytes) -> None:
+def _syntax(value: bytes, text: str) -> None:
     try:
         _object(value)
     except msgspec.ValidationError:
         raise Mismatch(Code.TYPE, f"expected object, got {texts.json_kind(value.lstrip())}") from None
     except msgspec.DecodeError as error:
+        if "\\u" in text and (lone := documents.lone_surrogate(text)):
+            path, half = lone
+            detail = f"expected whole characters, got a lone surrogate ({half}), half of one"
+            raise _Refused(Reason(path, Code.ENCODING, detail)) from None
         raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
 
 

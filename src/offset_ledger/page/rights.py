@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from offset_ledger.pipeline.names import DAILY_FOLDER
+
 AUDIT_DAG = "audit_topics"
 DAILY_DAG = "daily_quality_report"
-DAILY_FOLDER = "daily"
 
 
 def ingest_dag(pipeline: str) -> str:

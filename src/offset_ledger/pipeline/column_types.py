@@ -6,6 +6,7 @@ import re
 from difflib import get_close_matches
 
 from offset_ledger.pipeline.document import Refused, quoted
+from offset_ledger.pipeline.foreign_types import NAMES, native
 from offset_ledger.pipeline.model import ColumnType
 
 ALIASES = {
@@ -113,7 +114,24 @@ def _unknown(text: str) -> Refused:
         return Refused(
             f"{quoted(text)} ends inside its brackets", 'between { and } write it in quotes: "numeric(12,2)"'
         )
-    known = [*PLAIN, *ALIASES, "varchar"]
-    close = get_close_matches(text.lower().split("(")[0].strip(), known, n=1)
-    right = f"did you mean {close[0]}?" if close else f"the types are {', '.join(CANONICAL)}"
-    return Refused(f"{quoted(text)} is not a column type", right)
+    return Refused(f"{quoted(text)} is not a column type", _meant(text))
+
+
+def _meant(text: str) -> str:
+    """What to write instead: never a type that is only spelled like it and would refuse the values."""
+    if ours := native(text):
+        return f"write {ours}"
+    lower = text.lower()
+    if lower != text and _is_type(lower):
+        return f"did you mean {lower}?"
+    close = get_close_matches(lower.split("(")[0].strip(), [*PLAIN, *ALIASES, "varchar", *NAMES], n=1, cutoff=0.75)
+    if not close:
+        return f"the types are {', '.join(CANONICAL)}"
+    return f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?"
+
+
+def _is_type(text: str) -> bool:
+    try:
+        return bool(parse_type(text))
+    except Refused:
+        return False

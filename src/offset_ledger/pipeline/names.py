@@ -16,6 +16,7 @@ CONNECTION_PATTERN = r"^[A-Za-z0-9_.-]{1,200}$"
 TOPIC_PATTERN = r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$"
 SUITE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$"
 DURATION_PATTERN = r"^[1-9][0-9]{0,5}[smhd]$"
+DAILY_FOLDER = "_daily"  # among the report folders of the pipelines, none of which begins with _
 OWN_COLUMNS = ("event_id", "publish_at")
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 RESERVED_COLUMNS = (*OWN_COLUMNS, *SYSTEM_COLUMNS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from offset_ledger.pipeline.names import DAILY_FOLDER
 from offset_ledger.quality.render import pipeline_folder, render, write
 from offset_ledger.quality.timeline import Timeline
 
@@ -32,9 +33,11 @@ def build_timeline(timeline: Timeline, folder: Path) -> Path:
 
 
 def build_day(day: date, pipelines: Sequence[PipelineDay], folder: Path) -> Path:
-    """``<folder>/daily/<day>.html``: every pipeline on that day, in UTC."""
-    place = folder / "daily"
+    """``<folder>/_daily/<day>.html``: every pipeline on that day, in UTC."""
+    place = folder / DAILY_FOLDER
     place.mkdir(parents=True, exist_ok=True)
+    for page in (folder / "daily").glob("????-??-??.html"):  # where earlier releases wrote, and a pipeline may be
+        page.rename(place / page.name)
     days = sorted(page.stem for page in place.glob("????-??-??.html"))
     before = max((other for other in days if other < day.isoformat()), default=None)
     linked = {each.pipeline for each in pipelines if (folder / each.pipeline / "index.html").is_file()}

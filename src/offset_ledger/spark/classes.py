@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from offset_ledger.spark.scratch import scratch, with_scratch
 from offset_ledger.spark.session import JAVA_OPTIONS, SETTINGS, spark_jars
 
 _JOB = Path(__file__).with_name("first_job.py")
@@ -61,14 +62,15 @@ def _record(draft: Path) -> None:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    settings = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={draft} -Xlog:cds=off"}
+    archiving = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={draft} -Xlog:cds=off"}
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--jars", spark_jars()]
-    for name, value in settings.items():
-        command += ["--conf", f"{name}={value}"]
     known = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    subprocess.run(
-        [*command, str(_JOB)], env={**os.environ, **known}, check=True, capture_output=True, timeout=_SECONDS
-    )
+    with scratch() as folder:
+        for name, value in with_scratch(archiving, folder).items():
+            command += ["--conf", f"{name}={value}"]
+        subprocess.run(
+            [*command, str(_JOB)], env={**os.environ, **known}, check=True, capture_output=True, timeout=_SECONDS
+        )
 
 
 def _place() -> Path | None:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from offset_ledger.connections import Connection, spark_kafka_options
 from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.decoding.headers import HEADERS
+from offset_ledger.errors import SparkFailed
 from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.spark.failures import classify
 from offset_ledger.spark.slices import RESULT_SCHEMA, SliceTask, write_slice
@@ -73,7 +74,9 @@ def run_slices(spark: SparkSession, records: DataFrame, task: SliceTask) -> int:
         with _progress(spark):
             return len(records.mapInArrow(on_executor, RESULT_SCHEMA).collect())
     except (Py4JJavaError, PySparkException) as error:
-        raise classify(error) from error
+        known = classify(error)
+        log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)
+        raise known from error
 
 
 def parse_headers(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +35,14 @@ SETTINGS: Mapping[str, str] = {
 
 def spark_jars() -> str:
     """The Kafka connector's jars, comma-separated: ``$OFFSET_LEDGER_SPARK_JARS``, else fetched once."""
-    if configured := os.environ.get("OFFSET_LEDGER_SPARK_JARS"):
-        return configured
+    if configured := os.environ.get("OFFSET_LEDGER_SPARK_JARS"):  # Java's working directory is another one
+        return ",".join(jar if ":" in jar else str(Path(jar).absolute()) for jar in configured.split(","))
     from offset_ledger.local.jars import spark_kafka_jars
 
     return ",".join(map(str, spark_kafka_jars()))
+
+
+_made: list[ExitStack] = []
 
 
 def local_session(cores: int = 2, memory: str = "1g") -> SparkSession:
@@ -43,13 +50,57 @@ def local_session(cores: int = 2, memory: str = "1g") -> SparkSession:
     from pyspark.sql import SparkSession
 
     from offset_ledger.spark.classes import with_archive
+    from offset_ledger.spark.scratch import scratch, with_scratch
 
+    if SparkSession.getActiveSession() and _made:
+        return SparkSession.builder.getOrCreate()
+    end_session()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
         SparkSession.builder.master(f"local[{cores},3]").appName("offset-ledger").config("spark.jars", spark_jars())
     )
     builder = builder.config("spark.driver.memory", memory)
-    for key, value in with_archive(SETTINGS).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with ExitStack() as stack:
+        for key, value in with_scratch(with_archive(SETTINGS), stack.enter_context(scratch())).items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        stack.callback(_stop, session)
+        _made.append(stack.pop_all())
+    return session
+
+
+def end_session() -> None:
+    """Stop the session that this process has made, if there is one, and remove what it wrote."""
+    while _made:
+        _made.pop().close()
+
+
+@contextmanager
+def session_ended() -> Iterator[None]:
+    """End the session that is made meanwhile; one that was there before stays."""
+    before = bool(_made)
+    try:
+        yield
+    finally:
+        if not before:
+            end_session()
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop the session and wait for its Java to end, so that it writes nothing any more."""
+    from pyspark import SparkContext
+
+    with suppress(Exception):  # it may have been stopped already, or its Java may be gone
+        session.stop()
+    context: Any = SparkContext
+    if (gateway := context._gateway) is None:
+        return
+    context._gateway = context._jvm = None
+    gateway.shutdown()
+    with suppress(OSError, subprocess.TimeoutExpired):
+        gateway.proc.stdin.close()
+        gateway.proc.wait(10)
+
+
+atexit.register(end_session)

@@ -34,7 +34,7 @@ class DailyReport:
 
 
 def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
-    """Write ``<reports>/daily/<day>.html`` and each pipeline's own page again. The day is in UTC.
+    """Write ``<reports>/_daily/<day>.html`` and each pipeline's own page again. The day is in UTC.
 
     A pipeline whose ledger cannot be read is in the report with the reason, and the others are not kept from theirs.
 

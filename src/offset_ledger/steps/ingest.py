@@ -31,11 +31,13 @@ class Ingested:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def ingest(pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None]) -> Iterator[Ingested]:
-    """Commit head batches: one, or as many as there are until nothing is new."""
+def ingest(
+    pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None = None
+) -> Iterator[Ingested]:
+    """Commit head batches of at most ``limit`` offsets: one, or as many as there are until nothing is new."""
     while True:
         began = time.monotonic()
-        planned = plan(pipeline, origin)
+        planned = plan(pipeline, origin, limit)
         say(planned.message)
         if planned.batch is None:
             return

@@ -52,7 +52,7 @@ def nothing_in(pipeline: Pipeline, window: Window) -> str:
     """Why the window has nothing to read, in one line."""
     topic, lost = pipeline.source.topic, f": {window.lost}" if window.lost else ""
     if window.missed:
-        return f"the index of topic {topic} has no range for {window}{lost}; {missed(window)}"
+        return f"by its index, topic {topic} has no record in {window}{lost}; {missed(window)}"
     return f"topic {topic} has no record in {window}{lost}"
 
 

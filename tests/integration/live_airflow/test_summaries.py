@@ -50,12 +50,12 @@ def test_the_daily_report_is_a_page_and_figures_that_the_ledger_bears_out(world:
     for run_id in (nightly, asked):
         world.succeeded("daily_quality_report", run_id)
         pages[run_id] = world.xcom("daily_quality_report", run_id, "report", "return_value")
-    assert pages[asked] == str(world.project / "reports" / "daily" / f"{day}.html")
+    assert pages[asked] == str(world.project / "reports" / "_daily" / f"{day}.html")
     told = {event["extra"]["date"]: event["extra"]["pipelines"] for event in world.events("daily_quality_report")}
     assert set(told[day]) == {"gone", "lossy", "orders", "strict", "woken"}
     found, counted = told[day]["woken"], by_the_ledger(world, day)
     assert {name: found[name] for name in counted} == counted
-    shown = section((world.project / "reports" / "daily" / f"{day}.html").read_text(), "woken")
+    shown = section((world.project / "reports" / "_daily" / f"{day}.html").read_text(), "woken")
     assert shown["Records"] == str(counted["records"])
     assert shown["Quarantined"].split()[0] == str(counted["quarantined"])
 
