@@ -26,6 +26,7 @@ from offset_ledger.errors import (
     ConfigurationError,
     OffsetLedgerError,
     UnknownTopic,
+    UnreadableRecord,
     one_line,
 )
 from offset_ledger.patience import patience, retrying
@@ -295,6 +296,7 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
 
     Raises:
         BrokerUnavailable: the range did not come to its end within the patience.
+        UnreadableRecord: the name of a header is not UTF-8.
     """
     place = TopicPartition(topic, wanted.partition)
     settings = {
@@ -319,5 +321,10 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
                         f"topic {topic}: range {wanted} was read up to {at} and no further within {patience():.0f} s; "
                         "check that the brokers run"
                     )
+    except UnicodeDecodeError as error:
+        raise UnreadableRecord(
+            f"topic {topic}: a record of {wanted} has a header whose name is not UTF-8 ({error.reason}), and this client "
+            "reads none behind it; nothing was changed; wait until retention has deleted it, or read a range without it"
+        ) from error
     except kafka_errors.KafkaError as error:
         raise unavailable(bootstrap_servers(connection), error) from error

@@ -142,6 +142,10 @@ class UnreadableTimestamp(TerminalError):
     """A record's timestamp is one that Spark or Postgres cannot hold."""
 
 
+class UnreadableRecord(TerminalError):
+    """A header of a record has a name that is not UTF-8, which kafka-python does not read."""
+
+
 class NoStartOffset(TerminalError):
     """``start: none`` and a partition has no cursor."""
 

@@ -24,6 +24,7 @@ from offset_ledger.errors import (
     StateConflict,
     TopicRecreated,
     UnexplainedGap,
+    UnreadableRecord,
     UnreadableTimestamp,
 )
 from offset_ledger.ledger.batches import Origin
@@ -34,6 +35,7 @@ from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.publishing.record import Record
 from offset_ledger.publishing.topics import create_topic, delete_topic
+from offset_ledger.steps.against_topic import compare_with_topic
 from offset_ledger.steps.commit import Committed, commit
 from offset_ledger.steps.ingest import ingest, run_batch
 from offset_ledger.steps.lost import skip_lost
@@ -192,6 +194,8 @@ def test_a_header_name_that_is_not_utf_8_is_refused_and_not_changed(bench: Bench
         (1, b"{", [{"path": "$", "code": "syntax", "detail": ""}, {**header, "detail": ""}]),
     ]
     assert verify(bench.pipeline)[0] == []
+    with pytest.raises(UnreadableRecord, match=f"{bench.topic}: a record of .* header whose name is not UTF-8"):
+        compare_with_topic(bench.pipeline)
 
 
 def test_a_record_without_a_timestamp_gets_none(bench: Bench) -> None:
