@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -35,10 +36,13 @@ ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
 
 @dataclass(frozen=True, slots=True)
 class StagingTables:
-    """The two tables of one epoch."""
+    """The two tables of one epoch. ``claimed_at`` names the claim for its slices: batch and epoch have the same numbers
+    again where the database went back.
+    """
 
     batch_id: int
     epoch: int
+    claimed_at: datetime | None = field(default=None, compare=False)
 
     @property
     def rows(self) -> str:

@@ -113,8 +113,9 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
 def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
     cursor.execute(
         "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no) SELECT batch_id, epoch, %s"
-        " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'",
-        [slice_no, tables.batch_id, tables.epoch],
+        " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'"
+        " AND claimed_at = coalesce(%s, claimed_at)",
+        [slice_no, tables.batch_id, tables.epoch, tables.claimed_at],
     )
     if cursor.rowcount == 0:
         raise Fenced(

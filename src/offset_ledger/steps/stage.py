@@ -257,7 +257,8 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
             ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
             epoch = batches.claim(cursor, batch_id, origin)
             batches.note_file(cursor, batch_id, pipeline)
-            tables = StagingTables(batch_id, epoch)
+            cursor.execute("SELECT claimed_at FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
+            tables = StagingTables(batch_id, epoch, cursor.one()["claimed_at"])
             staging.create(cursor, tables, pipeline.record)
         name = application_name(batch_id, epoch, "stage")
         cursor.execute("SELECT set_config('application_name', %s, false)", [name])
