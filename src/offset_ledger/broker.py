@@ -324,7 +324,8 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
     except UnicodeDecodeError as error:
         raise UnreadableRecord(
             f"topic {topic}: a record of {wanted} has a header whose name is not UTF-8 ({error.reason}), and this "
-            "client reads none behind it; nothing was changed; wait until retention has deleted it, or read a range without it"
+            "client reads none behind it; nothing was changed; wait until retention has deleted it, or read a range "
+            "without it"
         ) from error
     except kafka_errors.KafkaError as error:
         raise unavailable(bootstrap_servers(connection), error) from error
