@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.errors import IncompleteStaging, PipelineFileError, TargetMismatch
+from offset_ledger.errors import IncompleteStaging, PipelineFileError, StateConflict, TargetMismatch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.remerge import restate
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.pipeline.model import JsonPath, Pipeline, Tombstone
 from offset_ledger.pipeline.parse import parse_pipeline
@@ -181,6 +182,18 @@ def test_an_empty_table_may_be_ordered_by_anything(session: Session, tmp_path: P
         assert remembered(session) == moment
 
 
+def test_rows_without_a_kafka_timestamp_are_not_ordered_by_it(session: Session, tmp_path: Path) -> None:
+    pipeline = written(tmp_path, "$.at", OPERATION)
+    commit_raw(session, pipeline, history(AGAIN, tombstones=False))
+    with transaction(session) as cursor:
+        cursor.execute("UPDATE public.orders SET _timestamp = NULL")
+    before = rows(session, "SELECT * FROM public.orders")
+    with pytest.raises(StateConflict, match=r"event 'e1' .* has no Kafka timestamp"), transaction(session) as cursor:
+        restate(cursor, by(pipeline), [], ME, "why")
+    assert rows(session, "SELECT * FROM public.orders") == before
+    assert remembered(session) == "$.at"
+
+
 @pytest.mark.parametrize("publish_at", ["$.at", "kafka_timestamp"])
 def test_a_pipeline_of_before_without_deletes_notices_nothing(
     session: Session, tmp_path: Path, publish_at: str
@@ -233,7 +246,7 @@ def test_a_table_without_room_for_markers_is_refused(session: Session, tmp_path:
     plain = written(tmp_path, "$.at", "tombstone: skip")
     commit_raw(session, plain, history(AGAIN[:1], tombstones=True))
     pipeline = written(tmp_path, "$.at", OPERATION)
-    with pytest.raises(TargetMismatch, match="column state is NOT NULL, and a delete marker leaves it NULL"):
+    with pytest.raises(TargetMismatch, match="column state is NOT NULL, and delete markers have none"):
         ready(session, pipeline)
     with transaction(session) as cursor:
         cursor.execute("ALTER TABLE public.orders ALTER state DROP NOT NULL")

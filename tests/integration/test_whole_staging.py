@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.connections import get_connection
 from offset_ledger.core.states import State
-from offset_ledger.errors import OffsetExpired, StateConflict
+from offset_ledger.errors import OffsetExpired, StateConflict, TopicRecreated
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
@@ -22,10 +22,11 @@ from offset_ledger.pipeline.model import Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
+from offset_ledger.publishing.topics import create_topic, delete_topic
 from offset_ledger.spark import session as spark_session
 from offset_ledger.spark.slices import SliceTask, write_slice
 from offset_ledger.steps import stage as stage_step
+from offset_ledger.steps.another_log import accept_topic
 from offset_ledger.steps.ingest import ingest
 from offset_ledger.steps.lost import loss_question, skip_lost
 from offset_ledger.steps.plan import plan
@@ -175,6 +176,20 @@ def test_offsets_that_are_staged_are_not_asked_about_and_not_skipped(bench: Benc
     assert question is not None
     assert question.details == {"ranges": [[0, 3, 4]]}
     assert skip_lost(bench.pipeline, ME, "gone").total.skipped == 1
+
+
+def test_a_staged_batch_of_a_recreated_topic_is_committed_before_the_new_one_is_accepted(bench: Bench) -> None:
+    bench.publish(*THREE)
+    batch_id = bench.staged()
+    delete_topic(dict(bench.servers.kafka.extra), bench.topic)
+    create_topic(dict(bench.servers.kafka.extra), bench.topic, 1, 1, {"retention.ms": "-1"})
+    with pytest.raises(StateConflict, match=rf"all offsets of batch {batch_id} .* are staged.*offset-ledger ingest"):
+        accept_topic(bench.pipeline, ME, "moved")
+    with pytest.raises(TopicRecreated):
+        bench.ingest()
+    assert bench.table() == TABLE
+    accept_topic(bench.pipeline, ME, "moved")
+    assert bench.states() == [(batch_id, "committed", 1)]
 
 
 def test_staging_that_cannot_be_read_again_is_not_dropped(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from offset_ledger.core.balance import StagedCounts, check_gap
 from offset_ledger.core.manifest import Slice, by_partition, flaws, redriven_flaws
 from offset_ledger.core.states import Kind
-from offset_ledger.errors import IncompleteStaging, UnexplainedGap
+from offset_ledger.errors import IncompleteStaging, StateConflict, UnexplainedGap
 from offset_ledger.ledger import redrive, staging
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Cursor
@@ -68,6 +68,19 @@ def is_whole(cursor: Cursor, batch: Batch) -> bool:
     except (IncompleteStaging, UnexplainedGap):
         return False
     return staging.count(cursor, tables, tables.rows) == {p: c.rows for p, c in counts.items() if c.rows}
+
+
+def check_not_whole(cursor: Cursor, batch: Batch) -> None:
+    """Check that nobody gives up a batch that needs no offset of the topic any more.
+
+    Raises:
+        StateConflict: all that was planned is staged.
+    """
+    if is_whole(cursor, batch):
+        raise StateConflict(
+            f"all offsets of {batch} are staged, so they are not lost; commit them with: offset-ledger ingest "
+            "PIPELINE, or abandon the batch, and decide then"
+        )
 
 
 def _incomplete(batch: Batch, flaw: str) -> IncompleteStaging:

@@ -52,7 +52,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, wh
     Kept with who, when and why, and with the parts that are to be replayed.
 
     Raises:
-        StateConflict: a batch is open, which may be staged in the order of before.
+        StateConflict: a batch is open, which may be staged in the order of before, or Kafka gave a row no timestamp.
         TargetMismatch: the table does not fit the pipeline file.
     """
     _check_no_open_batch(cursor, pipeline.name)
@@ -63,6 +63,7 @@ def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, wh
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
     cursor.execute(sql.SQL(statement).format(target))
     restated = cursor.rowcount
+    _check_timestamps(cursor, pipeline.name, target)
     details = {"ordered_by": before, "restated": restated, "parts": [[_numbers(r) for r in part] for part in parts]}
     _keep(cursor, pipeline.name, details, origin, why)
     return restated
@@ -78,6 +79,16 @@ def _check_no_open_batch(cursor: Cursor, pipeline: str) -> None:
             f"{read_batch(cursor, batch_id)} is open, and what it staged is ordered as before; nothing was changed; "
             f"give it up with: offset-ledger abandon {batch_id} --why ... (the offsets of a head batch are planned "
             "again), and run remerge again"
+        )
+
+
+def _check_timestamps(cursor: Cursor, pipeline: str, target: sql.Identifier) -> None:
+    query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
+    cursor.execute(query)
+    if row := cursor.fetchone():
+        raise StateConflict(
+            f"pipeline {pipeline}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be ordered "
+            "by; nothing was changed; correct or delete such rows, or start a pipeline with another name and table"
         )
 
 

@@ -21,6 +21,7 @@ from offset_ledger.core.states import State
 from offset_ledger.errors import StateConflict, TerminalError
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.ledger.completeness import check_not_whole
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.pipelines import planned_epochs, read_boundaries
@@ -145,12 +146,15 @@ def accept_topic(
     their ranges any more.
 
     Raises:
-        StateConflict: the log is again another one than was approved.
+        StateConflict: the log is again another one than was approved, or the open head batch is staged as a whole.
         TerminalError: the log is the one that the cursors belong to.
     """
     connection = get_connection(pipeline.source.connection)
     with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
+        with transaction(session) as cursor:
+            if head := batches.open_head(cursor, pipeline.name):
+                check_not_whole(cursor, head)
         found = find(kafka, session, pipeline, kafka.snapshot(pipeline.source.topic))
         if found is None:
             raise TerminalError(

@@ -17,7 +17,7 @@ from offset_ledger.core.states import Kind, State
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.batches import Batch, Origin
-from offset_ledger.ledger.completeness import is_whole
+from offset_ledger.ledger.completeness import check_not_whole, is_whole
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.staging import StagingTables
@@ -166,9 +166,5 @@ def _give_up(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
             f"{head} is judged and needs no offset of the topic any more; approve and commit it, or abandon it, before "
             "a loss is approved"
         )
-    if is_whole(cursor, head):
-        raise StateConflict(
-            f"all offsets of {head} are staged, so they are not lost; commit them with: offset-ledger ingest PIPELINE, "
-            "or abandon the batch, before a loss is approved"
-        )
+    check_not_whole(cursor, head)
     decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")
