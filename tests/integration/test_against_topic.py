@@ -42,7 +42,7 @@ source: {{connection: kafka_default, topic: {topic}, transactional: true}}
 record:
   event_id: key
   publish_at: $.at
-  tombstone: delete
+  delete_when: {{path: $.op, equals: d}}
   columns: {{state: text, amount: {{type: "numeric(12,2)", nullable: true}}, doc: {doc}}}
 target: {{connection: postgres_default, table: public.orders, merge: {merge}}}
 quality: {{suite: orders, max_quarantined_share: 1.0}}
@@ -60,7 +60,7 @@ SENT = [  # (partition, key, value): what each becomes stands in `bench`
     (0, b"c", order(1)),
     (0, b"lost", order(1, "lost")),
     (0, b"paid", order(1, "paid")),
-    (0, b"c", None),
+    (0, b"c", order(6, op="d")),
     (0, b"a", order(3, "new")),
     (1, b"a", order(2)),
     (1, b"d", order(5)),
