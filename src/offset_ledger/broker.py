@@ -321,11 +321,10 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
                         f"topic {topic}: range {wanted} was read up to {at} and no further within {patience():.0f} s; "
                         "check that the brokers run"
                     )
-    except UnicodeDecodeError as error:
-        raise UnreadableRecord(
-            f"topic {topic}: a record of {wanted} has a header whose name is not UTF-8 ({error.reason}), and this "
-            "client reads none behind it; nothing was changed; wait until retention has deleted it, or read a range "
-            "without it"
-        ) from error
     except kafka_errors.KafkaError as error:
+        if isinstance(error, kafka_errors.CorruptRecordError) and "UnicodeDecodeError" in str(error):
+            raise UnreadableRecord(
+                f"topic {topic}: a record of {wanted} has a header whose name is not UTF-8, and this client reads none "
+                "behind it; nothing was changed; wait until retention has deleted it, or read a range without it"
+            ) from error
         raise unavailable(bootstrap_servers(connection), error) from error
