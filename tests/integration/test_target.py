@@ -20,7 +20,7 @@ from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.target import ensure_target
 from offset_ledger.local.stack import Stack
-from offset_ledger.pipeline.model import Column, ColumnType, Merge, Pipeline, Tombstone
+from offset_ledger.pipeline.model import Column, ColumnType, Merge, Pipeline
 from offset_ledger.pipeline.parse import parse_pipeline
 from offset_ledger.steps.commit import commit
 from offset_ledger.steps.verify import verify
@@ -404,7 +404,7 @@ def test_a_column_that_cannot_be_null_is_refused_once_it_is_not_declared_any_mor
 
 def test_nulls_of_delete_markers_are_foreseen(session: Session) -> None:
     deleting = a_pipeline()
-    keeping = replace(deleting, record=replace(deleting.record, tombstone=Tombstone.QUARANTINE))
+    keeping = replace(deleting, record=replace(deleting.record, delete_when=None))
     run(session, keeping, [OffsetRange(0, 0, 2)], FIRST)
     do(session, "ALTER TABLE orders ALTER note SET DEFAULT ''", "UPDATE orders SET note = ''")
     do(session, "ALTER TABLE orders ADD CONSTRAINT noted CHECK (note IS NOT NULL)")

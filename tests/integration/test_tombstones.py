@@ -25,6 +25,7 @@ from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMa
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.pipeline.model import OnExpired, Pipeline, Tombstone
 from offset_ledger.publishing.producer import publish
 from offset_ledger.publishing.record import Record
@@ -74,7 +75,7 @@ class Bench:
 
     def commit(self, batch: Batch) -> None:
         now = self.read(batch)
-        validated(self.session, tombstones.StagingTables(now.batch_id, now.epoch))
+        validated(self.session, StagingTables(now.batch_id, now.epoch))
         commit(self.pipeline, batch.batch_id, ME)
 
     def through(self, missing: Sequence[int] = ()) -> Batch:
@@ -107,7 +108,8 @@ def bench(servers: Servers, topic_name: Callable[[], str]) -> Iterator[Bench]:
     made = a_pipeline()
     source = replace(made.source, topic=topic, on_expired=OnExpired.EARLIEST_AFTER_APPROVAL)
     with connect(servers.postgres) as session:
-        yield Bench(servers, session, replace(made, source=source))
+        record = replace(made.record, publish_at=None, delete_when=None, tombstone=Tombstone.DELETE)
+        yield Bench(servers, session, replace(made, source=source, record=record))
 
 
 def test_gaps_within_the_time_that_tombstones_are_kept_for_are_gaps_and_no_more(bench: Bench) -> None:
@@ -260,7 +262,7 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
     done = settled(bench.pipeline, late.batch_id)
     assert done is not None
-    assert (done.state, done.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
+    assert (bench.read(late).state, done.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
     assert bench.plan().batch_id == late.batch_id
     bench.commit(late)
     places = {tuple(row) for row in rows(bench.session, "SELECT event_id, _offset FROM public.orders")}
@@ -282,7 +284,7 @@ def test_a_no_changes_nothing(bench: Bench, late: Batch) -> None:
 def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_approved(bench: Bench, late: Batch) -> None:
     approve(bench.pipeline, ME, "looked")
     with transaction(bench.session) as cursor:
-        name = tombstones.StagingTables(late.batch_id, 1)
+        name = StagingTables(late.batch_id, 1)
         cursor.execute(f"TRUNCATE offset_ledger_staging.{name.rows}")
     assert settled(bench.pipeline, late.batch_id) is None
     with pytest.raises(TombstonesMayBeGone, match="3 of 4 offsets"):

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import psycopg2
 
-from offset_ledger.ledger.database import Cursor, Session, rows
+from offset_ledger.ledger.database import Cursor, Session, timeout
 
 T = TypeVar("T")
 
@@ -19,8 +19,7 @@ def awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
     A process that is paused pings no more, so that it loses its session as any other.
     """
-    timeout = rows(session, "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'")
-    every = timeout[0][0] / 1000 / 4
+    every = timeout(session, "idle_in_transaction_session_timeout") / 4
     items = iter(source)
     while True:
         with _pinging(session, every):

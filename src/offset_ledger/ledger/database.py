@@ -152,6 +152,12 @@ def transaction(session: Session) -> Iterator[Cursor]:
         raise failed or error from None
 
 
+def timeout(session: Session, name: str) -> float:
+    """Seconds that a timeout of the session is set to; 0 where it is off."""
+    found = rows(session, "SELECT setting::int / 1000.0 FROM pg_settings WHERE name = %s", [name])
+    return float(found[0][0])
+
+
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
     """All rows of one query in a transaction of its own."""
     with transaction(session) as cursor:

@@ -35,6 +35,11 @@ _TRIGGER = Meaning(
     "refuses a row by a trigger or function",
     "correct that, or make what it asks for an expectation that quarantines",
 )
+_INVARIANT = Meaning(
+    LedgerViolation,
+    "keeps an invariant of the ledger",
+    "run offset-ledger verify PIPELINE, keep its output, and pause the pipeline",
+)
 _TIMEOUT = "raise it for this login (ALTER ROLE ... SET), or in `options` of the connection's extra"
 
 # By SQLSTATE, or by its class, which is the first two characters.
@@ -106,7 +111,8 @@ def meaning_in(text: str) -> Meaning | None:
 
 def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError | None:
     """The error to raise, naming constraint and trigger; None where the SQLSTATE alone says too little."""
-    known = meaning(error.pgcode, str(error))
+    of_ledger = (error.pgcode or "")[:2] == "23" and error.diag.schema_name == "offset_ledger"
+    known = _INVARIANT if of_ledger else meaning(error.pgcode, str(error))
     return refusal(known, error, where, hint) if known else None
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 
 from psycopg2 import errors as pg
 
-from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, timeout, transaction
 
 log = logging.getLogger(__name__)
 
@@ -15,16 +17,23 @@ log = logging.getLogger(__name__)
 def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) -> None:
     """Wait until ``lock`` can be taken, and release it.
 
-    Meanwhile the sessions of other attempts that judge or commit this batch, and have stood in a transaction for five
-    seconds without a statement, are ended: their process is paused or gone. What they had not committed is rolled back.
+    A ``lock_timeout`` that the session has bounds it. Meanwhile the sessions of other attempts that judge or commit
+    this batch, and have stood in a transaction for five seconds without a statement, are ended: their process is paused or
+    gone. What they had not committed is rolled back.
+
+    Raises:
+        psycopg2.errors.LockNotAvailable: after ``lock_timeout``.
     """
+    limit, began = timeout(session, "lock_timeout") or inf, monotonic()
     while True:
         try:
             with transaction(session) as cursor:
-                cursor.execute("SET LOCAL lock_timeout = '1s'")
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{min(1.0, limit) * 1000:.0f}ms"])
                 lock(cursor)
             return
         except pg.LockNotAvailable:
+            if monotonic() - began >= limit:
+                raise
             with transaction(session) as cursor:
                 cursor.execute(
                     named_sql("end_stalled"), {"name": f"^offset-ledger b{batch_id} e[0-9]+ (validate|commit)$"}

@@ -6,6 +6,7 @@ import atexit
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -43,18 +44,36 @@ def spark_jars() -> str:
 
 
 _made: list[ExitStack] = []
+_making = threading.Lock()
 
 
 def local_session(cores: int = 2, memory: str = "1g") -> SparkSession:
-    """The session of this process, on ``cores`` cores, made at the first call."""
+    """The session of this process, on ``cores`` cores, made at the first call, whichever thread makes it."""
+    from pyspark.sql import SparkSession
+
+    with _making:
+        if _made and _is_alive():
+            return SparkSession.builder.getOrCreate()
+        end_session()
+        return _make(cores, memory)
+
+
+def _is_alive() -> bool:
+    """Whether the context of this process runs; which session is active differs from thread to thread."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    with suppress(Exception):  # its Java may be gone
+        return context is not None and not context._jsc.sc().isStopped()
+    return False
+
+
+def _make(cores: int, memory: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from offset_ledger.spark.classes import with_archive
     from offset_ledger.spark.scratch import scratch, with_scratch
 
-    if SparkSession.getActiveSession() and _made:
-        return SparkSession.builder.getOrCreate()
-    end_session()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
