@@ -18,8 +18,8 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
     """Wait until ``lock`` can be taken, and release it.
 
     A ``lock_timeout`` that the session has bounds it. Meanwhile the sessions of other attempts that judge or commit
-    this batch, and have stood in a transaction for five seconds without a statement, are ended: their process is paused or
-    gone. What they had not committed is rolled back.
+    this batch, and have stood in a transaction for five seconds without a statement, are ended: their process is
+    paused or gone. What they had not committed is rolled back.
 
     Raises:
         psycopg2.errors.LockNotAvailable: after ``lock_timeout``.
