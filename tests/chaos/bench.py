@@ -309,7 +309,7 @@ class Bench:
             ends = consumer.end_offsets(places)
             while any(consumer.position(place) < end for place, end in ends.items()):
                 for each in (each for found in consumer.poll(500).values() for each in found):
-                    with suppress(ValueError, TypeError):
+                    with suppress(ValueError, TypeError, KeyError):  # malformed, or a delete
                         marks[each.partition, each.offset] = json.loads(each.value)["state"]
         finally:
             consumer.close()
