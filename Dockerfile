@@ -20,7 +20,7 @@ RUN uv pip install --no-cache --python /opt/venv/bin/python --no-deps --no-build
 # Spark's Kafka connector, of pyspark's own version; found in its cache, it is not fetched again.
 # The archive of the driver's classes lies in the environment.
 RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.local.jars import spark_kafka_jars; spark_kafka_jars()" \
-    && OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.spark.classes import make_archive; make_archive()" \
+    && OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.cds_archive import make_archive; make_archive()" \
     && mkdir -p plugins
 
 FROM base

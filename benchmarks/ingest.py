@@ -25,28 +25,28 @@ import msgspec
 import psutil
 from psycopg2 import sql
 
+from offset_ledger.commit.merge import Names, work_memory
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
-from offset_ledger.core.ranges import total_width
-from offset_ledger.ledger.batches import here
 from offset_ledger.ledger.database import connect, named_sql, transaction
-from offset_ledger.ledger.merge import Names, work_memory
 from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.origin import here
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.progress import progress
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.spark.reader import read_ranges
-from offset_ledger.spark.session import local_session
-from offset_ledger.steps.commit import commit
-from offset_ledger.steps.plan import plan
-from offset_ledger.steps.stage import stage
-from offset_ledger.steps.validate import validate
+from offset_ledger.model.ranges import total_width
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.progress import progress
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.reader import read_ranges
+from offset_ledger.stage.session import local_session
+from offset_ledger.stage.step import stage
+from offset_ledger.validate.step import validate
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = "bench.events"

@@ -27,11 +27,11 @@ from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch
-from offset_ledger.publishing.partitioner import KeyHash
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.settings import ProducerSettings
-from offset_ledger.publishing.topics import create_topic
+from offset_ledger.reliability.publishing.partitioner import KeyHash
+from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.settings import ProducerSettings
+from offset_ledger.reliability.publishing.topics import create_topic
 
 PARTITIONS = 6
 BYTES = 200

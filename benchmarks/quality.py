@@ -22,24 +22,24 @@ from typing import Any
 
 from psycopg2 import sql
 
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import History, NullBand, Pipeline, Quality, VolumeBand
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name, get_connection
-from offset_ledger.core.cuts import Boundary
-from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
-from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.states import Kind
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import migrate
-from offset_ledger.ledger.target import ensure_target
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.process import Launch
-from offset_ledger.pipeline.model import History, NullBand, Pipeline, Quality, VolumeBand
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.steps.commit import commit
-from offset_ledger.steps.stage import claim, seal
-from offset_ledger.steps.validate import validate
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.states import Kind
+from offset_ledger.model.truncation import Boundary
+from offset_ledger.stage.step import claim, seal
+from offset_ledger.target.table import ensure_target
+from offset_ledger.validate.step import validate
 
 ME = Origin("benchmark")
 FLIGHTS = Path("dags/pipelines/flights.yaml")
@@ -107,7 +107,7 @@ def in_a_process_of_its_own(batch_id: int, suite: bool) -> dict[str, float]:
 
 def speed(count: int) -> dict[str, Any]:
     """Two batches of the same size: one judged without a suite, one with it; the first one's commit for comparison."""
-    from offset_ledger.quality import expectations
+    from offset_ledger.validate import expectations
 
     began = time.perf_counter()
     expectations.load()

@@ -11,8 +11,8 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_good, parse_pipeline
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_good, parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -33,8 +33,8 @@ def audit(pipeline: Pipeline) -> Any:
 
     @task(task_id=f"audit_{pipeline.name}", owner=pipeline.owner)
     def audit_one() -> dict[str, int]:
-        from offset_ledger.audit.finding import Severity
-        from offset_ledger.audit.run import audit_pipeline
+        from offset_ledger.reliability.audit.finding import Severity
+        from offset_ledger.reliability.audit.run import audit_pipeline
 
         log = logging.getLogger("offset_ledger.audit")
         with airflow_failures():

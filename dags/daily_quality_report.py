@@ -50,8 +50,8 @@ with DAG(
 
     @task(task_id="report", outlets=[REPORT])
     def report_day() -> str:
-        from offset_ledger.pipeline.parse import parse_good
-        from offset_ledger.steps.daily_report import daily_report
+        from offset_ledger.config.parse import parse_good
+        from offset_ledger.report.daily import daily_report
 
         context = get_current_context()
         with airflow_failures():

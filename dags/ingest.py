@@ -8,16 +8,16 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronDataIntervalTimetable
 
-from offset_ledger.airflow import runs
+from offset_ledger.airflow import ids
 from offset_ledger.airflow.deadlines import freshness_alert
 from offset_ledger.airflow.form import form
 from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import StageOperator
 from offset_ledger.airflow.steps import PlanOperator
 from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging, default_args
-from offset_ledger.core.questions import Answer
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_good
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_good
+from offset_ledger.model.questions import Answer
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -82,15 +82,15 @@ def _schedule(pipeline: Pipeline) -> Any:
 
 def _tasks(pipeline: Pipeline) -> None:
     file: dict[str, Any] = {"pipeline_file": str(pipeline.path)}
-    plan = PlanOperator(task_id=runs.PLAN, question=runs.APPROVE_LOSS, **file)
+    plan = PlanOperator(task_id=ids.PLAN, question=ids.APPROVE_LOSS, **file)
     loss = LossGate(
-        task_id=runs.APPROVE_LOSS,
+        task_id=ids.APPROVE_LOSS,
         answers=(Answer.APPROVE, Answer.REJECT),
         answer_within=pipeline.answer_within,
         **file,
     )
     stage = StageOperator(
-        task_id=runs.STAGE,
+        task_id=ids.STAGE,
         connections=[pipeline.source.connection, pipeline.target.connection],
         conn_id="spark_default",
         name=f"stage_{pipeline.name}",

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offset_ledger.pipeline.parse import parse_all
+from offset_ledger.config.parse import parse_all
 
 parse_all(Path(__file__).parent / "pipelines")

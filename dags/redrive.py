@@ -9,12 +9,12 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from offset_ledger.airflow import runs
+from offset_ledger.airflow import ids
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person
 from offset_ledger.airflow.tasks import after_staging, default_args
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_good, parse_pipeline
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_good, parse_pipeline
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -91,9 +91,9 @@ def build(pipeline: Pipeline) -> DAG:
 
 
 def _plan(path: Path) -> Any:
-    @task(task_id=runs.PLAN)
+    @task(task_id=ids.PLAN)
     def plan_batch() -> int:
-        from offset_ledger.steps.redrive import plan_redrive, read_choice
+        from offset_ledger.operations.redrive import plan_redrive, read_choice
 
         context = get_current_context()
         asked = context["params"]
@@ -109,10 +109,10 @@ def _plan(path: Path) -> Any:
 
 
 def _stage(path: Path, batch_id: Any) -> Any:
-    @task(task_id=runs.STAGE)
+    @task(task_id=ids.STAGE)
     def stage_batch(batch_id: int) -> None:
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.redrive import stage_redrive
+        from offset_ledger.ledger.origin import here
+        from offset_ledger.operations.redrive import stage_redrive
 
         with airflow_failures():
             print(stage_redrive(parse_pipeline(path), batch_id, here()))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.ledger.batches import here
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.spark.scratch import in_use
-from offset_ledger.steps.stage import stage
+from offset_ledger.ledger.origin import here
+from offset_ledger.stage.scratch import in_use
+from offset_ledger.stage.step import stage
 
 
 def main() -> int:

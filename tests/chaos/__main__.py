@@ -21,7 +21,8 @@ from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import Outcome, run_cycle
-from tests.chaos.lab import ROOT, Lab
+from tests.chaos.lab import Lab
+from tests.paths import ROOT
 
 # A table that has grown makes the oracle slow, not the faults better: begin a new pipeline after so many cycles.
 CYCLES_A_BENCH = 25

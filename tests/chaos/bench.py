@@ -18,15 +18,15 @@ import psycopg2
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, postgres_arguments
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.process import Daemon
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.publishing.producer import Publisher, PublishFailed, TransactionOutcomeUnknown
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic
+from offset_ledger.reliability.publishing.producer import Publisher, PublishFailed, TransactionOutcomeUnknown
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
 from tests.chaos import oracle
 from tests.chaos.lab import Answer, Lab, Worker
 from tests.chaos.oracle import Journal, Kind, Place, Produced

@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import OF_DELIVERY, Failpoint
-from offset_ledger.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.producer import Publisher
 from tests.chaos.bench import Bench
 from tests.chaos.cluster import leaders, move_leaders
 from tests.chaos.lab import Answer, Worker

@@ -17,10 +17,9 @@ from typing import Any
 import psutil
 
 from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.labs.proxy import Proxy
 from offset_ledger.local.stack import Stack
-
-ROOT = Path(__file__).resolve().parents[2]
+from offset_ledger.reliability.labs.proxy import Proxy
+from tests.paths import ROOT
 
 
 @dataclass(frozen=True, slots=True)

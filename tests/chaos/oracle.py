@@ -9,10 +9,10 @@ from enum import StrEnum
 
 from psycopg2 import sql
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger.database import Session, rows
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.publishing.record import Record
-from offset_ledger.steps.verify import verify
+from offset_ledger.operations.verify import verify
+from offset_ledger.reliability.publishing.record import Record
 
 Place = tuple[int, int]
 """Partition and offset."""

@@ -10,22 +10,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from offset_ledger import broker
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.core.balance import gap_reason
-from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import TransientError
-from offset_ledger.ledger.batches import Batch, Origin
+from offset_ledger.kafka import broker
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.publishing.record import Record
-from offset_ledger.spark.slices import SliceTask, write_slice
-from offset_ledger.steps.commit import commit
-from offset_ledger.steps.hold import hold
-from offset_ledger.steps.plan import plan
-from offset_ledger.steps.stage import Written, stage_with
-from offset_ledger.steps.validate import validate
+from offset_ledger.model.balance_sheet import gap_reason
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.step import Written, stage_with
+from offset_ledger.stage.topic_check import hold
+from offset_ledger.validate.step import validate
 from tests.fixtures.topic_reader import Place, read
 
 ME = Origin("chaos")

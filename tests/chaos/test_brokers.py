@@ -13,18 +13,18 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, NotEnoughReplicasError
 
+from offset_ledger.config.model import OnExpired
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.core.questions import Answer
 from offset_ledger.errors import LogTruncated
-from offset_ledger.ledger.batches import Origin
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.stack import Stack
-from offset_ledger.pipeline.model import OnExpired
-from offset_ledger.steps.answers import answer_loss, keep
-from offset_ledger.steps.lost import loss_question, skip_lost
-from offset_ledger.steps.verify import verify
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.questions import Answer
+from offset_ledger.operations.answers import answer_loss, keep
+from offset_ledger.operations.losses import loss_question, skip_lost
+from offset_ledger.operations.verify import verify
 from tests.chaos.bench import PLAIN, Bench
 from tests.chaos.cluster import create_placed, elect_unclean, in_sync, leaders, move_leaders
 from tests.chaos.lab import Lab

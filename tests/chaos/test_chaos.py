@@ -18,22 +18,22 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from offset_ledger import broker
-from offset_ledger.broker import Broker
 from offset_ledger.connections import Connection
-from offset_ledger.core.states import State
 from offset_ledger.errors import SparkFailed
 from offset_ledger.failpoints import OF_DELIVERY, Failpoint
-from offset_ledger.ledger.batches import Origin
+from offset_ledger.kafka import broker
+from offset_ledger.kafka.broker import Broker
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.publishing.producer import Publisher
-from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.spark import reader
-from offset_ledger.spark.failures import classify
-from offset_ledger.steps.hold import hold
-from offset_ledger.steps.plan import plan
-from offset_ledger.steps.stage import stage
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.states import State
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.stage import reader
+from offset_ledger.stage.spark_failures import classify
+from offset_ledger.stage.step import stage
+from offset_ledger.stage.topic_check import hold
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full

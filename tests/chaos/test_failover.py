@@ -18,22 +18,23 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from offset_ledger import broker
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, TransientError, UnknownBatch
-from offset_ledger.ledger.batches import Batch, read_batch
+from offset_ledger.kafka import broker
+from offset_ledger.ledger.batches import read_batch
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local.postgres import ROLE, Postgres
 from offset_ledger.local.stack import Stack
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.publishing.topics import create_topic
-from offset_ledger.steps.commit import commit
-from offset_ledger.steps.dead_letters import Delivery, deliver, place_of
-from offset_ledger.steps.mirror import group_name, mirror
-from offset_ledger.steps.plan import plan
-from offset_ledger.steps.validate import validate
+from offset_ledger.model.batch import Batch
+from offset_ledger.operations.dead_letters import Delivery, deliver, place_of
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.report.consumer_group import group_name, mirror
+from offset_ledger.validate.step import validate
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab
 from tests.chaos.oracle import Kind

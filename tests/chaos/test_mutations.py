@@ -15,21 +15,22 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
+from offset_ledger.commit import merge
+from offset_ledger.commit import step as commit_step
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.core.balance import MergeCounts
-from offset_ledger.core.manifest import by_partition
-from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.states import State
 from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
-from offset_ledger.ledger import batches, merge, staging
-from offset_ledger.ledger.batches import Batch
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.pipeline.model import Column, ColumnType, Merge, Pipeline
-from offset_ledger.spark.slices import SliceTask, write_slice
-from offset_ledger.steps import commit as commit_step
-from offset_ledger.steps.commit import commit
-from offset_ledger.steps.stage import Written, stage_with
+from offset_ledger.model.balance_sheet import MergeCounts
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.manifest import by_partition
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import State
+from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.step import Written, stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
 from tests.fixtures.raw import Raw, arrow

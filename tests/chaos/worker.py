@@ -16,17 +16,17 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
-from offset_ledger.core.ranges import OffsetRange
 from offset_ledger.errors import OffsetLedgerError, TransientError
-from offset_ledger.ledger.batches import Origin
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.steps.commit import commit
-from offset_ledger.steps.plan import Planned, plan, plan_replay
-from offset_ledger.steps.report import report
-from offset_ledger.steps.stage import stage
-from offset_ledger.steps.validate import validate
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.plan.step import Planned, plan, plan_replay
+from offset_ledger.report.step import report
+from offset_ledger.stage.step import stage
+from offset_ledger.validate.step import validate
 from tests.chaos.sparkless import stage_plainly
 
 ME = Origin("chaos")
@@ -49,7 +49,7 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
         case "replay":
             return _planned(plan_replay(pipeline, [OffsetRange(*r) for r in asked["ranges"]], ME))
         case "warm" | "stage":
-            from offset_ledger.spark.session import local_session
+            from offset_ledger.stage.session import local_session
 
             spark = local_session()
             if asked["do"] == "warm":
@@ -74,7 +74,7 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
 @contextmanager
 def _every_slice_twice() -> Iterator[None]:
     """Each slice has two live tasks, as speculation or a lost executor makes them."""
-    from offset_ledger.spark import reader
+    from offset_ledger.stage import reader
 
     once = reader.run_slices
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offset_ledger.pipeline.parse import parse_pipeline
-from tests.dags.fresh import ROOT, answer_of
+from offset_ledger.config.parse import parse_pipeline
+from tests.dags.fresh import answer_of
+from tests.paths import ROOT
 
 _LOOK = """
 import json, runpy, sys

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.core.request import FIELDS, Request, parse_request
-from tests.dags.fresh import ROOT, answer_of
+from offset_ledger.model.request import FIELDS, Request, parse_request
+from tests.dags.fresh import answer_of
+from tests.paths import ROOT
 
 _LOOK = """
 import json, runpy, sys

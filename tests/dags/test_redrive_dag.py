@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.dags.fresh import ROOT, answer_of
+from tests.dags.fresh import answer_of
+from tests.paths import ROOT
 
 _LOOK = """
 import json, runpy, sys

@@ -16,7 +16,6 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.demo.run import SEED, TOPIC
 from offset_ledger.errors import BatchRejected
-from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import connect
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import airflow as local_airflow
@@ -24,16 +23,18 @@ from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.process import Launch
 from offset_ledger.local.stack import Stack
-from offset_ledger.publishing.feed import publish_flights
-from offset_ledger.publishing.producer import publish
-from offset_ledger.publishing.record import Record
-from offset_ledger.publishing.topics import create_topic, delete_topic
-from offset_ledger.steps.ingest import ingest
-from offset_ledger.steps.plan import plan
+from offset_ledger.model.batch import Origin
+from offset_ledger.operations.ingest import ingest
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.feed import publish_flights
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.stage.cds_archive import make_archive
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
-from tests.fixtures.servers import ROOT
 from tests.fixtures.statsd import Statsd
+from tests.paths import ROOT
 from tests.ui.airflow_ui import log_in
 from tests.ui.browser import Page, chromium, chromium_program
 
@@ -62,7 +63,9 @@ def world() -> Iterator[World]:
         patch.setitem(settings, "AIRFLOW__CORE__AUTH_MANAGER", "tests.fixtures.limited_auth.LimitedAuthManager")
         patch.setenv("PYTHONPATH", str(ROOT))  # where the auth manager is found
         _write_project(project)
-        stack = local.up(brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=project)
+        stack = local.up(
+            brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=project, meanwhile=make_archive
+        )
         statsd = Statsd()
         # Airflow's settings stay out of this process: it talks to the stack as the command line does.
         for name, value in stack.environment().items():

@@ -18,13 +18,13 @@ from offset_ledger.local import stack as local
 from offset_ledger.local.airflow import USER, VIEWER
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
-from offset_ledger.publishing.topics import create_topic
+from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.audited import audited
+from tests.paths import ROOT
 from tests.ui.airflow_ui import log_in
 from tests.ui.browser import Page, chromium, wait_until
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
-ROOT = Path(__file__).resolve().parents[2]
 DAG, TOPIC = "audit_topics", "flights.events"
 FRAME = 'iframe[title="Topic audit"]'
 # Rules of the rows of a table, but for those that are gone since the audit before.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.local.airflow import USER
-from offset_ledger.steps.verify import verify
+from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
 from tests.ui.airflow_ui import TriggerForm, plan_log, run_tab, shot
 from tests.ui.browser import Page

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.core.balance import Dispositions
 from offset_ledger.local.airflow import USER, VIEWER
 from offset_ledger.local.java import find_java
-from offset_ledger.steps.verify import verify
+from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World
 from tests.fixtures.java_clients import JavaClients
 from tests.ui.airflow_ui import FRAME, in_ledger, rows_of, shot

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from offset_ledger.cli.main import build_parser
 
 from offset_ledger import errors
-from offset_ledger.cli import build_parser
 from offset_ledger.ledger.migrate import OLDEST
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FAMILIES = {"OffsetLedgerError", "TerminalError", "TransientError"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")

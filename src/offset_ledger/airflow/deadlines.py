@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.config.model import Pipeline
 
 log = logging.getLogger(__name__)
 

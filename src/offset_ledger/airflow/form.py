@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from offset_ledger.core.request import Action, Request, parse_request
+from offset_ledger.model.request import Action, Request, parse_request
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from offset_ledger.ledger.batches import Origin
+    from offset_ledger.model.batch import Origin
 
 WINDOW = "A time window (action window)"
 RANGES = "Offset ranges (action ranges)"
@@ -94,7 +94,7 @@ def request_of(context: Context) -> Request:
 
 def by_person(context: Context) -> Origin:
     """The origin of what was asked for: the user who triggered the run, else the task itself."""
-    from offset_ledger.ledger.batches import here
+    from offset_ledger.ledger.origin import here
 
     origin = here()
     user = context["dag_run"].triggering_user_name

@@ -18,15 +18,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.runs import batch_id_of
-from offset_ledger.core.questions import Answer, Question
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.airflow.ids import batch_id_of
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.model.questions import Answer, Question
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from offset_ledger.ledger.batches import Origin
+    from offset_ledger.model.batch import Origin
 
 _NOBODY = "nobody (no answer in time)"
 
@@ -54,7 +54,7 @@ class Gate(HITLOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask and wait, or go on at once."""
-        from offset_ledger.steps.answers import keep
+        from offset_ledger.operations.answers import keep
 
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
@@ -68,7 +68,7 @@ class Gate(HITLOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Keep the answer and act on it."""
-        from offset_ledger.ledger.batches import here
+        from offset_ledger.ledger.origin import here
 
         given = super().execute_complete(context, event)
         answer, person = Answer(given["chosen_options"][0].lower()), given["responded_by_user"]
@@ -99,8 +99,8 @@ class LossGate(Gate):
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss as it is now."""
-        from offset_ledger.airflow.beside import other_run
-        from offset_ledger.steps.lost import loss_question
+        from offset_ledger.airflow.concurrent_runs import other_run
+        from offset_ledger.operations.losses import loss_question
 
         if busy := other_run(pipeline, context["ti"]):
             raise AirflowSkipException(f"nothing to do: {busy}")
@@ -108,8 +108,8 @@ class LossGate(Gate):
 
     def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
         """Skip or accept exactly what was asked about."""
-        from offset_ledger.steps.answers import answer_loss
-        from offset_ledger.steps.mirror import mirror
+        from offset_ledger.operations.answers import answer_loss
+        from offset_ledger.report.consumer_group import mirror
 
         held = answer_loss(pipeline, decision_id, answer, origin, why)
         mirror(pipeline, backwards=True)
@@ -117,8 +117,8 @@ class LossGate(Gate):
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
         """Plan the batch that the loss stood in the way of."""
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.plan import plan
+        from offset_ledger.ledger.origin import here
+        from offset_ledger.plan.step import plan
 
         planned = plan(pipeline, here(), request_of(context).limit, take_rejected=True)
         self.log.info(planned.message)
@@ -130,7 +130,7 @@ class BatchGate(Gate):
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """None for a batch that is not, or no longer, rejected."""
-        from offset_ledger.steps.answers import batch_question
+        from offset_ledger.operations.answers import batch_question
 
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None
@@ -138,6 +138,6 @@ class BatchGate(Gate):
 
     def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
         """Approve or abandon the batch, or leave it rejected."""
-        from offset_ledger.steps.answers import answer_batch
+        from offset_ledger.operations.answers import answer_batch
 
         return answer_batch(pipeline, decision_id, answer, origin, why)

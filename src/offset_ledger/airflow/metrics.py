@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from airflow.sdk.observability import stats
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.steps.figures import Figures, figures
+from offset_ledger.operations.metrics import Figures, figures
 
 log = logging.getLogger(__name__)
 

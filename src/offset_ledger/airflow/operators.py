@@ -12,13 +12,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
-from offset_ledger.airflow.runs import BATCH_ID, batch_id_of
+from offset_ledger.airflow.ids import BATCH_ID, batch_id_of
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name, get_connection
-from offset_ledger.pipeline.parse import parse_pipeline
-from offset_ledger.spark.classes import with_archive
-from offset_ledger.spark.package import package_zip
-from offset_ledger.spark.scratch import scratch, with_scratch
-from offset_ledger.spark.session import SETTINGS, spark_jars
+from offset_ledger.stage.cds_archive import with_archive
+from offset_ledger.stage.package_zip import package_zip
+from offset_ledger.stage.scratch import scratch, with_scratch
+from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,7 +45,7 @@ class StageOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
-        from offset_ledger.steps.stage import settled
+        from offset_ledger.stage.step import settled
 
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:

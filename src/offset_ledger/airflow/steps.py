@@ -11,17 +11,17 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.runs import batch_id_of
-from offset_ledger.core.request import BUSY, NOTHING_NEW, OUTCOME, Action, Request
+from offset_ledger.airflow.ids import batch_id_of
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import LostRange
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Action, Request
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from offset_ledger.core.questions import Question
-    from offset_ledger.steps.plan import Planned
+    from offset_ledger.model.questions import Question
+    from offset_ledger.plan.step import Planned
 
 _DECISIONS = (Action.APPROVE, Action.ABANDON, Action.SKIP)
 
@@ -42,7 +42,7 @@ class PlanOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Plan, or show what would be planned, or decide; the log says which."""
-        from offset_ledger.airflow.beside import one_after_the_other, other_run
+        from offset_ledger.airflow.concurrent_runs import one_after_the_other, other_run
 
         with airflow_failures():
             request = request_of(context)
@@ -58,9 +58,9 @@ class PlanOperator(BaseOperator, SkipMixin):
             self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])
 
     def _plan(self, pipeline: Pipeline, request: Request, context: Context) -> int | None:
-        from offset_ledger.steps.lost import loss_question
-        from offset_ledger.steps.mirror import mirror
-        from offset_ledger.steps.requests import plan_request
+        from offset_ledger.operations.losses import loss_question
+        from offset_ledger.operations.requests import plan_request
+        from offset_ledger.report.consumer_group import mirror
 
         try:
             planned = plan_request(pipeline, request, by_person(context))
@@ -85,12 +85,12 @@ class PlanOperator(BaseOperator, SkipMixin):
 
     def _in_the_way(self, pipeline: Pipeline, planned: Planned) -> Question | None:
         """A loss that an open batch would meet at its read; it may have happened since the batch was planned."""
-        from offset_ledger.steps.lost import loss_question
+        from offset_ledger.operations.losses import loss_question
 
         return loss_question(pipeline) if planned.batch and not planned.batch.judged else None
 
     def _preview(self, pipeline: Pipeline, request: Request, context: Context) -> None:
-        from offset_ledger.steps.preview import preview
+        from offset_ledger.operations.preview import preview
 
         found = preview(pipeline, request)
         self.log.info("%s", found)
@@ -114,10 +114,10 @@ class ValidateOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Judge; a rejected batch gets its quality page before anybody is asked."""
-        from offset_ledger.core.states import State
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.report import report
-        from offset_ledger.steps.validate import validate
+        from offset_ledger.ledger.origin import here
+        from offset_ledger.model.states import State
+        from offset_ledger.report.step import report
+        from offset_ledger.validate.step import validate
 
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None

@@ -10,14 +10,14 @@ from typing import Any
 from airflow.sdk import Asset, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from offset_ledger.airflow import runs
+from offset_ledger.airflow import ids
 from offset_ledger.airflow.assets import table_asset, topic_asset
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
 from offset_ledger.airflow.steps import ValidateOperator
-from offset_ledger.core.questions import Answer
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.model.questions import Answer
 
 AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
@@ -37,9 +37,9 @@ def after_staging(pipeline: Pipeline) -> ValidateOperator:
     """Everything from the quality gate on, in order; the first of the tasks."""
     path = pipeline.path
     file: dict[str, Any] = {"pipeline_file": str(path)}
-    validate = ValidateOperator(task_id=runs.VALIDATE, question=runs.APPROVE_BATCH, **file)
+    validate = ValidateOperator(task_id=ids.VALIDATE, question=ids.APPROVE_BATCH, **file)
     verdict = BatchGate(
-        task_id=runs.APPROVE_BATCH,
+        task_id=ids.APPROVE_BATCH,
         answers=(Answer.APPROVE, Answer.ABANDON, Answer.REJECT),
         answer_within=pipeline.answer_within,
         **file,
@@ -53,13 +53,13 @@ def after_staging(pipeline: Pipeline) -> ValidateOperator:
 
 
 def _commit(path: Path, topic: Asset, table: Asset) -> Any:
-    @task(task_id=runs.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
+    @task(task_id=ids.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
     def commit_batch() -> None:
-        from offset_ledger.ledger.batches import here
-        from offset_ledger.steps.commit import commit, given_up
+        from offset_ledger.commit.step import commit, given_up
+        from offset_ledger.ledger.origin import here
 
         context = get_current_context()
-        batch_id = runs.batch_id_of(context["ti"])
+        batch_id = ids.batch_id_of(context["ti"])
         assert batch_id is not None
         with airflow_failures():
             pipeline = parse_pipeline(path)
@@ -79,13 +79,13 @@ def _commit(path: Path, topic: Asset, table: Asset) -> Any:
 
 
 def _report(path: Path) -> Any:
-    @task(task_id=runs.REPORT)
+    @task(task_id=ids.REPORT)
     def report_batch() -> str:
         from offset_ledger.airflow.metrics import measure
-        from offset_ledger.steps.mirror import mirror
-        from offset_ledger.steps.report import report
+        from offset_ledger.report.consumer_group import mirror
+        from offset_ledger.report.step import report
 
-        batch_id = runs.batch_id_of(get_current_context()["ti"])
+        batch_id = ids.batch_id_of(get_current_context()["ti"])
         assert batch_id is not None
         with airflow_failures():
             pipeline = parse_pipeline(path)
@@ -100,9 +100,9 @@ def _report(path: Path) -> Any:
 
 
 def _dead_letters(path: Path) -> Any:
-    @task(task_id=runs.DEAD_LETTERS)
+    @task(task_id=ids.DEAD_LETTERS)
     def deliver_dead_letters() -> None:
-        from offset_ledger.steps.dead_letters import deliver
+        from offset_ledger.operations.dead_letters import deliver
 
         with airflow_failures():
             print(deliver(parse_pipeline(path)))

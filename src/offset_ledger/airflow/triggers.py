@@ -11,8 +11,8 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.pipeline.parse import parse_pipeline
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +57,9 @@ class NewRecords(BaseEventTrigger):
         from airflow.sdk.exceptions import AirflowRuntimeError
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-        from offset_ledger.airflow.beside import waking_is_vain
-        from offset_ledger.steps.look import look
-        from offset_ledger.steps.tombstones import remember
+        from offset_ledger.airflow.concurrent_runs import waking_is_vain
+        from offset_ledger.operations.status import look
+        from offset_ledger.operations.tombstones import remember
 
         try:
             pipeline = parse_pipeline(Path(self.pipeline_file))

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.headers import headers_json, wrong_names
 from offset_ledger.decoding.numbers import EPOCH, single_text
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Decoder, Proven, Reason, Refusal, Row, Skip
 from offset_ledger.decoding.proofs import MOMENT, event_ids, moments, staged_type
 from offset_ledger.decoding.shape import kinds
 from offset_ledger.decoding.types import Kind
-from offset_ledger.pipeline.model import RecordShape
 
 Places = npt.NDArray[np.int64]
 

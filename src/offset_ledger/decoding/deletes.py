@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import DeleteWhen
 from offset_ledger.decoding import numbers, texts
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
 from offset_ledger.decoding.types import boolean
-from offset_ledger.pipeline.json_path import format_path
-from offset_ledger.pipeline.model import DeleteWhen
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode

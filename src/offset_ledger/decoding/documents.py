@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any, NoReturn
 
+from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.numbers import check_literal
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
-from offset_ledger.pipeline.json_path import format_path
 
 MAX_DEPTH = 500  # far from Python's own limit, so that the same record is refused wherever it is decoded
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested arrays and objects, got more"

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.decoding import documents, texts
 from offset_ledger.decoding.deletes import Deletes
 from offset_ledger.decoding.outcome import (
@@ -27,7 +28,6 @@ from offset_ledger.decoding.outcome import (
 from offset_ledger.decoding.shape import Node, tree
 from offset_ledger.decoding.types import check_event_id
 from offset_ledger.decoding.wire import Wire
-from offset_ledger.pipeline.model import Limits, RecordShape, Tombstone
 
 _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

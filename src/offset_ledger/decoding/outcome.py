@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from offset_ledger.pipeline.model import RecordShape
+from offset_ledger.config.model import RecordShape
 
 KEY_PATH = "_key"
 TIMESTAMP_PATH = "_timestamp"

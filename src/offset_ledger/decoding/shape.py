@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import ColumnType, JsonPath, RecordShape
 from offset_ledger.decoding.types import EVENT_ID, Kind, kind_of
-from offset_ledger.pipeline.json_path import format_path
-from offset_ledger.pipeline.model import ColumnType, JsonPath, RecordShape
 
 PUBLISH_AT = ColumnType("timestamptz")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from offset_ledger.config.model import ColumnType
 from offset_ledger.decoding import documents, numbers, texts
 from offset_ledger.decoding.outcome import Code, Mismatch
 from offset_ledger.decoding.texts import expect
-from offset_ledger.pipeline.model import ColumnType
 
 MAX_EVENT_ID_BYTES = 1024
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}

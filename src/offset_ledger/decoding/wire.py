@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.documents import MAX_DEPTH, duplicate_path
 from offset_ledger.decoding.outcome import Proven
 from offset_ledger.decoding.proofs import Flags, Prover, prover
 from offset_ledger.decoding.shape import Node, kinds
 from offset_ledger.decoding.unique import UniqueNames
-from offset_ledger.pipeline.model import RecordShape
 
 Places = npt.NDArray[np.int64]
 

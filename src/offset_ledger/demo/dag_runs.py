@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from offset_ledger.core.request import BUSY, OUTCOME
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.local.airflow import Airflow
+from offset_ledger.model.request import BUSY, OUTCOME
 
 _STEPS = ("plan", "approve_loss", "stage", "validate", "approve_batch", "commit", "report")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.publishing.disturbances import Expected, expected
-from offset_ledger.publishing.flights import Event, winning_events
+from offset_ledger.reliability.publishing.disturbances import Expected, expected
+from offset_ledger.reliability.publishing.flights import Event, winning_events
 
 _TABLE = """SELECT event_id, publish_at, status, carrier, flight_number, tail_number, origin, destination, flight_date,
     distance, dep_time, dep_delay, arr_time, arr_delay, air_time FROM public.flights"""

@@ -3,91 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NoReturn
 
 from psycopg2 import sql
 from psycopg2.extras import execute_values
 
 from offset_ledger import __version__
-from offset_ledger.core.planning import TopicSnapshot
-from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.states import CLAIMABLE, Kind, State
+from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.pipeline.model import Pipeline
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch as the ledger has it."""
-
-    batch_id: int
-    pipeline: str
-    kind: Kind
-    state: State
-    epoch: int
-    topic_id: str
-    ranges: tuple[OffsetRange, ...]
-    slices_expected: int | None
-    gap_reason: str | None
-    rows: int | None
-    refused: int | None
-    skipped: int | None
-    verdict: Mapping[str, Any] | None
-    planned_at: datetime
-    validated_at: datetime | None
-    dag_id: str | None = None
-    run_id: str | None = None
-    config_hash: str = ""
-    late: Mapping[str, Any] | None = None
-
-    @property
-    def reasons(self) -> str:
-        """Why the gate rejected it, in one line; empty where it did not."""
-        return "; ".join((self.verdict or {}).get("reasons", []))
-
-    @property
-    def approved(self) -> bool:
-        """Whether a person let it pass although the gate had rejected it; it then commits exactly what was judged."""
-        return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
-
-    @property
-    def late_approved(self) -> bool:
-        """Whether a person let it go on with what was staged although tombstones may be missing from it."""
-        return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
-
-    @property
-    def judged(self) -> bool:
-        """Whether a person decides, or has decided, on what was staged: it needs no offset of the topic any more."""
-        return self.state is State.REJECTED or self.approved or self.late_approved
-
-    def __str__(self) -> str:
-        return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch})"
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Who runs a step: kept with the batch and with each of its events."""
-
-    who: str
-    dag_id: str | None = None
-    run_id: str | None = None
-    try_number: int | None = None
-
-
-def here() -> Origin:
-    """The origin that the environment tells: the Airflow task, or the person at the command line."""
-    dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
-    if not dag_id:
-        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}")
-    tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
-    task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
-    return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)
-
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.model.states import CLAIMABLE, Kind, State
 
 # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offset_ledger.core.balance import StagedCounts, check_gap
-from offset_ledger.core.manifest import Slice, by_partition, flaws, redriven_flaws
-from offset_ledger.core.states import Kind
 from offset_ledger.errors import IncompleteStaging, StateConflict, UnexplainedGap
 from offset_ledger.ledger import redrive, staging
-from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.balance_sheet import StagedCounts, check_gap
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_flaws
+from offset_ledger.model.states import Kind
 
 
 def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gaps_are: str | None) -> None:

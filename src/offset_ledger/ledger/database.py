@@ -23,9 +23,9 @@ from offset_ledger.errors import (
     DatabaseUnavailable,
     OffsetLedgerError,
 )
-from offset_ledger.ledger.refusals import explained
 from offset_ledger.ledger.sessions import open_session, session_arguments
-from offset_ledger.patience import retrying
+from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.retry import retrying
 
 Session = connection
 
@@ -57,7 +57,7 @@ def clock(cursor: Cursor) -> datetime:
 @cache
 def named_sql(name: str) -> str:
     """The text of ``sql/<name>.sql``."""
-    return files("offset_ledger").joinpath("sql", f"{name}.sql").read_text()
+    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text()
 
 
 def application_name(batch_id: int, epoch: int, step: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from psycopg2.extras import execute_values
 
-from offset_ledger.core.planning import Cursors
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.model.snapshot import Cursors
 
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 

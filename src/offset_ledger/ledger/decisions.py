@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from offset_ledger.core.questions import Answer, Question, QuestionKind
-from offset_ledger.core.states import TRANSITIONS, State
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.states import TRANSITIONS, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.ledger.batches import Origin
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.model.batch import Origin
 
 Place = tuple[int, int]
 

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS offset_ledger.migration (
 
 def migrations() -> dict[int, tuple[str, str]]:
     """number -> (name, SQL) of every migration the package carries, in order."""
-    found = files("offset_ledger").joinpath("sql", "migrations").iterdir()
+    found = files("offset_ledger.ledger").joinpath("sql", "migrations").iterdir()
     named = sorted((f.name.removesuffix(".sql"), f) for f in found if f.name.endswith(".sql"))
     return {int(name.split("_")[0]): (name, f.read_text()) for name, f in named}
 

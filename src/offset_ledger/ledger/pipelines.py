@@ -7,11 +7,11 @@ from datetime import datetime
 
 from psycopg2.extras import execute_values
 
-from offset_ledger.core.cuts import Boundary
-from offset_ledger.core.planning import Cursors, TopicSnapshot, topic_of
+from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
+from offset_ledger.model.truncation import Boundary
 
 
 def lock_pipeline(cursor: Cursor, pipeline: str) -> None:

@@ -8,10 +8,10 @@ from dataclasses import asdict
 
 from psycopg2 import sql
 
-from offset_ledger.ledger.batches import Batch
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.quality.history import Profile
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.profile import Profile
 
 
 def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> Profile:

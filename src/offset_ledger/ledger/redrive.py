@@ -8,14 +8,14 @@ from typing import Any
 
 from psycopg2 import sql
 
-from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
-from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.states import Kind
+from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.batches import Batch, Origin
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.pipeline.model import Pipeline
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.states import Kind
 
 
 @dataclass(frozen=True, slots=True)

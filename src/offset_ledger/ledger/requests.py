@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from offset_ledger.core.overlap import CommittedRange
-from offset_ledger.core.ranges import OffsetRange
-from offset_ledger.core.states import Kind
-from offset_ledger.core.windows import ReadBefore
-from offset_ledger.ledger.batches import Batch, Origin, read_batch
+from offset_ledger.ledger.batches import read_batch
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.overlap import CommittedRange
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import Kind
+from offset_ledger.model.windows import ReadBefore
 
 
 def open_request(cursor: Cursor, pipeline: str, kind: Kind, origin: Origin, request: Mapping[str, Any]) -> Batch | None:

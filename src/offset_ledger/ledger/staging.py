@@ -10,12 +10,12 @@ from datetime import datetime
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.core.balance import StagedCounts
-from offset_ledger.core.manifest import Slice
+from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
-from offset_ledger.ledger.order import has_strays, ordered_by
-from offset_ledger.pipeline.model import RecordShape
+from offset_ledger.ledger.row_order import has_strays, ordered_by
+from offset_ledger.model.balance_sheet import StagedCounts
+from offset_ledger.model.manifest import Slice
 
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")

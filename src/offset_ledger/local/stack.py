@@ -25,7 +25,8 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import HOST, MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.process import Daemon, Launch, silent
-from offset_ledger.spark.classes import make_archive
+
+Meanwhile = Callable[[Callable[[str], None]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,11 @@ class Stack:
             "GX_ANALYTICS_ENABLED": "false",
         }
 
-    def _start(self, launch: Launch) -> None:
+    def _start(self, launch: Launch, meanwhile: Meanwhile | None) -> None:
         with ThreadPoolExecutor(3) as pool:
             sides = [pool.submit(self._start_kafka, launch), pool.submit(self._start_postgres_and_airflow, launch)]
-            pool.submit(make_archive, launch.say)  # without it everything works, each batch some seconds slower
+            if meanwhile:
+                pool.submit(meanwhile, launch.say)
             try:
                 wait(sides, return_when=FIRST_EXCEPTION)
                 errors = [side.exception() for side in sides if side.done()]
@@ -128,10 +130,12 @@ def up(
     home: Path | None = None,
     project: Path | None = None,
     say: Callable[[str], None] = silent,
+    meanwhile: Meanwhile | None = None,
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
-    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: here).
+    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: here);
+    ``meanwhile`` is work to do while the servers start, told how to say what it does: what it raises is ignored.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers or ports.
@@ -144,7 +148,7 @@ def up(
         stack = _compose(root, load(root), brokers, airflow, choice, (project or Path.cwd()).resolve())
         say(f"using Java {stack.java.version} from {stack.java.source}")
         _save(stack)
-        stack._start(Launch(say))
+        stack._start(Launch(say), meanwhile)
         _write_env(stack)
     return stack
 

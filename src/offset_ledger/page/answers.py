@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.page import queries
 from offset_ledger.page.batches import BatchView, batch_view, sheet
@@ -18,7 +19,6 @@ from offset_ledger.page.pipelines import by_ledger
 from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, recreated, totals
 from offset_ledger.page.queries import Row, Wanted
 from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
-from offset_ledger.pipeline.model import Pipeline
 
 Answer = dict[str, Any]
 

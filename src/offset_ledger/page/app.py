@@ -18,7 +18,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import AfterValidator, AwareDatetime
 
-from offset_ledger.audit.finding import Severity
+from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
 from offset_ledger.page import answers, audit_answers
 from offset_ledger.page.answers import Answer
@@ -28,8 +28,8 @@ from offset_ledger.page.pipelines import Known, read_pipelines
 from offset_ledger.page.queries import NEWEST, Wanted, WantedAudits
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.steps.report import reports_folder
+from offset_ledger.reliability.audit.finding import Severity
+from offset_ledger.report.step import reports_folder
 
 _MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _PAGE_POLICY = (

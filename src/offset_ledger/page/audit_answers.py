@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.page import queries
@@ -13,7 +14,6 @@ from offset_ledger.page.audits import judged, line, severities
 from offset_ledger.page.pipelines import by_ledger
 from offset_ledger.page.queries import Series, WantedAudits
 from offset_ledger.page.rights import AUDIT_DAG, Rights
-from offset_ledger.pipeline.model import Pipeline
 
 NEWEST_ONE = WantedAudits(limit=1)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.audit.changes import changes
-from offset_ledger.audit.finding import Severity
+from offset_ledger.reliability.audit.changes import changes
+from offset_ledger.reliability.audit.finding import Severity
 
 Severities = Mapping[str, Severity]
 """What an audit said of each rule that it judged."""

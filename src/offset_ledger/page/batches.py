@@ -8,8 +8,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from offset_ledger.core.balance import Dispositions
-from offset_ledger.core.states import TRANSITIONS, State
+from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.model.states import TRANSITIONS, State
 
 SHEET = tuple(field.name for field in fields(Dispositions))
 

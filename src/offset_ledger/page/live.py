@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
 
-from offset_ledger import broker
+from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.kafka import broker
 from offset_ledger.page.positions import Look, Retention
-from offset_ledger.pipeline.model import Pipeline
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline, pipeline_files
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from offset_ledger.page.rights import Rights
-from offset_ledger.pipeline.model import Pipeline
-from offset_ledger.pipeline.parse import parse_pipeline, pipeline_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from offset_ledger.core.planning import PartitionSnapshot, TopicSnapshot
-from offset_ledger.topics.units import kept_for
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.units import kept_for
 
 _SLIVER = 0.012  # the least share of a bar that can still be seen
 _SOON = timedelta(hours=24)

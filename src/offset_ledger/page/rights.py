@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from offset_ledger.pipeline.names import DAILY_FOLDER
+from offset_ledger.config.names import DAILY_FOLDER
 
 AUDIT_DAG = "audit_topics"
 DAILY_DAG = "daily_quality_report"

@@ -1,0 +1,88 @@
+"""Runs of one ingest DAG beside each other: which of them works on the head, or waits for an answer about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import psycopg2
+from psycopg2 import errors as pg
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.ledger import batches, decisions
+from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.decisions import Asked
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.questions import QuestionKind
+from offset_ledger.model.states import State
+
+_SECONDS = 30  # a stopped process may hold the lock, and fencing decides in any case
+
+
+@contextmanager
+def one_after_the_other(pipeline: Pipeline) -> Iterator[None]:
+    """Let one run at a time look whether it is alone, and plan: of two that begin together one finds the other.
+
+    The lock is one of a transaction that stays open meanwhile: a pooler gives a session between two transactions to
+    others, and the lock of a session would go with it.
+    """
+    with connect(get_connection(pipeline.target.connection)) as session:
+        _lock(session, pipeline.name)
+        yield
+        with suppress(psycopg2.Error):  # the server ends a transaction that was idle for long, and with it the lock
+            session.rollback()
+
+
+def _lock(session: Session, pipeline: str) -> None:
+    cursor = session.cursor()
+    try:
+        cursor.execute(f"SET LOCAL lock_timeout = '{_SECONDS}s'")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"offset-ledger plan {pipeline}"])
+    except pg.LockNotAvailable:
+        session.rollback()
+
+
+def other_run(pipeline: Pipeline, ti: Any) -> str | None:
+    """What another live run of this DAG does with the head, or waits to be told about it; None if there is none."""
+    return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
+
+
+def waking_is_vain(pipeline: Pipeline, ti: Any) -> str | None:
+    """Why a run that began now would find nothing to do; None if it would not.
+
+    ``ti`` only has to answer ``get_dr_count``: the triggerer has no task instance.
+    """
+    head, asked = _head(pipeline)
+    if head and head.state is State.REJECTED:
+        return f"{head} waits for a person"
+    return _at_the_head(head, asked, partial(_lives, ti))
+
+
+def _head(pipeline: Pipeline) -> tuple[Batch | None, tuple[Asked, ...]]:
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
+
+
+def _at_the_head(head: Batch | None, asked: tuple[Asked, ...], lives: Callable[[str, str], bool]) -> str | None:
+    if head and head.dag_id and head.run_id and lives(head.dag_id, head.run_id):
+        return f"run {head.run_id} has {head}"
+    for each in asked:
+        about_the_head = each.question.kind is not QuestionKind.REJECTED_BATCH
+        if about_the_head and each.dag_id and each.run_id and lives(each.dag_id, each.run_id):
+            return f"run {each.run_id} waits for an answer: {each.question.text}"
+    return None
+
+
+def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
+    return dag_id == ti.dag_id and run_id != ti.run_id and _lives(ti, dag_id, run_id)
+
+
+def _lives(ti: Any, dag_id: str, run_id: str) -> bool:
+    """Whether the run is queued or running; one that somebody deleted is neither."""
+    return int(ti.get_dr_count(dag_id, run_ids=[run_id], states=["queued", "running"])) > 0

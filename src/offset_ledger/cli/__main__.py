@@ -1,0 +1,10 @@
+"""``python -m offset_ledger.cli``: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from offset_ledger.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""What the verb ``publish`` of the command line does."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offset_ledger.cli.verbs import Outcome, Verbs, say
+from offset_ledger.config.document import Refused
+from offset_ledger.config.json_path import parse_path
+from offset_ledger.config.model import JsonPath
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
+from offset_ledger.reliability.publishing.serializers import SERIALIZERS
+from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
+
+if TYPE_CHECKING:
+    from offset_ledger.reliability.publishing.progress import OnProgress
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    made = verbs.add("publish", "publish a file of records to a topic", publish)
+    names, dangers = list(SERIALIZERS), ", ".join(Danger)
+    made.add_argument("topic", metavar="TOPIC")
+    made.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
+    made.add_argument("--format", choices=["jsonl", "csv"], help="default: csv if the name ends in .csv, else jsonl")
+    made.add_argument("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)")
+    made.add_argument("--value", metavar="PATH", help="where the value is (default: the whole line)")
+    made.add_argument("--key-serializer", choices=names, default="string", help="(string)")
+    made.add_argument("--value-serializer", choices=names, default="json", help="(json)")
+    made.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
+    made.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
+    made.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
+    made.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
+    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
+    made.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
+    made.add_argument(
+        "--transactional-id", metavar="ID", help="publish in transactions; run again, it sends only what is missing"
+    )
+    made.add_argument("--connection", default="kafka_default", help="Airflow connection id (kafka_default)")
+
+
+def publish(arguments: Namespace) -> Outcome:
+    """Publish a file."""
+    from offset_ledger.connections import get_connection
+    from offset_ledger.reliability.publishing.file_feed import publish_file
+    from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
+    from offset_ledger.reliability.publishing.progress import progress
+    from offset_ledger.reliability.publishing.settings import read_settings
+
+    if arguments.transactional_id == "":
+        raise ConfigurationError(
+            "--transactional-id is empty; give an id, or leave it out to publish without transactions"
+        )
+    connection = get_connection(arguments.connection)
+    transactional = arguments.transactional_id is not None
+    settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
+    one: int | None = arguments.partition
+    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
+    checked = _file(arguments).check()
+    limits = _limits(connection, arguments)
+    if settings.compression_type == "none" and checked.largest > limits.smallest:
+        checked.file.check_sizes(limits)
+    with (
+        progress(checked.records, "published") as advance,
+        _unfinished(connection.extra, arguments, checked.records, advance) as count,
+    ):
+        summary, before = publish_file(
+            connection.extra,
+            arguments.topic,
+            checked,
+            transactional_id=arguments.transactional_id,
+            settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes)),
+            partitioner=partitioner,
+            limits=limits,
+            on_progress=count,
+            on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
+        )
+    return _outcome(arguments.topic, summary, before)
+
+
+@contextmanager
+def _unfinished(
+    extra: Mapping[str, str], arguments: Namespace, total: int, advance: OnProgress
+) -> Iterator[OnProgress]:
+    """Counts what is acknowledged; if the publication ends early, says how far it came and what the next run sends."""
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        advance(more)
+
+    try:
+        yield count
+    except (KeyboardInterrupt, PublishFailed) as error:
+        if arguments.transactional_id is None:
+            say(
+                f"{done:,} of {total:,} records are acknowledged and some more may be stored; the next run sends all "
+                "of the file again, with the same event ids: a pipeline merges copies, other readers meet them twice"
+            )
+        elif isinstance(error, KeyboardInterrupt):
+            say(_committed(extra, arguments, total))
+        raise
+
+
+def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> str:
+    from offset_ledger.reliability.publishing.journal import Journal
+
+    again = "the same command sends what is missing"
+    try:
+        place = Journal(extra, arguments.topic, arguments.transactional_id).read()
+    except OffsetLedgerError as error:
+        return f"how many of {total:,} records are committed is not known ({error}); {again}"
+    return f"{place.records if place else 0:,} of {total:,} records are committed, and no others are visible; {again}"
+
+
+def _outcome(topic: str, summary: Any, before: int) -> Outcome:
+    data = {
+        "topic": topic,
+        "acknowledged": summary.records,
+        "failed": summary.failed,
+        "retried": summary.retried,
+        "already_there": before,
+        "seconds": round(summary.seconds, 3),
+        "per_second": round(summary.per_second),
+    }
+    text = (
+        f"{summary.records:,} records acknowledged by {topic}, {summary.failed} failed, {summary.retried} retried, "
+        f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} a second)"
+    )
+    return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))
+
+
+def _given(arguments: Namespace) -> dict[str, str]:
+    given = {"compression.type": arguments.compression, "acks": arguments.acks}
+    for setting in arguments.set:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--set takes NAME=VALUE, such as linger.ms=20, found {setting!r}")
+        given[name.strip()] = value
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _file(arguments: Namespace) -> Any:
+    from offset_ledger.reliability.publishing.forms import Form
+    from offset_ledger.reliability.publishing.record_file import RecordFile
+
+    form = Form(SERIALIZERS[arguments.key_serializer], SERIALIZERS[arguments.value_serializer])
+    given = arguments.format or ("csv" if arguments.file.suffix.lower() == ".csv" else "jsonl")
+    return RecordFile(arguments.file, given, form, _path("--key", arguments.key), _path("--value", arguments.value))
+
+
+def _path(option: str, text: str | None) -> JsonPath | None:
+    try:
+        return None if text is None else parse_path(text)
+    except Refused as refused:
+        raise ConfigurationError(f"{option}: {refused.wrong}; {refused.right}") from None
+
+
+def _limits(connection: Any, arguments: Namespace) -> Any:
+    from offset_ledger.kafka.broker import connect
+    from offset_ledger.reliability.publishing.limits import RecordLimits, fetch_bytes
+
+    with connect(connection) as broker:
+        count = len(broker.describe(arguments.topic)["partitions"])
+        largest = int(broker.settings(arguments.topic, "max.message.bytes")["max.message.bytes"])
+    if arguments.partition is not None and not 0 <= arguments.partition < count:
+        partitions = "0" if count == 1 else f"0 to {count - 1}"
+        raise ConfigurationError(
+            f"--partition should be {partitions}, all that {arguments.topic} has, found {arguments.partition}"
+        )
+    return RecordLimits(largest, fetch_bytes(connection.extra), arguments.allow)

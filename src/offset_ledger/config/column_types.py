@@ -1,0 +1,137 @@
+"""Column types: Postgres's names and their usual aliases, written one way."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from offset_ledger.config.document import Refused, quoted
+from offset_ledger.config.foreign_types import NAMES, native
+from offset_ledger.config.model import ColumnType
+
+ALIASES = {
+    "int2": "smallint",
+    "int": "integer",
+    "int4": "integer",
+    "int8": "bigint",
+    "decimal": "numeric",
+    "dec": "numeric",
+    "float4": "real",
+    "float": "double precision",
+    "float8": "double precision",
+    "bool": "boolean",
+    "timestamp with time zone": "timestamptz",
+    "character varying": "varchar",
+}
+PLAIN = (
+    "text",
+    "smallint",
+    "integer",
+    "bigint",
+    "numeric",
+    "real",
+    "double precision",
+    "boolean",
+    "date",
+    "timestamptz",
+    "uuid",
+    "jsonb",
+    "bytea",
+)
+CANONICAL = ("text", "varchar(n)", *PLAIN[1:5], "numeric(p,s)", *PLAIN[5:])
+MAX_VARCHAR = 10_485_760
+MAX_PRECISION = 1000
+ENCODINGS = {"timestamptz": ("rfc3339", "epoch_s", "epoch_ms", "epoch_us"), "bytea": ("base64", "hex")}
+
+_UP_TO_1000 = "[1-9][0-9]{0,2}|1000"
+ALIAS_PATTERN = f"^(?:{'|'.join(alias for alias, name in ALIASES.items() if name != 'varchar')})$"
+VARCHAR_PATTERN = r"^(?:varchar|character varying) ?\( *[1-9][0-9]{0,7} *\)$"
+NUMERIC_PATTERN = rf"^(?:numeric|decimal|dec) ?\( *(?:{_UP_TO_1000}) *(?:, *(?:0|{_UP_TO_1000}) *)?\)$"
+_ZONELESS = ("timestamp has no zone, so the moment it means depends on who reads it", "write timestamptz")
+_REFUSED = {
+    "timestamp": _ZONELESS,
+    "timestamp without time zone": _ZONELESS,
+    "char": ("char pads values with blanks", "write varchar(n) or text"),
+    "character": ("character pads values with blanks", "write varchar(n) or text"),
+    "bpchar": ("bpchar ignores trailing blanks", "write varchar(n) or text"),
+    "json": ("json values cannot be compared", "write jsonb"),
+    "serial": ("serial makes values up and a record has to carry them", "write integer"),
+    "bigserial": ("bigserial makes values up and a record has to carry them", "write bigint"),
+}
+
+
+def parse_type(text: str) -> ColumnType:
+    """The column type under its canonical name; refuses what Postgres or exactness does not allow."""
+    if text.endswith("[]"):
+        raise Refused(f"arrays such as {text} are not supported", "write jsonb")
+    written, args = _split(text)
+    name = ALIASES.get(written, written)
+    if written in _REFUSED:
+        raise Refused(*_REFUSED[written])
+    if name == "varchar":
+        return ColumnType(name, _length(written, args))
+    if name == "numeric":
+        return ColumnType(name, _precision_and_scale(args))
+    if name not in PLAIN:
+        raise _unknown(text)
+    if args and name == "timestamptz":
+        raise Refused(f"{text} would round moments", "write timestamptz, which keeps microseconds")
+    if args:
+        raise Refused(f"{written} takes no number in brackets", f"write {name}")
+    return ColumnType(name)
+
+
+def _split(text: str) -> tuple[str, tuple[int, ...]]:
+    """Name and numbers of a type; ``timestamp(3) with time zone`` has its number in the middle."""
+    number = r" *(-?(?:0|[1-9][0-9]*)) *"
+    match = re.fullmatch(rf"([a-z][a-z0-9 ]*?)(?: ?\({number}(?:,{number})?\)(| with(?:out)? time zone))?", text)
+    if match is None:
+        raise _unknown(text)
+    name, first, second, rest = match.groups(default="")
+    return name + rest, tuple(int(number) for number in (first, second) if number)
+
+
+def _length(written: str, args: tuple[int, ...]) -> tuple[int, ...]:
+    if len(args) != 1:
+        raise Refused(f"{written} needs one length", f"write {written}(50), or text for any length")
+    if not 1 <= args[0] <= MAX_VARCHAR:
+        raise Refused(f"the length {args[0]} is not in 1 to {MAX_VARCHAR}", "write another length, or text")
+    return args
+
+
+def _precision_and_scale(args: tuple[int, ...]) -> tuple[int, ...]:
+    if args and not 1 <= args[0] <= MAX_PRECISION:
+        raise Refused(f"the precision {args[0]} is not in 1 to {MAX_PRECISION}", "write numeric(p,s) or plain numeric")
+    if len(args) == 2 and not 0 <= args[1] <= args[0]:
+        raise Refused(
+            f"the scale {args[1]} is not in 0 to the precision {args[0]}", "write numeric(p,s) with s digits of p"
+        )
+    return args if len(args) != 1 else (args[0], 0)
+
+
+def _unknown(text: str) -> Refused:
+    if text.count("(") > text.count(")"):
+        return Refused(
+            f"{quoted(text)} ends inside its brackets", 'between { and } write it in quotes: "numeric(12,2)"'
+        )
+    return Refused(f"{quoted(text)} is not a column type", _meant(text))
+
+
+def _meant(text: str) -> str:
+    """What to write instead: never a type that is only spelled like it and would refuse the values."""
+    if ours := native(text):
+        return f"write {ours}"
+    lower = text.lower()
+    if lower != text and _is_type(lower):
+        return f"did you mean {lower}?"
+    close = get_close_matches(lower.split("(")[0].strip(), [*PLAIN, *ALIASES, "varchar", *NAMES], n=1, cutoff=0.75)
+    if not close:
+        return f"the types are {', '.join(CANONICAL)}"
+    return f"write {native(close[0])}" if close[0] in NAMES else f"did you mean {close[0]}?"
+
+
+def _is_type(text: str) -> bool:
+    try:
+        return bool(parse_type(text))
+    except Refused:
+        return False

@@ -1,0 +1,49 @@
+"""Paths into a record: ``$.a.b`` and ``$['any name']``, as tuples of member names."""
+
+from __future__ import annotations
+
+import re
+
+from offset_ledger.config.document import Refused, quoted
+from offset_ledger.config.model import JsonPath
+
+_PLAIN = r"[A-Za-z0-9_-]+"
+_STEP = rf"\.{_PLAIN}|\['(?:[^'\\]|\\['\\])+'\]"
+PATH_PATTERN = rf"^\$(?:{_STEP})+$"
+FORMS = "write $.a.b, or $['any name'] for a name with other characters"
+
+
+def parse_path(text: str) -> JsonPath:
+    """The member names of a path, outermost first."""
+    if not re.fullmatch(PATH_PATTERN[1:-1], text):
+        raise _refusal(text)
+    return tuple(_name(step.group()) for step in re.finditer(_STEP, text))
+
+
+def format_path(path: JsonPath) -> str:
+    """The text that :func:`parse_path` reads as this path."""
+    return "$" + "".join(f".{name}" if re.fullmatch(_PLAIN, name) else f"['{_escaped(name)}']" for name in path)
+
+
+def _name(step: str) -> str:
+    return step[1:] if step.startswith(".") else re.sub(r"\\(.)", r"\1", step[2:-2])
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"(['\\])", r"\\\1", name)
+
+
+def _refusal(text: str) -> Refused:
+    if re.fullmatch(_PLAIN, text.split(".")[0]) and re.fullmatch(PATH_PATTERN[1:-1], f"$.{text}"):
+        return Refused(f"{quoted(text)} is not a path", f"write $.{text}")
+    if text == "$":
+        return Refused("'$' is the whole record", "name a member of it, such as $.payload")
+    readable = re.match(rf"\$(?:{_STEP})*", text)
+    if readable is None:
+        return Refused(f"{quoted(text)} is not a path", FORMS)
+    rest = text[readable.end() :]
+    if re.match(r"\[(?:-?[0-9]|\*|:|\?)|\.\.|\.\*", rest):
+        return Refused(
+            f"{quoted(text)} steps into a list or a wildcard at {quoted(rest)}", "declare the list itself as jsonb"
+        )
+    return Refused(f"{quoted(text)} is not a path from {quoted(rest)} on", FORMS)

@@ -1,0 +1,201 @@
+"""A pipeline: one Kafka topic into one Postgres table, as its YAML file declares it.
+
+Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a configuration dictionary later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+JsonPath = tuple[str, ...]
+ONE_DAY = timedelta(days=1)
+
+
+class StartAt(StrEnum):
+    """Where the first batch of a partition begins when the ledger has no cursor for it."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+    TIMESTAMP = "timestamp"
+
+
+class OnExpired(StrEnum):
+    """What happens when retention deleted offsets that the cursor still needs."""
+
+    FAIL = "fail"
+    EARLIEST_AFTER_APPROVAL = "earliest_after_approval"
+
+
+class Tombstone(StrEnum):
+    """What a record with a null value means."""
+
+    QUARANTINE = "quarantine"
+    SKIP = "skip"
+    DELETE = "delete"
+
+
+class Merge(StrEnum):
+    """Which of two records of one event id stays."""
+
+    NEWEST_WINS = "newest_wins"
+    SKIP_EXISTING = "skip_existing"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A Postgres type: ``ColumnType("numeric", (12, 2))`` is ``numeric(12,2)``."""
+
+    name: str
+    args: tuple[int, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """The type as Postgres's format_type() prints it."""
+        name = {"varchar": "character varying", "timestamptz": "timestamp with time zone"}.get(self.name, self.name)
+        return f"{name}({','.join(map(str, self.args))})" if self.args else name
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the target table and the place of its value in the record."""
+
+    name: str
+    type: ColumnType
+    path: JsonPath
+    nullable: bool = False
+    encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The topic and how it is read."""
+
+    connection: str
+    topic: str
+    start: StartAt = StartAt.EARLIEST
+    start_timestamp: datetime | None = None
+    on_expired: OnExpired = OnExpired.FAIL
+    transactional: bool = False
+    format: str = "json"
+    compacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWhen:
+    """A record whose value at ``path`` is ``equals`` deletes its event."""
+
+    path: JsonPath
+    equals: str | bool | int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShape:
+    """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp."""
+
+    event_id: JsonPath | None
+    publish_at: JsonPath | None
+    columns: tuple[Column, ...]
+    publish_at_encoding: str = "rfc3339"
+    tombstone: Tombstone = Tombstone.QUARANTINE
+    delete_when: DeleteWhen | None = None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a record can be a delete marker, which has no values."""
+        return self.tombstone is Tombstone.DELETE or self.delete_when is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The table that rows are merged into."""
+
+    connection: str
+    schema: str
+    table: str
+    merge: Merge = Merge.NEWEST_WINS
+
+
+class Unusual(StrEnum):
+    """What a batch unlike the recent ones leads to."""
+
+    WARN = "warn"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBand:
+    """How many times the usual records an hour a head batch may carry."""
+
+    low: float = 0.2
+    high: float = 5.0
+    action: Unusual = Unusual.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class NullBand:
+    """How far the share of NULL may lie from the usual one, in each of ``columns`` (none: every nullable one)."""
+
+    tolerance: float = 0.1
+    columns: tuple[str, ...] = ()
+    action: Unusual = Unusual.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Comparison with the committed head batches before: at most ``batches`` of them, and with fewer than ``least``
+    none.
+    """
+
+    batches: int = 20
+    least: int = 5
+    volume: VolumeBand | None = None
+    null_share: NullBand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The gate: a Great Expectations suite under expectations/, the highest share of quarantined records, and the
+    comparison with recent batches. A rejected batch keeps its staging for ``keep_rejected_days``.
+
+    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
+    """
+
+    suite: str | None = None
+    max_quarantined_share: float = 0.01
+    keep_rejected_days: int = 7
+    history: History | None = None
+    dead_letter_topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes, in records or bytes."""
+
+    records_per_batch: int = 1_000_000
+    records_per_slice: int = 250_000
+    value_bytes: int = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes."""
+
+    name: str
+    source: Source
+    record: RecordShape
+    target: Target
+    quality: Quality
+    limits: Limits
+    path: Path
+    config_hash: str
+    description: str = ""
+    owner: str = "offset-ledger"
+    tags: tuple[str, ...] = ()
+    schedule: str | None = None
+    freshness: timedelta | None = None
+    answer_within: timedelta = ONE_DAY
+    wake_on_data: bool = False

@@ -1,0 +1,177 @@
+"""A pipeline file as a :class:`Pipeline`, or every mistake in it at once.
+
+Runs whenever Airflow parses the DAGs: no server is asked and nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from difflib import get_close_matches
+from pathlib import Path
+
+import yaml
+
+from offset_ledger.config import gate, schema, sections
+from offset_ledger.config.document import Mistakes, Refused, Section, Value, compose, line_of, quoted
+from offset_ledger.config.model import ONE_DAY, Limits, Pipeline, Quality
+from offset_ledger.config.names import PIPELINE_PATTERN
+from offset_ledger.config.values import boolean, duration, filled_text, is_null, matching, schedule, tags, text
+from offset_ledger.errors import ConfigurationError, PipelineFileError
+
+FOLDER = Path("dags/pipelines")
+SUFFIXES = (".yaml", ".yml")
+_name = matching(PIPELINE_PATTERN, "a pipeline name", "write at most 63 of a-z, 0-9 and _, beginning with a letter")
+
+
+def parse_pipeline(path: Path) -> Pipeline:
+    """The pipeline that a YAML file declares.
+
+    Raises:
+        PipelineFileError: all mistakes of the file, each as ``file:line: what is wrong; what would be right``.
+    """
+    mistakes = Mistakes(path)
+    try:
+        data = _bytes(path)
+        pipeline = _pipeline(Value("", 1, compose(data), mistakes), path, hashlib.sha256(data).hexdigest())
+    except Refused as refused:
+        raise PipelineFileError([f"{path}:{refused.line or 1}: {refused}"]) from None
+    mistakes.raise_if_any()
+    return pipeline
+
+
+def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
+    """All pipelines of a folder by name; no two may share a name or a target table.
+
+    Raises:
+        PipelineFileError: the mistakes of all files.
+    """
+    parsed, problems = _parse_each(folder)
+    if problems := [*problems, *_shared(parsed)]:
+        raise PipelineFileError(problems)
+    return tuple(sorted(parsed, key=lambda pipeline: pipeline.name))
+
+
+def parse_good(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
+    """The pipelines of the files without a mistake, by name; of two with one name, that of the first file.
+
+    So that a bad file does not take the others' DAGs away; ``parse_all`` tells what is wrong.
+    """
+    parsed, _ = _parse_each(folder)
+    by_name = {pipeline.name: pipeline for pipeline in reversed(parsed)}
+    return tuple(pipeline for _, pipeline in sorted(by_name.items()))
+
+
+def _parse_each(folder: Path) -> tuple[list[Pipeline], list[str]]:
+    """The pipelines in the order of their files, and the mistakes of the files that are none."""
+    parsed: list[Pipeline] = []
+    problems: list[str] = []
+    for path in pipeline_files(folder):
+        try:
+            parsed.append(parse_pipeline(path))
+        except PipelineFileError as error:
+            problems.extend(error.problems)
+    return parsed, problems
+
+
+def pipeline_files(folder: Path = FOLDER) -> tuple[Path, ...]:
+    """The pipeline files of a folder in the order of their names.
+
+    Raises:
+        ConfigurationError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder} is not a folder; give the folder of the pipeline files")
+    return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
+
+
+def find_pipeline(name_or_path: str, folder: Path = FOLDER) -> Path:
+    """The file of a pipeline, given its name (``pipeline:`` of a file in the folder) or its path.
+
+    Raises:
+        ConfigurationError: there is none, or more than one; the message lists the known names.
+    """
+    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
+        for path in (Path(name_or_path), folder / name_or_path):
+            if path.is_file():
+                return path
+        raise ConfigurationError(f"there is no pipeline file {name_or_path}; {_known_in(folder)}")
+    known = _names(folder)
+    found = [path for path, name in known.items() if name == name_or_path]
+    if len(found) > 1:
+        raise ConfigurationError(f"{' and '.join(map(str, found))} are both called {name_or_path}; rename one of them")
+    if not found:
+        close = get_close_matches(name_or_path, known.values(), n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ConfigurationError(f"there is no pipeline {quoted(name_or_path)}; {hint}{_known_in(folder)}")
+    return found[0]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise Refused("there is no such file", "give the path of a pipeline file") from None
+    except OSError as error:
+        raise Refused(f"the file cannot be read: {error.strerror}", "give a readable file") from None
+
+
+def _pipeline(value: Value, path: Path, config_hash: str) -> Pipeline:
+    section = Section(value, schema.PIPELINE)
+    source = section.take("source", sections.read_source, sections.NO_SOURCE)
+    record = section.take("record", sections.read_record, sections.NO_RECORD)
+    return Pipeline(
+        name=section.take("pipeline", _name, ""),
+        source=source,
+        record=record,
+        target=section.take("target", sections.read_target, sections.NO_TARGET),
+        quality=section.take("quality", lambda it: gate.read_quality(it, record, source.topic), Quality()),
+        limits=section.take("limits", sections.read_limits, Limits()),
+        path=path,
+        config_hash=config_hash,
+        description=section.take("description", text, ""),
+        owner=section.take("owner", filled_text, schema.PIPELINE["properties"]["owner"]["default"]),
+        tags=section.take("tags", tags, ()),
+        schedule=section.take("schedule", schedule, None),
+        freshness=section.take("freshness", lambda it: None if is_null(it) else duration(it), None),
+        answer_within=section.take("answer_within", duration, ONE_DAY),
+        wake_on_data=section.take("wake_on_data", boolean, False),
+    )
+
+
+def _names(folder: Path) -> dict[Path, str]:
+    """The name of each file of the folder; a file that cannot be read goes by its own, so that its mistakes show."""
+    if not folder.is_dir():
+        return {}
+    found = {path: _top_level(path).get("pipeline") for path in pipeline_files(folder)}
+    return {path: node.value if isinstance(node, yaml.ScalarNode) else path.stem for path, node in found.items()}
+
+
+def _known_in(folder: Path) -> str:
+    names = ", ".join(sorted(_names(folder).values()))
+    return f"{folder} has {names}" if names else f"{folder} has no pipelines; give the path of a YAML file"
+
+
+def _top_level(path: Path) -> dict[str, yaml.Node]:
+    try:
+        root = compose(_bytes(path))
+    except Refused:
+        return {}
+    return {key.value: node for key, node in root.value} if isinstance(root, yaml.MappingNode) else {}
+
+
+def _shared(parsed: list[Pipeline]) -> list[str]:
+    """A line for each pipeline whose name or table an earlier one has."""
+    problems: list[str] = []
+    names: dict[str, Path] = {}
+    tables: dict[tuple[str, str, str], Path] = {}
+    for pipeline in parsed:
+        target, lines = pipeline.target, _top_level(pipeline.path)
+        table = (target.connection, target.schema, target.table)
+        for key, other, right in (
+            ("pipeline", names.setdefault(pipeline.name, pipeline.path), "give each pipeline its own name"),
+            ("target", tables.setdefault(table, pipeline.path), "give each pipeline its own table"),
+        ):
+            if other != pipeline.path:
+                shown = pipeline.name if key == "pipeline" else f"{target.schema}.{target.table}"
+                problems.append(f"{pipeline.path}:{line_of(lines[key])}: {other} has the {key} {shown} too; {right}")
+    return problems

@@ -1,0 +1,121 @@
+"""The balance sheet: per range, where every offset went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from offset_ledger.errors import LedgerViolation, UnexplainedGap
+from offset_ledger.model.ranges import OffsetRange
+
+GAP_COMPACTION = "compaction"
+GAP_TRANSACTION = "transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Dispositions:
+    """Offsets of one range by what became of them; each offset is counted once.
+
+    inserted: the row of a new event id. updated: a newer state of a known one. superseded: older than what won.
+    duplicate: the same publish_at as what won, or the very record that already stood there. deleted: a delete marker.
+    quarantined: refused. skipped: a tombstone that the pipeline ignores, or a loss a person approved. gap: no record.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    superseded: int = 0
+    duplicate: int = 0
+    deleted: int = 0
+    quarantined: int = 0
+    skipped: int = 0
+    gap: int = 0
+
+    @property
+    def total(self) -> int:
+        """Offsets accounted for."""
+        return sum(getattr(self, f.name) for f in fields(self))
+
+    def __add__(self, other: Dispositions) -> Dispositions:
+        return Dispositions(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    """What the merge and the look at its outcome counted for one partition, in rows."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    standing: int = 0  # rows of the batch that now stand in the table: merged just now, or already there
+    same_state: int = 0  # lost to a row of the same publish_at
+    older: int = 0  # lost to a row of a later publish_at
+    added: int = 0  # event ids that were not in the table before, as rows or as markers
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCounts:
+    """What staging says of one range, in records."""
+
+    rows: int = 0
+    refused: int = 0
+    skipped: int = 0
+
+    @property
+    def total(self) -> int:
+        """Records that Kafka gave for the range."""
+        return self.rows + self.refused + self.skipped
+
+    def __add__(self, other: StagedCounts) -> StagedCounts:
+        return StagedCounts(self.rows + other.rows, self.refused + other.refused, self.skipped + other.skipped)
+
+    def move(self, quarantined: int) -> StagedCounts:
+        """The counts after the quality gate moved so many rows to the refusals."""
+        return StagedCounts(self.rows - quarantined, self.refused + quarantined, self.skipped)
+
+
+def gap_reason(compacted: bool, transactional: bool) -> str | None:
+    """Why offsets of the topic may lack a record; None where they may not."""
+    reasons = [name for name, holds in ((GAP_COMPACTION, compacted), (GAP_TRANSACTION, transactional)) if holds]
+    return " or ".join(reasons) or None
+
+
+def close(offsets: OffsetRange, staged: StagedCounts, merged: MergeCounts, reason: str | None) -> Dispositions:
+    """Close the balance sheet of one range.
+
+    Raises:
+        UnexplainedGap: offsets without a record where ``reason`` is None.
+        LedgerViolation: the merge accounts for more or fewer rows than were staged.
+    """
+    if merged.standing + merged.same_state + merged.older != staged.rows:
+        raise LedgerViolation(
+            f"range {offsets}: {staged.rows} rows were staged, the merge accounts for "
+            f"{merged.standing + merged.same_state + merged.older}; nothing was committed"
+        )
+    gap = offsets.width - staged.total
+    if gap < 0:
+        raise LedgerViolation(f"range {offsets}: {staged.total} records for {offsets.width} offsets; nothing committed")
+    check_gap(offsets, gap, reason)
+    fresh = merged.inserted + merged.updated + merged.deleted
+    return Dispositions(
+        inserted=merged.inserted,
+        updated=merged.updated,
+        superseded=merged.older,
+        duplicate=merged.same_state + merged.standing - fresh,
+        deleted=merged.deleted,
+        quarantined=staged.refused,
+        skipped=staged.skipped,
+        gap=gap,
+    )
+
+
+def check_gap(offsets: OffsetRange, gap: int, reason: str | None) -> None:
+    """Hold that missing offsets are legal on this topic.
+
+    Raises:
+        UnexplainedGap: they are not.
+    """
+    if gap and reason is None:
+        raise UnexplainedGap(
+            f"range {offsets}: {gap} of {offsets.width} offsets gave no record, and nothing explains it: set "
+            "source.transactional: true if the topic's producers use transactions, source.compacted: true if it was "
+            "compacted earlier (cleanup.policy is without compact now); if neither is so, records are lost"
+        )

@@ -1,0 +1,69 @@
+"""A batch as the ledger has it, and who runs its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import Kind, State
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as the ledger has it."""
+
+    batch_id: int
+    pipeline: str
+    kind: Kind
+    state: State
+    epoch: int
+    topic_id: str
+    ranges: tuple[OffsetRange, ...]
+    slices_expected: int | None
+    gap_reason: str | None
+    rows: int | None
+    refused: int | None
+    skipped: int | None
+    verdict: Mapping[str, Any] | None
+    planned_at: datetime
+    validated_at: datetime | None
+    dag_id: str | None = None
+    run_id: str | None = None
+    config_hash: str = ""
+    late: Mapping[str, Any] | None = None
+
+    @property
+    def reasons(self) -> str:
+        """Why the gate rejected it, in one line; empty where it did not."""
+        return "; ".join((self.verdict or {}).get("reasons", []))
+
+    @property
+    def approved(self) -> bool:
+        """Whether a person let it pass although the gate had rejected it; it then commits exactly what was judged."""
+        return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
+
+    @property
+    def late_approved(self) -> bool:
+        """Whether a person let it go on with what was staged although tombstones may be missing from it."""
+        return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
+
+    @property
+    def judged(self) -> bool:
+        """Whether a person decides, or has decided, on what was staged: it needs no offset of the topic any more."""
+        return self.state is State.REJECTED or self.approved or self.late_approved
+
+    def __str__(self) -> str:
+        return f"batch {self.batch_id} of {self.pipeline} ({self.kind}, {self.state}, epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who runs a step: kept with the batch and with each of its events."""
+
+    who: str
+    dag_id: str | None = None
+    run_id: str | None = None
+    try_number: int | None = None

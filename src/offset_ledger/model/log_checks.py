@@ -1,0 +1,83 @@
+"""Whether the log of a topic is still the one whose offsets the ledger has; pure (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from offset_ledger.errors import (
+    LogTruncated,
+    OffsetExpired,
+    TerminalError,
+    TopicRecreated,
+)
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+
+_GO_ON = "to go on from where the log still agrees with the ledger: offset-ledger accept-topic PIPELINE --why ..."
+
+
+def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
+    """Hold that the cursors belong to this very topic of this very cluster.
+
+    Raises:
+        TopicRecreated: the cluster id or the topic id differs.
+    """
+    if cursors is None:
+        return
+    if cursors.cluster_id != snapshot.cluster_id:
+        raise TopicRecreated(
+            f"topic {snapshot.topic}: the cursors belong to cluster {cursors.cluster_id}, the connection leads to "
+            f"cluster {snapshot.cluster_id}; correct the connection, or start a pipeline with another name"
+        )
+    if cursors.topic_id != snapshot.topic_id:
+        raise TopicRecreated(
+            f"topic {snapshot.topic} was recreated: the cursors belong to topic id {cursors.topic_id}, the broker has "
+            f"{snapshot.topic_id}; its offsets are not the ones that were counted; start a pipeline with another name, "
+            "or approve the new topic with: offset-ledger accept-topic PIPELINE --why ..."
+        )
+
+
+def check_truncation(
+    topic: str, needed: Mapping[int, int], epochs: Mapping[int, int], epoch_ends: Mapping[int, int], what: str
+) -> None:
+    """Hold that no log was cut off below an offset that is needed, and perhaps written again.
+
+    ``needed`` has the offset of each partition, ``epochs`` the leader epoch under which it was stable, ``what`` what
+    became of the offsets below it (committed, planned).
+
+    Raises:
+        LogTruncated: the leader epoch ends below the offset.
+    """
+    for partition, end in sorted(epoch_ends.items()):
+        if end < needed[partition]:
+            raise LogTruncated(
+                f"topic {topic} partition {partition}: offsets [{end}, {needed[partition]}) were {what} under leader "
+                f"epoch {epochs[partition]}, whose log ends at {end} now: an unclean election cut them off and other "
+                f"records may have taken their places; nothing was committed; {_GO_ON}"
+            )
+
+
+def check_replay(wanted: Sequence[OffsetRange], snapshot: TopicSnapshot) -> None:
+    """Hold that every wanted range still lies between log start and last stable offset, one range a partition.
+
+    Raises:
+        TerminalError: an unknown or repeated partition, or an end beyond the last stable offset.
+        OffsetExpired: a start below the log start.
+    """
+    by_partition = {p.partition: p for p in snapshot.partitions}
+    if len({r.partition for r in wanted}) < len(wanted):
+        raise TerminalError("a replay takes one range for each partition; two ranges name the same partition")
+    for r in wanted:
+        found = by_partition.get(r.partition)
+        if found is None:
+            raise TerminalError(f"topic {snapshot.topic} has no partition {r.partition}; it has {len(by_partition)}")
+        if r.from_offset < found.log_start:
+            raise OffsetExpired(
+                f"topic {snapshot.topic} partition {r.partition}: offsets [{r.from_offset}, {found.log_start}) are "
+                f"gone; the log starts at {found.log_start}; replay from there"
+            )
+        if r.until_offset > found.last_stable:
+            raise TerminalError(
+                f"topic {snapshot.topic} partition {r.partition}: offsets up to {found.last_stable} are stable, "
+                f"the replay wants up to {r.until_offset}; end it at {found.last_stable} or wait"
+            )

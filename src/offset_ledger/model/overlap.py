@@ -1,0 +1,74 @@
+"""What of wanted ranges was committed before, and how a limit cuts them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.shares import fair_shares
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRange:
+    """A range of a committed batch."""
+
+    batch_id: int
+    offsets: OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A wanted range, the offsets of it that were committed before, and the batches that did."""
+
+    wanted: OffsetRange
+    committed: int
+    batch_ids: tuple[int, ...]
+
+
+def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[CommittedRange]) -> tuple[Overlap, ...]:
+    """Each wanted range with what was committed of it; an offset that several batches committed counts once."""
+    return tuple(_overlap(each, [c for c in committed if c.offsets.overlaps(each)]) for each in wanted)
+
+
+def _overlap(wanted: OffsetRange, committed: Sequence[CommittedRange]) -> Overlap:
+    reached, count = wanted.from_offset, 0
+    for start, end in sorted((c.offsets.from_offset, c.offsets.until_offset) for c in committed):
+        start, end = max(start, reached), min(end, wanted.until_offset)
+        if end > start:
+            count, reached = count + end - start, end
+    return Overlap(wanted, count, tuple(sorted({c.batch_id for c in committed})))
+
+
+def in_parts(wanted: Sequence[OffsetRange], limit: int) -> tuple[tuple[OffsetRange, ...], ...]:
+    """The ranges in parts of at most ``limit`` offsets, one after the other."""
+    parts: list[tuple[OffsetRange, ...]] = []
+    left = tuple(wanted)
+    while left:
+        parts.append(limited(left, limit))
+        done = {r.partition: r.until_offset for r in parts[-1]}
+        ends = [(r, done.get(r.partition, r.from_offset)) for r in left]
+        left = tuple(OffsetRange(r.partition, end, r.until_offset) for r, end in ends if end < r.until_offset)
+    return tuple(parts)
+
+
+def within(wanted: Iterable[OffsetRange], bounds: Mapping[int, tuple[int, int]]) -> tuple[OffsetRange, ...]:
+    """What of the ranges lies within the bounds of its partition."""
+    cut = [
+        (r.partition, max(r.from_offset, low), min(r.until_offset, high))
+        for r in wanted
+        for low, high in [bounds.get(r.partition, (0, 0))]
+    ]
+    return tuple(OffsetRange(*each) for each in cut if each[1] < each[2])
+
+
+def limited(wanted: Sequence[OffsetRange], limit: int | None) -> tuple[OffsetRange, ...]:
+    """The ranges cut to ``limit`` offsets together, each from its start and max-min fair; as they are without one."""
+    if limit is None:
+        return tuple(wanted)
+    shares = fair_shares([r.width for r in wanted], limit)
+    return tuple(
+        OffsetRange(r.partition, r.from_offset, r.from_offset + share)
+        for r, share in zip(wanted, shares, strict=True)
+        if share
+    )

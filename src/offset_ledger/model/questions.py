@@ -1,0 +1,115 @@
+"""Questions that only a person may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from offset_ledger.model.markdown import code, one_line
+from offset_ledger.model.ranges import OffsetRange
+
+
+class QuestionKind(StrEnum):
+    """What a question is about."""
+
+    LOST_RANGE = "lost_range"
+    RECREATED_TOPIC = "recreated_topic"
+    TRUNCATED_LOG = "truncated_log"
+    UNREAD_TOMBSTONES = "unread_tombstones"
+    REJECTED_BATCH = "rejected_batch"
+
+
+class Answer(StrEnum):
+    """What a person may answer; ``reject`` leaves everything as it is."""
+
+    APPROVE = "approve"
+    ABANDON = "abandon"
+    REJECT = "reject"
+
+
+MEANING = {
+    QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets, for good, and the run goes on. **Reject** skips "
+    "nothing and fails the run.",
+    QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; rows and ledger of the old one stay, "
+    "and open batches of it are abandoned. **Reject** changes nothing and fails the run.",
+    QuestionKind.TRUNCATED_LOG: "**Approve** reads on from the last committed offset that the log still agrees with; "
+    "what is read twice changes nothing, rows of records that were cut off stay, and open batches that were planned "
+    "from the log before are abandoned. **Reject** changes nothing and fails the run.",
+    QuestionKind.UNREAD_TOMBSTONES: "**Approve** goes on with what was staged: rows whose tombstone was removed unread "
+    "stay in the table. First look for rows whose key has no record in the topic any more. **Reject** changes nothing "
+    "and fails the run.",
+    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
+    "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
+    "quality report is in the tab Ledger of the run.",
+}
+
+_LABELS = {
+    "cursors": "cursors, by partition",
+    "log": "new log, by partition",
+    "log_ends": "log ends, by partition",
+    "back": "read once more",
+    "abandons": "abandoned batch",
+    "missing": "missing offsets, by partition",
+    "waited": "records may have waited",
+    "kept": "tombstones are kept for at least",
+    "kind": "kind of batch",
+    "refused": "refused records",
+}
+
+_OF_RECORDS = ("reasons",)  # with values that were observed in records
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question that only a person may answer, with the exact numbers in ``details``."""
+
+    pipeline: str
+    kind: QuestionKind
+    topic_id: str
+    text: str
+    details: Mapping[str, Any]
+    batch_id: int | None = None
+
+    def subject(self) -> str:
+        """The text as a line to be shown above the numbers."""
+        return one_line(self.text, 300)
+
+    def body(self) -> str:
+        """The numbers, and what each answer brings about, as Markdown to be shown below the text."""
+        found = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
+        cells = {name: code(cell) if name in _OF_RECORDS else _plain(cell) for name, cell in found.items()}
+        lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
+        return "\n".join(
+            ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]
+        )
+
+
+def _cell(name: str, value: Any) -> str:
+    match value:
+        case dict():
+            return ", ".join(_of_partition(partition, item) for partition, item in value.items())
+        case [[int(), int(), int()], *_]:
+            return ", ".join(_wide(OffsetRange(*parts)) for parts in value)
+        case [before, now] if name.endswith("_id"):
+            return str(now) if before == now else f"{before}, now {now}"
+        case list():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def _of_partition(partition: str, value: Any) -> str:
+    match value:
+        case [int() as start, int() as end]:
+            return _wide(OffsetRange(int(partition), start, end)) if start < end else f"{partition}: empty at {end}"
+    return f"{partition}: {value}"
+
+
+def _wide(r: OffsetRange) -> str:
+    return f"{r} ({r.width:,} {'offset' if r.width == 1 else 'offsets'})"
+
+
+def _plain(text: str) -> str:
+    """The text with what would end a cell of a Markdown table, or begin emphasis, as it is written."""
+    return text.translate({ord("|"): "\\|", ord("*"): "\\*", ord("\n"): " "})

@@ -1,0 +1,54 @@
+"""What the broker says of a topic, and what the ledger knows of it: offsets by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSnapshot:
+    """One partition at one moment. Offsets below ``last_stable`` belong to no open transaction."""
+
+    partition: int
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSnapshot:
+    """What the broker said of a topic in one round of requests."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    compacted: bool
+    partitions: tuple[PartitionSnapshot, ...]
+    delete_retention_ms: int = 0  # for how long compaction keeps a tombstone at least
+
+
+@dataclass(frozen=True, slots=True)
+class Cursors:
+    """The ledger's side: the topic the offsets belong to, and where each known partition goes on.
+
+    A partition that was planned but never committed goes on at its beginning.
+    """
+
+    cluster_id: str
+    topic_id: str
+    next_offsets: Mapping[int, int]
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)  # of partitions that have committed
+    cuts: int = 0  # how often the log was cut off below the cursors and a person accepted it
+
+    @property
+    def log_id(self) -> str:
+        """The ledger's name of the log that these offsets belong to: the topic id, and which cut began it."""
+        return f"{self.topic_id}/{self.cuts}" if self.cuts else self.topic_id
+
+
+def topic_of(log_id: str) -> tuple[str, int]:
+    """Kafka's topic id and the number of cuts in the ledger's name of a log."""
+    topic_id, _, cuts = log_id.partition("/")
+    return topic_id, int(cuts or 0)

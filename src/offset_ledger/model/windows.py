@@ -1,0 +1,160 @@
+"""A window of record timestamps as offset ranges, and which part of it the log no longer holds; pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from offset_ledger.model.moments import FirstAt
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBefore:
+    """A range that an earlier batch read, with the timestamps it had; None where it had no records."""
+
+    offsets: OffsetRange
+    min_timestamp: datetime | None
+    max_timestamp: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What one partition has lost of a window. ``certain`` when the ledger knows that records of it were there."""
+
+    offsets: OffsetRange
+    until: datetime  # the window is whole from here on
+    certain: bool
+
+    def __str__(self) -> str:
+        sure = "held records of it" if self.certain else "may have held records of it"
+        o = self.offsets
+        return (
+            f"partition {o.partition}: offsets [{o.from_offset}, {o.until_offset}) are gone and {sure}, "
+            f"before {self.until.isoformat()}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Committed offsets behind the end of a window, to which late records may have come.
+
+    ``certain`` when the ledger knows that records of the window are there.
+    """
+
+    offsets: OffsetRange
+    certain: bool
+
+    def __str__(self) -> str:
+        o, sure = self.offsets, "have" if self.certain else "may have"
+        where = f"partition {o.partition}: offsets [{o.from_offset}, {o.until_offset})"
+        return f"{where} are left out and {sure} records of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window ``[since, until)``, what the log has of it, what it has lost and what is left out."""
+
+    since: datetime
+    until: datetime
+    ranges: tuple[OffsetRange, ...]
+    gone: tuple[Gone, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def missed(self) -> str | None:
+        """What is left out, in one line; None where the ledger knows of nothing."""
+        return "; ".join(map(str, self.left_out)) or None
+
+    @property
+    def lost(self) -> str | None:
+        """What is gone, in one line; None where nothing is."""
+        return "; ".join(map(str, self.gone)) or None
+
+    def __str__(self) -> str:
+        return f"[{self.since.isoformat()}, {self.until.isoformat()})"
+
+
+def find_window(
+    since: datetime,
+    until: datetime,
+    snapshot: TopicSnapshot,
+    starts: Mapping[int, FirstAt | None],
+    ends: Mapping[int, FirstAt | None],
+    before: Sequence[ReadBefore] = (),
+    scan: bool = False,
+) -> Window:
+    """The window in offsets, up to the last stable offset of each partition.
+
+    ``starts`` and ``ends`` are the first records at or after ``since`` and ``until``; ``before`` is what the ledger
+    knows of committed ranges. A record of the window behind the end, a late one, is left out. With ``scan``
+    each range reaches to the last committed one that may have such records.
+    """
+    read = defaultdict(list)
+    for each in before:
+        read[each.offsets.partition].append(each)
+    ranges, gone, left_out = [], [], []
+    for p in snapshot.partitions:
+        start, end = starts.get(p.partition), ends.get(p.partition)
+        mine = read[p.partition]
+        late = _behind(p, end, mine, since, until) if end else []
+        until_offset = min(end.offset, p.last_stable) if end else p.last_stable
+        if scan and late:
+            until_offset = late[-1].offsets.until_offset
+        if start and start.offset < until_offset:
+            ranges.append(OffsetRange(p.partition, start.offset, until_offset))
+        left_out.extend([] if scan else late)
+        whole_from = _whole_from(p, start, since, until)
+        if whole_from and (lost := _gone(p, since, whole_from, mine)):
+            gone.append(lost)
+    return Window(since, until, tuple(ranges), tuple(gone), tuple(left_out))
+
+
+def _behind(
+    p: PartitionSnapshot, end: FirstAt, before: Sequence[ReadBefore], since: datetime, until: datetime
+) -> list[LeftOut]:
+    """What of the window's ranges lies at or behind the end, as stretches without a hole between."""
+    found: list[LeftOut] = []
+    for read in sorted((b for b in before if _within(b, since, until)), key=lambda b: b.offsets.from_offset):
+        first, last = max(read.offsets.from_offset, end.offset), min(read.offsets.until_offset, p.last_stable)
+        if first >= last:
+            continue
+        bounds = (read.min_timestamp, read.max_timestamp)
+        certain = read.offsets.from_offset >= end.offset and any(b and since <= b < until for b in bounds)
+        if found and found[-1].offsets.until_offset >= first:
+            joined = found.pop()
+            first, last = joined.offsets.from_offset, max(last, joined.offsets.until_offset)
+            certain = certain or joined.certain
+        found.append(LeftOut(OffsetRange(p.partition, first, last), certain))
+    return found
+
+
+def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, until: datetime) -> datetime | None:
+    """From when on the log surely has all of the window; None where it has all of it."""
+    if p.log_start == 0:
+        return None
+    if start is None:
+        return until if p.log_start == p.high_watermark else None  # an emptied log, or only older records
+    return min(start.timestamp, until) if start.offset == p.log_start and start.timestamp > since else None
+
+
+def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[ReadBefore]) -> Gone | None:
+    mine = [b for b in before if b.offsets.from_offset < p.log_start]
+    held = [b.offsets for b in mine if _within(b, since, until)]
+    if held:
+        first, last = min(o.from_offset for o in held), max(o.until_offset for o in held)
+        return Gone(OffsetRange(p.partition, first, min(last, p.log_start)), until, True)
+    if mine and max(b.offsets.until_offset for b in mine) >= p.log_start:
+        return None  # what was deleted last had been read, and was older
+    return Gone(OffsetRange(p.partition, 0, p.log_start), until, False)
+
+
+def _within(read: ReadBefore, since: datetime, until: datetime) -> bool:
+    """Whether records of the range may be in the window; a bound alone is missing where no calendar has it."""
+    low, high = read.min_timestamp, read.max_timestamp
+    if low is None and high is None:
+        return False
+    return (low is None or low < until) and (high is None or high >= since)

@@ -1,0 +1,72 @@
+"""Dismiss: a person says that quarantined records will never become rows, and why; or takes that back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import ConfigurationError, StateConflict
+from offset_ledger.ledger import dismissals, pipelines
+from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.dismissals import Place, Selection
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.model.batch import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """The decision and its records; no decision where none was selected."""
+
+    dismissal_id: int | None
+    records: tuple[Place, ...]
+
+
+def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, undo: bool = False) -> Dismissed:
+    """Dismiss the selected unresolved records, or undo that for those that are dismissed: all of them or none.
+
+    Raises:
+        ConfigurationError: nothing was selected by offsets or by reason, or no reason why was given.
+        StateConflict: an offset is not such a record, or an open redrive has one.
+    """
+    _check(selection, why)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            pipelines.lock_pipeline(cursor, pipeline.name)
+            chosen = dismissals.choose(cursor, pipeline.name, selection, undo)
+            places = tuple((row["partition"], row["offset"]) for row in chosen)
+            _check_found(pipeline, selection, places, undo)
+            _check_free(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
+            if not chosen:
+                return Dismissed(None, ())
+            ids = [row["quarantine_id"] for row in chosen]
+            return Dismissed(dismissals.decide(cursor, pipeline.name, ids, undo, origin, why), places)
+
+
+def _check(selection: Selection, why: str) -> None:
+    if (selection.partition is None) != (selection.offsets is None):
+        raise ConfigurationError("--partition and --offset name a record together; give both, or --reason")
+    if selection.offsets is None and selection.reason is None:
+        raise ConfigurationError("which records? give --partition and --offset, or --reason; see: quarantine PIPELINE")
+    if not why.strip():
+        raise ConfigurationError("--why is empty; it is kept with the decision, for whoever asks later")
+
+
+def _check_found(pipeline: Pipeline, selection: Selection, places: tuple[Place, ...], undo: bool) -> None:
+    if missing := sorted({*(selection.offsets or ())} - {offset for _, offset in places}):
+        state = "dismissed" if undo else "unresolved"
+        raise StateConflict(
+            f"pipeline {pipeline.name} partition {selection.partition}: no {state} record in quarantine at offset "
+            f"{', '.join(map(str, missing))}; nothing was changed; see: offset-ledger quarantine {pipeline.name}"
+        )
+
+
+def _check_free(pipeline: Pipeline, held: Counter[int]) -> None:
+    if held:
+        batches = ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in sorted(held.items()))
+        raise StateConflict(
+            f"pipeline {pipeline.name}: records are being redriven: {batches}; nothing was changed; let that redrive "
+            "commit, or abandon the batch"
+        )

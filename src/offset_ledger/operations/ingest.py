@@ -1,0 +1,121 @@
+"""Plan to report in one process, without Airflow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from offset_ledger.commit.step import Committed, commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import BatchRejected, OffsetLedgerError
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.states import Kind, State
+from offset_ledger.operations.dead_letters import deliver
+from offset_ledger.operations.redrive import stage_redrive
+from offset_ledger.plan.step import Planned, plan
+from offset_ledger.report.consumer_group import mirror
+from offset_ledger.report.step import report
+from offset_ledger.stage.step import Staged, settled, stage
+from offset_ledger.validate.step import validate
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """One committed batch and the seconds of each step."""
+
+    committed: Committed
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def ingest(
+    pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None = None
+) -> Iterator[Ingested]:
+    """Commit head batches of at most ``limit`` offsets: one, or as many as there are until nothing is new."""
+    while True:
+        began = time.monotonic()
+        planned = plan(pipeline, origin, limit)
+        say(planned.message)
+        if planned.batch is None:
+            return
+        yield run_batch(pipeline, planned, origin, say, time.monotonic() - began)
+        if not until_drained:
+            return
+
+
+def run_batch(
+    pipeline: Pipeline, planned: Planned, origin: Origin, say: Callable[[str], None], plan_seconds: float = 0.0
+) -> Ingested:
+    """Take a planned batch through every step; a redrive needs no Spark session.
+
+    Raises:
+        BatchRejected: the quality gate rejected it; nothing was merged.
+    """
+    assert planned.batch is not None
+    batch_id = planned.batch.batch_id
+    clock = Clock({"plan": plan_seconds})
+    if planned.batch.kind is Kind.REDRIVE:
+        staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
+    else:
+        staged = _stage(pipeline, batch_id, origin, clock)
+    was = "was staged before:" if staged.done else "staged"
+    say(f"{was} {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
+    clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
+    committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
+    clock.time("report", lambda: report(pipeline, batch_id))
+    clock.time("mirror", lambda: mirror(pipeline))
+    if pipeline.quality.dead_letter_topic:
+        clock.time("dead letters", lambda: _deliver(pipeline, say))
+    return Ingested(committed, clock.seconds)
+
+
+def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
+    """Validate a staged batch and go on only if it passed; a rejected one gets its report.
+
+    Raises:
+        BatchRejected: the gate rejected it; nothing was merged.
+    """
+    batch, _ = validate(pipeline, batch_id, origin)
+    if batch.state is State.REJECTED:
+        page = report(pipeline, batch_id) or "its report"
+        raise BatchRejected(
+            f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
+            f"moved; see {page}, then run: offset-ledger approve {batch_id} --why ..., or offset-ledger abandon "
+            f"{batch_id} --why ..."
+        )
+    return batch
+
+
+def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> Staged:
+    if done := clock.time("stage", lambda: settled(pipeline, batch_id)):
+        return done
+    from offset_ledger.stage.session import local_session
+
+    spark = clock.time("session", local_session)
+    return clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
+
+
+def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
+    """Deliver dead letters; what fails here waits in the outbox and harms no batch."""
+    try:
+        say(str(deliver(pipeline)))
+    except OffsetLedgerError as error:
+        say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds by step."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def time(self, step: str, run: Callable[[], T]) -> T:
+        """What ``run`` returns; its time goes to ``step``, also when it raises."""
+        began = time.monotonic()
+        try:
+            return run()
+        finally:
+            self.seconds[step] = time.monotonic() - began

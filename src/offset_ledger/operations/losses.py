@@ -1,0 +1,171 @@
+"""Losses: what a person decides when retention deleted offsets that are still needed, or the log is another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from offset_ledger.commit.step import Committed, commit_sheet
+from offset_ledger.config.model import OnExpired, Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import batches, decisions, pipelines
+from offset_ledger.ledger.completeness import check_not_whole, is_whole
+from offset_ledger.ledger.database import Cursor, connect, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.balance_sheet import Dispositions
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.log_checks import check_identity
+from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.states import Kind, State
+from offset_ledger.model.truncation import Boundary
+from offset_ledger.operations import log_change, tombstones
+from offset_ledger.plan.step import look_at_topic
+
+
+def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
+    """Per partition the offsets from the cursor to the log start, where the log starts above the cursor.
+
+    A partition that was added later, and never planned, goes on at its first offset.
+    """
+    added = 0 if cursors.next_offsets else None
+    places = ((p, cursors.next_offsets.get(p.partition, added)) for p in snapshot.partitions)
+    return tuple(
+        OffsetRange(p.partition, cursor, p.log_start)
+        for p, cursor in places
+        if cursor is not None and cursor < p.log_start
+    )
+
+
+def loss_question(pipeline: Pipeline) -> Question | None:
+    """What a person has to be asked before the pipeline can go on; None where nothing is lost.
+
+    Where the open head batch is staged as a whole it needs no offset of the topic any more: then only its tombstones
+    are asked about. A pipeline file with ``on_expired: fail`` asks nothing about expired offsets or tombstones: it has
+    said no.
+    """
+    connection = get_connection(pipeline.source.connection)
+    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        snapshot = kafka.snapshot(pipeline.source.topic)
+        with transaction(session) as cursor:
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+            head = batches.open_head(cursor, pipeline.name)
+            if head and is_whole(cursor, head):  # it is committed first
+                return None if pipeline.source.on_expired is OnExpired.FAIL else tombstones.question(head)
+        if other := log_change.find(kafka, session, pipeline, snapshot):
+            return other.question
+    ranges = lost_ranges(cursors, snapshot) if cursors else ()
+    if pipeline.source.on_expired is OnExpired.FAIL:
+        return None
+    if not ranges:
+        return tombstones.question(head)
+    lost = ", ".join(map(str, ranges))
+    text = f"skip {total_width(ranges):,} offsets of topic {snapshot.topic} that retention deleted unread: {lost}?"
+    details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
+    if head:
+        text += f" Then {head} is abandoned: it would read them."
+        details["abandons"] = head.batch_id
+    return Question(pipeline.name, QuestionKind.LOST_RANGE, snapshot.topic_id, text, details)
+
+
+def skip_lost(
+    pipeline: Pipeline,
+    origin: Origin,
+    why: str,
+    approved: Sequence[OffsetRange] | None = None,
+    decision_id: int | None = None,
+) -> Committed:
+    """Commit the lost ranges as skipped: a head batch without rows, kept with who approved it and why.
+
+    ``approved`` are the ranges that the person saw; more than these is never skipped. An open head batch that still
+    has to be read is abandoned.
+
+    Raises:
+        ConfigurationError: the pipeline file says ``on_expired: fail``.
+        StateConflict: a staged or judged head batch waits for its commit, or an approved range is no longer the loss.
+        TopicRecreated, LogTruncated: the log is another one, and that has to be accepted first.
+        TerminalError: nothing is lost.
+    """
+    if pipeline.source.on_expired is OnExpired.FAIL:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
+            "set source.on_expired to earliest_after_approval to let a person approve the loss"
+        )
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            before = pipelines.read_cursors(cursor, pipeline.name)
+        snapshot, _ = look_at_topic(pipeline, before)
+        with transaction(session) as cursor:
+            pipelines.lock_pipeline(cursor, pipeline.name)
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+            check_identity(cursors, snapshot)  # again: somebody may have accepted another log meanwhile
+            ranges = _approved(cursors, pipeline, snapshot, approved)
+            _begin(cursor, pipeline, cursors, ranges)
+            done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
+            for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
+                decisions.answer(cursor, asked, Answer.APPROVE, origin, why, done.batch.batch_id)
+            return done
+
+
+def _approved(
+    cursors: Cursors | None, pipeline: Pipeline, snapshot: TopicSnapshot, approved: Sequence[OffsetRange] | None
+) -> tuple[OffsetRange, ...]:
+    lost = {r.partition: r for r in lost_ranges(cursors, snapshot)} if cursors else {}
+    if not lost:
+        raise TerminalError(f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start")
+    for r in lost.values() if approved is None else approved:
+        now = lost.get(r.partition)
+        if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
+            raise StateConflict(f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped")
+    return tuple(lost.values() if approved is None else approved)
+
+
+def _begin(cursor: Cursor, pipeline: Pipeline, cursors: Cursors | None, ranges: Sequence[OffsetRange]) -> None:
+    """Record the beginnings of partitions that no plan has seen yet."""
+    if cursors:
+        new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
+        pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, new)
+
+
+def _skip(
+    cursor: Cursor,
+    pipeline: Pipeline,
+    snapshot: TopicSnapshot,
+    ranges: Sequence[OffsetRange],
+    origin: Origin,
+    why: str,
+) -> Committed:
+    if head := batches.open_head(cursor, pipeline.name):
+        _give_up(cursor, head, origin, why)
+    batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin, why)
+    epoch = batches.claim(cursor, batch_id, origin)
+    key, now = (batch_id, epoch), datetime.now(UTC)
+    lost = total_width(ranges)
+    batches.move(
+        cursor, key, State.STAGING, State.STAGED, origin, why=why,
+        slices_expected=0, rows=0, refused=0, skipped=lost, staged_at=now,
+    )  # fmt: skip
+    verdict = {"success": True, "reasons": [], "notes": [f"{lost} lost offsets skipped by {origin.who}: {why}"]}
+    batches.move(cursor, key, State.STAGED, State.VALIDATED, origin, why=why, verdict=verdict, validated_at=now)
+    batch = batches.read_batch(cursor, batch_id)
+    sheet = {r.partition: Dispositions(skipped=r.width) for r in ranges}
+    commit_sheet(cursor, batch, StagingTables(batch_id, epoch), sheet, origin)
+    return Committed(batches.read_batch(cursor, batch_id), sheet)
+
+
+def _give_up(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
+    head = batches.read_batch(cursor, head.batch_id, lock=True)
+    if head.judged:
+        raise StateConflict(
+            f"{head} is judged and needs no offset of the topic any more; approve and commit it, or abandon it, before "
+            "a loss is approved"
+        )
+    check_not_whole(cursor, head)
+    decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")

@@ -1,0 +1,31 @@
+"""Figures of a committed batch and of its pipeline's lag, for whoever watches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.ledger.database import connect, named_sql, rows
+from offset_ledger.operations.status import look
+
+_STEPS = ("stage", "validate", "commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """``lag`` is in offsets, ``seconds`` by step; a step that did not run, such as of a skipped loss, is absent."""
+
+    lag: int
+    records: int
+    quarantined: int
+    seconds: dict[str, float]
+
+
+def figures(pipeline: Pipeline, batch_id: int) -> Figures:
+    """What the ledger says of the batch, and the broker of the lag that is left."""
+    with connect(get_connection(pipeline.target.connection)) as session:
+        (found,) = rows(session, named_sql("figures"), [batch_id])
+    lag = sum(max(p.lag, 0) for p in look(pipeline).partitions)
+    seconds = {step: found[step] for step in _STEPS if found[step] is not None}
+    return Figures(lag, found["records"] or 0, found["quarantined"] or 0, seconds)

@@ -1,0 +1,101 @@
+"""Remerge: the rows of a table are ordered by Kafka's timestamps, and what lost by another order may win now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import Cursor, connect, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.log_checks import check_identity
+from offset_ledger.model.overlap import in_parts, within
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.model.states import Kind
+from offset_ledger.operations.ingest import Ingested, run_batch
+from offset_ledger.plan.step import look_at_topic, plan_replay
+from offset_ledger.target.restate import Part, read_pending, read_reach, restate
+from offset_ledger.target.table import ensure_target
+
+Bounds = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Restated:
+    """How many rows got another ``publish_at`` (None: they had it before this call), and what is to be replayed.
+
+    ``gone`` are committed offsets that the topic does not hold any more.
+    """
+
+    rows: int | None
+    parts: tuple[Part, ...]
+    gone: tuple[OffsetRange, ...]
+
+
+def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
+    """The first half: the rows, in one transaction, and a note of what the second half has to replay.
+
+    Raises:
+        ConfigurationError: the pipeline file orders by another moment.
+        StateConflict: a batch is open.
+        LostRange: the topic is not the one that the cursors belong to.
+        TargetMismatch: the table does not fit the pipeline file.
+    """
+    if (moment := ordered_by(pipeline.record)) != KAFKA_TIMESTAMP:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name} says publish_at: {moment}, and a remerge orders by Kafka's timestamps, which "
+            f"the table has of every row; write publish_at: {KAFKA_TIMESTAMP} first"
+        )
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            before = pipelines.read_cursors(cursor, pipeline.name)
+        snapshot, _ = look_at_topic(pipeline, before)
+        with transaction(session) as cursor:
+            return _restate(cursor, pipeline, snapshot, origin, why)
+
+
+def _restate(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin: Origin, why: str) -> Restated:
+    pipelines.register(cursor, pipeline, snapshot)
+    pipelines.lock_pipeline(cursor, pipeline.name)
+    check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+    reach, bounds = read_reach(cursor, pipeline.name), _bounds(snapshot)
+    rows = None
+    if in_order(cursor, pipeline, sql.Identifier(pipeline.target.schema, pipeline.target.table)):
+        ensure_target(cursor, pipeline)
+    else:
+        parts = in_parts(within(reach, bounds), pipeline.limits.records_per_batch)
+        rows = restate(cursor, pipeline, parts, origin, why)
+    pending = read_pending(cursor, pipeline.name)
+    below = {partition: (0, low) for partition, (low, _) in bounds.items()}
+    return Restated(rows, pending, within(reach, below) if pending or rows is not None else ())
+
+
+def replay_parts(
+    pipeline: Pipeline, parts: Sequence[Part], origin: Origin, why: str, say: Callable[[str], None]
+) -> Iterator[Ingested]:
+    """The second half: replay each of these parts, as far as the topic still holds it.
+
+    Raises:
+        BatchRejected: the gate rejected one; decide about it, and begin again.
+    """
+    for part in parts:
+        with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+            ranges = within(part.ranges, _bounds(kafka.snapshot(pipeline.source.topic)))
+        if ranges:
+            planned = plan_replay(pipeline, ranges, origin, Kind.REPLAY, why, part.request)
+            say(planned.message)
+            yield run_batch(pipeline, planned, origin, say)
+
+
+def _bounds(snapshot: TopicSnapshot) -> Bounds:
+    return {p.partition: (p.log_start, p.last_stable) for p in snapshot.partitions}

@@ -1,0 +1,81 @@
+"""Tombstones that compaction may have removed unread: what a person is asked, and the approval."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from offset_ledger.config.model import Pipeline, Tombstone
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import StateConflict
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import batches, decisions, pipelines
+from offset_ledger.ledger.completeness import is_whole
+from offset_ledger.ledger.database import clock, connect, transaction
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.states import State
+
+_OFTEN = timedelta(minutes=5)
+
+
+def remember(pipeline: Pipeline) -> None:
+    """Record how far the log is stable, for who looks without planning; a look of the last minutes is enough."""
+    if pipeline.record.tombstone is not Tombstone.DELETE:
+        return
+    with connect(get_connection(pipeline.target.connection)) as session:
+        with transaction(session) as cursor:
+            cursor.execute(
+                "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s",
+                [pipeline.name, _OFTEN],
+            )
+            if cursor.rowcount:
+                return
+            seen_at = clock(cursor)
+        with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+            snapshot = kafka.snapshot(pipeline.source.topic)
+        with transaction(session) as cursor:
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
+            if cursors and (cursors.cluster_id, cursors.topic_id) == (snapshot.cluster_id, snapshot.topic_id):
+                pipelines.record_look(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, cursors.next_offsets)
+
+
+def question(head: Batch | None) -> Question | None:
+    """What a person has to be asked about the open head batch; None where nothing was read too late."""
+    if head is None or head.state is not State.STAGING or head.late is None:
+        return None
+    missing = sum(head.late["missing"].values())
+    text = (
+        f"commit {head} although compaction may have removed tombstones of it unread: {missing:,} of its offsets gave "
+        f"no record, and they may have waited {head.late['waited']} while tombstones are kept for {head.late['kept']}?"
+    )
+    return Question(head.pipeline, QuestionKind.UNREAD_TOMBSTONES, head.topic_id, text, dict(head.late), head.batch_id)
+
+
+def approve(
+    pipeline: Pipeline, origin: Origin, why: str, asked: Question | None = None, decision_id: int | None = None
+) -> Batch:
+    """Let the open head batch go on with what was staged, kept with who approved it and why.
+
+    ``asked`` is what the person saw. Where staging has gone meanwhile the batch is read again, and goes on if it
+    lacks no more offsets than were approved.
+
+    Raises:
+        StateConflict: no batch waits for this, or another one than was asked about.
+    """
+    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+        pipelines.lock_pipeline(cursor, pipeline.name)
+        head = batches.open_head(cursor, pipeline.name)
+        head = batches.read_batch(cursor, head.batch_id, lock=True) if head else None
+        now = question(head)
+        if head is None or now is None or (asked and (asked.batch_id, asked.details) != (now.batch_id, now.details)):
+            raise StateConflict(
+                f"pipeline {pipeline.name}: {now.text if now else 'no batch waits with tombstones that may be gone'}; "
+                "that is not what was approved, and nothing was changed"
+            )
+        if is_whole(cursor, head):
+            key = (head.batch_id, head.epoch)
+            batches.move(cursor, key, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC))
+        waiting = decisions.answered_by(cursor, pipeline.name, now.kind, decision_id)
+        for each in waiting or [decisions.ask(cursor, now, origin)]:
+            decisions.answer(cursor, each, Answer.APPROVE, origin, why)
+        return batches.read_batch(cursor, head.batch_id)

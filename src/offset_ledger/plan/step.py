@@ -1,0 +1,207 @@
+"""Plan: one snapshot of the topic, compared with the cursors, becomes a batch and its ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from offset_ledger.config.model import Pipeline, StartAt, Tombstone
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import batches, pipelines, staging
+from offset_ledger.ledger.database import Cursor, clock, connect, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.requests import open_request, take_over
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
+from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.request import Action, Request
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot
+from offset_ledger.model.states import Kind, State
+from offset_ledger.plan.dead_letter_topic import check_dead_letter_topic
+from offset_ledger.plan.head import backlogs, beginnings, boundaries, nothing_new, plan_head
+from offset_ledger.retry import retrying
+from offset_ledger.target.table import ensure_target
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What planning came to: a batch, or nothing new. ``waiting`` are offsets left for later batches."""
+
+    batch: Batch | None
+    resumed: bool
+    waiting: int
+    message: str
+
+
+def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_rejected: bool = False) -> Planned:
+    """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
+
+    ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
+    too, by a caller that asks a person before the commit.
+
+    A log end below the cursor, or a partition that is missing, is looked at again for a while: after a leader change
+    an answer may be an old one.
+
+    Raises:
+        BatchRejected: the open head batch waits for a person.
+        LostRange: the log no longer holds what the cursors need.
+        TargetMismatch: the target table does not fit the pipeline file.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    waiting = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
+    planned = waiting(lambda: _plan(pipeline, origin, limit, take_rejected))
+    reach(Failpoint.AFTER_PLAN)
+    return planned
+
+
+def _may_be_stale(error: BaseException) -> bool:
+    return isinstance(error, LogEndBelowCursor | PartitionVanished)
+
+
+def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> Planned:
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
+        with transaction(session) as cursor:
+            before = pipelines.read_cursors(cursor, pipeline.name)
+            seen_at = clock(cursor)
+            # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
+            if resumed := _resume(cursor, pipeline, origin, take_rejected):
+                return resumed
+        snapshot, at_timestamp = look_at_topic(pipeline, before)
+        with transaction(session) as cursor:
+            pipelines.register(cursor, pipeline, snapshot)
+            pipelines.lock_pipeline(cursor, pipeline.name)
+            ensure_target(cursor, pipeline)
+            return _resume(cursor, pipeline, origin, take_rejected) or _plan_next(
+                cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at
+            )
+
+
+def look_at_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
+    """The topic as it is now, held against the ledger's cursors, and where the start timestamp lies.
+
+    Raises:
+        TopicRecreated, LogTruncated: the offsets of the cursors are other records now.
+    """
+    source = pipeline.source
+    with broker.connect(get_connection(source.connection)) as kafka:
+        snapshot = kafka.snapshot(source.topic)
+        check_identity(cursors, snapshot)
+        check_dead_letter_topic(kafka, pipeline)
+        if cursors:
+            ends = kafka.epoch_ends(source.topic, cursors.leader_epochs)
+            check_truncation(source.topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
+        if source.start is StartAt.TIMESTAMP and source.start_timestamp is not None:
+            return snapshot, kafka.offsets_at(source.topic, source.start_timestamp)
+    return snapshot, {}
+
+
+def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> Planned | None:
+    found = batches.open_head(cursor, pipeline.name)
+    return resume(cursor, found, origin, take_rejected) if found else None
+
+
+def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = False) -> Planned:
+    """Go on with an open batch, as a batch of this run from now on.
+
+    Raises:
+        BatchRejected: it waits for a person, and this run does not ask one.
+    """
+    if found.state is State.REJECTED and not take_rejected:
+        reasons = found.reasons or "see its report"
+        raise BatchRejected(
+            f"batch {found.batch_id} of {found.pipeline} is rejected ({reasons}) and waits for a person: "
+            f"offset-ledger approve {found.batch_id} --why ..., or offset-ledger abandon {found.batch_id} --why ..."
+        )
+    take_over(cursor, found.batch_id, origin)
+    return Planned(found, True, 0, f"resuming {found}: {describe(found.ranges)}")
+
+
+def _plan_next(
+    cursor: Cursor,
+    pipeline: Pipeline,
+    snapshot: TopicSnapshot,
+    at_timestamp: dict[int, int | None],
+    origin: Origin,
+    limit: int | None,
+    seen_at: datetime,
+) -> Planned:
+    cursors = pipelines.read_cursors(cursor, pipeline.name)
+    assert cursors is not None
+    check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
+    new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
+    pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
+    next_offsets = {**cursors.next_offsets, **new}
+    waiting = backlogs(next_offsets, snapshot)
+    if pipeline.record.tombstone is Tombstone.DELETE:
+        pipelines.record_look(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, next_offsets)
+    ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
+    if not ranges:
+        why = nothing_new({**cursors.next_offsets, **new}, snapshot, turn(cursor, pipeline) == 0)
+        return Planned(None, False, 0, f"nothing new in {pipeline.source.topic}: {why}")
+    batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin)
+    left = sum(b.width for b in waiting) - total_width(ranges)
+    batch = batches.read_batch(cursor, batch_id)
+    return Planned(batch, False, left, f"planned {batch}: {describe(ranges)}, {left:,} offsets left for later")
+
+
+def turn(cursor: Cursor, pipeline: Pipeline) -> int:
+    """Whose turn it is where a limit cannot give every partition an offset."""
+    cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline.name])
+    return int(cursor.one()[0])
+
+
+def most(pipeline: Pipeline, limit: int | None) -> int:
+    """The offsets that one head batch may have."""
+    return min(pipeline.limits.records_per_batch, limit or pipeline.limits.records_per_batch)
+
+
+def describe(ranges: Sequence[OffsetRange]) -> str:
+    """Offsets and partitions in words."""
+    return f"{total_width(ranges):,} offsets in {len(ranges)} partitions"
+
+
+def plan_replay(
+    pipeline: Pipeline,
+    wanted: Sequence[OffsetRange],
+    origin: Origin,
+    kind: Kind = Kind.REPLAY,
+    why: str | None = None,
+    request: Mapping[str, Any] | None = None,
+) -> Planned:
+    """Plan a batch that reads offset ranges again; cursors do not move and the merge order keeps newer rows.
+
+    ``request`` is what the run was asked for, by default these ranges, kept so that a rerun of it resumes the batch
+    that an earlier attempt left open.
+
+    Raises:
+        BatchRejected: that open batch waits for a person.
+        OffsetExpired: a range begins below the log start.
+        TerminalError: a range ends beyond the last stable offset, or names an unknown partition.
+    """
+    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        snapshot = kafka.snapshot(pipeline.source.topic)
+        check_dead_letter_topic(kafka, pipeline)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        key = request or Request(Action.RANGES, ranges=tuple(wanted)).key
+        with transaction(session) as cursor:
+            if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
+                return resume(cursor, found, origin)
+        with transaction(session) as cursor:
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+            check_replay(wanted, snapshot)
+            pipelines.register(cursor, pipeline, snapshot)
+            pipelines.lock_pipeline(cursor, pipeline.name)
+            ensure_target(cursor, pipeline)
+            if found := open_request(cursor, pipeline.name, kind, origin, key):
+                return resume(cursor, found, origin)
+            batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
+            batch = batches.read_batch(cursor, batch_id)
+            return Planned(batch, False, 0, f"planned {batch}: {describe(wanted)}")

@@ -1,0 +1,61 @@
+"""A window of record timestamps, looked up in the log and in the ledger."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.requests import read_before
+from offset_ledger.model.log_checks import check_identity
+from offset_ledger.model.windows import Window, find_window
+
+
+def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = False) -> Window:
+    """The offsets of the record timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+
+    Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
+    as the ledger knows them. With ``scan`` they are part of the window.
+
+    Raises:
+        TopicRecreated: the topic is another one than the cursors belong to.
+    """
+    topic = pipeline.source.topic
+    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        starts, ends = kafka.first_at(topic, since), kafka.first_at(topic, until)
+        snapshot = kafka.snapshot(topic)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        with transaction(session) as cursor:
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+            before = read_before(cursor, pipeline.name)
+    return find_window(since, until, snapshot, starts, ends, before, scan)
+
+
+def filled(pipeline: Pipeline, window: Window) -> Window:
+    """The window, if the log has a record of it.
+
+    Raises:
+        ConfigurationError: it has none; the message says what is gone.
+    """
+    if not window.ranges:
+        raise ConfigurationError(nothing_in(pipeline, window))
+    return window
+
+
+def nothing_in(pipeline: Pipeline, window: Window) -> str:
+    """Why the window has nothing to read, in one line."""
+    topic, lost = pipeline.source.topic, f": {window.lost}" if window.lost else ""
+    if window.missed:
+        return f"by its index, topic {topic} has no record in {window}{lost}; {missed(window)}"
+    return f"topic {topic} has no record in {window}{lost}"
+
+
+def missed(window: Window) -> str:
+    """What the window leaves out and how to read it, in one line."""
+    return f"{window.missed} that came late; a full scan (--scan, or scan in the form) reads them too"

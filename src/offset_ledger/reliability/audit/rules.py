@@ -1,0 +1,15 @@
+"""All rules in the order of the report."""
+
+from __future__ import annotations
+
+from offset_ledger.reliability.audit import rules_copies, rules_racks, rules_reading, rules_retention
+from offset_ledger.reliability.audit.facts import TopicFacts
+from offset_ledger.reliability.audit.finding import Finding
+
+RULES = (*rules_copies.RULES, *rules_racks.RULES, *rules_retention.RULES, *rules_reading.RULES)
+
+
+def judge(facts: TopicFacts) -> tuple[Finding, ...]:
+    """One finding for each rule, ``ok`` ones included, the worst first."""
+    found = [rule.judge(facts) for rule in RULES]
+    return tuple(sorted(found, key=lambda finding: finding.severity.rank))

@@ -1,0 +1,163 @@
+"""Rules about copies and the brokers that hold them. Pure: facts in, verdict out."""
+
+from __future__ import annotations
+
+from offset_ledger.reliability.audit import remedies
+from offset_ledger.reliability.audit.facts import TopicFacts
+from offset_ledger.reliability.audit.finding import Rule, Severity, Verdict, ok
+from offset_ledger.reliability.audit.wording import counted, listed, numbered
+
+
+def replication_factor(facts: TopicFacts) -> Verdict:
+    """1 copy, or more copies than brokers."""
+    factor, brokers = facts.replication_factor, len(facts.brokers)
+    found = f"replication factor {factor}, and {counted(brokers, 'broker')} up"
+    if factor > brokers:
+        missing = counted(factor - brokers, "more broker")
+        return Verdict(
+            Severity.ERROR,
+            found,
+            remedies.lines(
+                f"start {missing}, or settle for {counted(brokers, 'copy') if brokers == 1 else f'{brokers} copies'}:",
+                remedies.reassign(facts, brokers),
+            ),
+            "the copies that have no broker do not exist, and fewer brokers may be lost than the factor promises",
+        )
+    if factor > 1:
+        lost = "1 copy" if factor == 2 else f"{factor - 1} copies"
+        return ok(f"{found}: {lost} can be lost")
+    if brokers == 1:
+        alone = "add brokers, then run this audit again for the command; one broker is good for development only"
+        return Verdict(Severity.WARNING, found, alone)
+    copies = min(3, brokers)
+    remedy = remedies.lines(f"make {copies} copies of each partition:", remedies.reassign(facts, copies))
+    return Verdict(Severity.ERROR, found, remedy)
+
+
+def min_insync_replicas(facts: TopicFacts) -> Verdict:
+    """1, which leaves acks=all to the leader alone, or the factor and more, which lets one lost broker stop writing."""
+    least, factor = facts.min_insync, facts.replication_factor
+    found = f"min.insync.replicas {least} of {factor} copies"
+    if factor == 1:
+        return ok(f"min.insync.replicas {least} of 1 copy: see replication-factor")
+    if least == 1:
+        alone = factor == 2 and len(facts.brokers) > 2
+        two = _third_copy(facts) if alone else remedies.set_topic(facts, "min.insync.replicas=2")
+        return Verdict(Severity.ERROR, found, two)
+    if least < factor:
+        return ok(f"{found}: writing goes on with {counted(factor - least, 'broker')} away")
+    remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
+    if factor == 2:
+        remedy = _third_copy(facts)
+    risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
+    if least > factor:
+        # It is taken for the factor since KAFKA-15583; which version a broker is, it does not tell.
+        risk = f"{risk}; brokers before Kafka 3.7 refuse those writes with all copies in sync, too"
+    return Verdict(Severity.WARNING, found, remedy, risk)
+
+
+def _third_copy(facts: TopicFacts) -> str:
+    if len(facts.brokers) < 3:
+        return "start a third broker, then run this audit again for the command that gives it a copy"
+    two = remedies.set_topic(facts, "min.insync.replicas=2")
+    wanted = ["keep 2, and add a third copy:"] if facts.min_insync == 2 else [two, "and add a third copy:"]
+    return remedies.lines(*wanted, remedies.reassign(facts, 3))
+
+
+def replicas_in_sync(facts: TopicFacts) -> Verdict:
+    """Copies that lag behind or whose broker is away."""
+    behind = {p.partition: set(p.replicas) - set(p.in_sync) for p in facts.partitions if p.leader is not None}
+    behind = {partition: nodes for partition, nodes in behind.items() if nodes}
+    if not behind:
+        return ok("every copy is in sync")
+    away = numbered("broker", set.union(*behind.values()))
+    refused = [
+        p.partition
+        for p in facts.partitions
+        if p.leader is not None and len(p.in_sync) < min(facts.min_insync, len(p.replicas))
+    ]
+    found = f"not in sync: the copies of {numbered('partition', behind)} on {away}"
+    look = remedies.describe(facts, "--under-replicated-partitions")
+    remedy = remedies.lines(f"start or mend {away}, then see that nothing is listed here:", look)
+    if refused:
+        risk = "these partitions refuse writes with acks=all (NotEnoughReplicas) until copies have caught up"
+        less = f"{found}; {numbered('partition', refused)} below min.insync.replicas ({facts.min_insync})"
+        return Verdict(Severity.ERROR, less, remedy, risk)
+    return Verdict(Severity.WARNING, found, remedy)
+
+
+def offline_partitions(facts: TopicFacts) -> Verdict:
+    """Partitions that nobody leads."""
+    offline = [p for p in facts.partitions if p.leader is None]
+    if not offline:
+        return ok("every partition has a leader")
+    nodes = numbered("broker", {node for p in offline for node in p.in_sync or p.replicas})
+    look = remedies.describe(facts, "--unavailable-partitions")
+    remedy = remedies.lines(f"start {nodes}, then see that nothing is listed here:", look)
+    return Verdict(Severity.ERROR, f"no leader: {numbered('partition', (p.partition for p in offline))}", remedy)
+
+
+def preferred_leaders(facts: TopicFacts) -> Verdict:
+    """Leaders that are not the first of their replicas."""
+    moved = {p.partition: p for p in facts.partitions if p.leader is not None and p.leader != p.replicas[0]}
+    if not moved:
+        return ok("every partition is led by its preferred broker")
+    places = listed(f"{n} (by broker {p.leader}, not {p.replicas[0]})" for n, p in sorted(moved.items()))
+    noun = "partition" if len(moved) == 1 else "partitions"
+    return Verdict(Severity.WARNING, f"not led by the preferred broker: {noun} {places}", remedies.elect(facts))
+
+
+def unclean_election(facts: TopicFacts) -> Verdict:
+    """A copy that was not in sync may become the leader."""
+    if facts.settings["unclean.leader.election.enable"] != "true":
+        return ok("only copies in sync become leaders")
+    remedy = remedies.set_topic(facts, "unclean.leader.election.enable=false")
+    found = "a copy that is not in sync may become the leader (unclean.leader.election.enable=true)"
+    return Verdict(Severity.ERROR, found, remedy)
+
+
+def auto_created(facts: TopicFacts) -> Verdict:
+    """Brokers that make topics for whoever names one; Kafka does not keep which topics were made so."""
+    making = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
+    silent = [b.node for b in facts.brokers if not b.settings]
+    if silent and not making:
+        found = f"not known: {numbered('broker', silent)} told no settings to this login"
+        return Verdict(Severity.INFO, found, "give the login of the audit the right DescribeConfigs on the cluster")
+    if not making:
+        return ok("topics are made on purpose only")
+    defaults = {
+        "num.partitions": len(facts.partitions),
+        "default.replication.factor": facts.replication_factor,
+    }
+    as_made = not facts.own and all(facts.broker_number(name, 1) == found for name, found in defaults.items())
+    doubt = "; this one has the brokers' defaults in everything, as a topic made so would" if as_made else ""
+    remedy = remedies.server_properties("auto.create.topics.enable=false", making)
+    found = f"whoever names a topic makes it (auto.create.topics.enable=true on {numbered('broker', making)}){doubt}"
+    return Verdict(Severity.WARNING, found, remedy)
+
+
+RULES = (
+    Rule("replication-factor", "the only broker that has a partition takes its records with it", replication_factor),
+    Rule(
+        "min-insync-replicas",
+        "acks=all means the leader alone when the others are away: what it acknowledged is lost with it",
+        min_insync_replicas,
+    ),
+    Rule(
+        "replicas-in-sync",
+        "fewer brokers can be lost than the factor promises, and acks=all stops below min.insync.replicas",
+        replicas_in_sync,
+    ),
+    Rule("offline-partitions", "nobody can write or read these partitions", offline_partitions),
+    Rule("preferred-leaders", "one broker carries more than its share of writers and readers", preferred_leaders),
+    Rule(
+        "unclean-election",
+        "a copy that lags becomes the leader, and acknowledged records are cut off (LogTruncated, if noticed at all)",
+        unclean_election,
+    ),
+    Rule(
+        "auto-created",
+        "a misspelt name becomes a topic with default copies and retention, and its writer never learns",
+        auto_created,
+    ),
+)

@@ -1,0 +1,138 @@
+"""One audit: facts from the brokers and the ledger, the rules, the results kept, and what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from psycopg2.extras import execute_values
+
+from offset_ledger.config.model import Merge, Pipeline, Tombstone
+from offset_ledger.connections import Connection, get_connection
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import Session, connect, named_sql, transaction
+from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.origin import here
+from offset_ledger.model.batch import Origin
+from offset_ledger.reliability.audit.changes import Change, changes
+from offset_ledger.reliability.audit.elect import elect_preferred
+from offset_ledger.reliability.audit.facts import ReaderFacts, TopicFacts
+from offset_ledger.reliability.audit.finding import Finding, Severity
+from offset_ledger.reliability.audit.gather import Reading, read_facts
+from offset_ledger.reliability.audit.rules import judge
+
+_PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
+_RUNS = 800  # a week of runs every five minutes within office hours
+
+_INSERT = """
+INSERT INTO offset_ledger.topic_audit
+    (audited_at, pipeline, topic, rule, severity, found, risk, remedy, who, dag_id, run_id) VALUES %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What one audit of one topic found, the worst first, and how that compares with the one before, if any."""
+
+    pipeline: str | None
+    topic: str
+    audited_at: datetime
+    findings: tuple[Finding, ...]
+    changes: tuple[Change, ...] = ()
+    previous_at: datetime | None = None
+
+    def failing(self, least: Severity) -> tuple[Finding, ...]:
+        """The findings at that severity or worse."""
+        return tuple(finding for finding in self.findings if finding.severity.rank <= least.rank)
+
+
+def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
+    """Audit the pipeline's topic and keep the result in its ledger.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    kafka = get_connection(pipeline.source.connection)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        check_migrated(session)
+        facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
+        return keep(session, _judged(facts), here())
+
+
+def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
+    """Audit a topic that no pipeline needs to read; the result is kept if a ledger is given.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    facts = _facts(connection, topic, None, elect)
+    if ledger is None:
+        return _judged(facts)
+    with connect(ledger) as session:
+        check_migrated(session)
+        return keep(session, _judged(facts), here())
+
+
+def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:
+    if elect:
+        with broker.connect(connection) as kafka:
+            elect_preferred(kafka, topic)
+    return read_facts(connection, topic, reading)
+
+
+def _reading(session: Session, pipeline: Pipeline) -> Reading:
+    with transaction(session) as cursor:
+        known = pipelines.read_cursors(cursor, pipeline.name)
+        cursor.execute(
+            named_sql("last_cursor_move"), {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None}
+        )
+        last_commit = cursor.one()[0]
+        cursor.execute(named_sql("unread_since"), {"pipeline": pipeline.name})
+        since = {row["partition"]: row["since"] for row in cursor.fetchall()}
+    reader = ReaderFacts(
+        pipeline=pipeline.name,
+        event_id_is_key=pipeline.record.event_id is None,
+        publish_at_is_timestamp=pipeline.record.publish_at is None,
+        newest_wins=pipeline.target.merge is Merge.NEWEST_WINS,
+        value_bytes=pipeline.limits.value_bytes,
+        last_commit=last_commit,
+        deletes_by_tombstone=pipeline.record.tombstone is Tombstone.DELETE,
+        runs_every=_runs_every(pipeline),
+    )
+    return Reading(reader, known.topic_id, known.next_offsets, since) if known else Reading(reader)
+
+
+def _runs_every(pipeline: Pipeline) -> timedelta | None:
+    """The longest time between two of the next runs; None where the schedule is not what starts them."""
+    if pipeline.schedule is None or pipeline.wake_on_data:
+        return None
+    from croniter import croniter
+
+    times = croniter(_PRESETS.get(pipeline.schedule, pipeline.schedule), datetime.now(UTC))
+    fires = [times.get_next(datetime) for _ in range(_RUNS)]
+    longest: timedelta = max(later - earlier for earlier, later in pairwise(fires))
+    return longest
+
+
+def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
+    """Write an audit down, with who ran it; the same audit with what changed since the one before."""
+    with transaction(session) as cursor:
+        cursor.execute(named_sql("last_audit"), {"pipeline": audit.pipeline, "topic": audit.topic})
+        previous = cursor.fetchall()
+        which, whose = (audit.audited_at, audit.pipeline, audit.topic), (origin.who, origin.dag_id, origin.run_id)
+        rows: list[tuple[Any, ...]] = [
+            (*which, f.rule, f.severity.value, f.found, f.risk, f.remedy, *whose) for f in audit.findings
+        ]
+        execute_values(cursor, _INSERT, rows)
+    before = {row["rule"]: Severity(row["severity"]) for row in previous}
+    changed = changes(before or None, {f.rule: f.severity for f in audit.findings})
+    return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)
+
+
+def _judged(facts: TopicFacts) -> Audit:
+    return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, judge(facts))

@@ -1,0 +1,180 @@
+"""One topic of the replication lab: what was sent at each step, what the producer was told, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from offset_ledger.reliability.labs.report import Report, table
+
+BROKERS = (2, 3, 4)
+"""Nodes that hold the copies; node 1 is the controller, holds none and stays."""
+
+Sent = Sequence[tuple[str, Any]]
+"""Values, each with kafka-python's future for its answer."""
+
+
+class Step(StrEnum):
+    """When records are sent."""
+
+    IN_SYNC = "all in sync"
+    ALONE = "leader alone, then killed"
+    ONE_AWAY = "one away"
+    TWO_AWAY = "two away, then the last killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a seed draws: who leads and dies first, second and third, and which values are sent at each step."""
+
+    order: tuple[int, int, int]
+    values: Mapping[Step, tuple[str, ...]]
+
+    @classmethod
+    def draw(cls, seed: int, most: int = 20) -> Plan:
+        """From half of ``most`` to ``most`` records at each step; the broker dies behind the last of them."""
+        random = Random(seed)
+        first, second, third = random.sample(BROKERS, 3)
+        values = {
+            step: tuple(
+                f"{step.name} {number} {random.randbytes(random.randrange(1, 100)).hex()}"
+                for number in range(random.randint((most + 1) // 2, most))
+            )
+            for step in Step
+        }
+        return cls((first, second, third), values)
+
+    def told(self) -> dict[str, Any]:
+        """As data: the order and the numbers of records."""
+        return {"brokers_die": list(self.order), "records": {str(step): len(v) for step, v in self.values.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
+
+    step: Step
+    acknowledged: frozenset[str]
+    refused: frozenset[str]
+    unanswered: frozenset[str]
+    readable: frozenset[str]
+    lost: frozenset[str]
+
+    @property
+    def sent(self) -> frozenset[str]:
+        """All of them."""
+        return self.acknowledged | self.refused | self.unanswered
+
+    def counts(self) -> dict[str, int]:
+        """How many of each."""
+        names = ("sent", "acknowledged", "refused", "unanswered", "readable", "lost")
+        return {name: len(getattr(self, name)) for name in names}
+
+    def told(self) -> str:
+        """Such as ``17 kept`` or ``1 kept, 20 lost``."""
+        parts = {
+            "kept": self.acknowledged - self.lost,
+            "LOST": self.lost,
+            "refused": self.refused,
+            "unanswered": self.unanswered,
+        }
+        return ", ".join(f"{len(found)} {word}" for word, found in parts.items() if found)
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """What became of one topic's records, step by step."""
+
+    acks: int | str
+    min_insync: int
+    fates: Mapping[Step, Fate]
+
+    def counts(self) -> dict[str, int]:
+        """How many over all steps."""
+        found = [fate.counts() for fate in self.fates.values()]
+        return {name: sum(each[name] for each in found) for name in found[0]}
+
+
+@dataclass(slots=True)
+class Trial:
+    """One topic while the lab runs."""
+
+    acks: int | str
+    min_insync: int
+    acknowledged: dict[Step, set[str]] = field(default_factory=lambda: {step: set() for step in Step})
+    refused: dict[Step, set[str]] = field(default_factory=lambda: {step: set() for step in Step})
+    unanswered: dict[Step, set[str]] = field(default_factory=lambda: {step: set() for step in Step})
+    readable: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+        return f"acks-{self.acks}-min-{self.min_insync}"
+
+    def told(self, step: Step, sent: Sent, seconds: float) -> None:
+        """Wait so long for the answers to these records, and enter each; without one it is unanswered."""
+        deadline = time.monotonic() + seconds
+        for value, future in sent:
+            try:
+                future.get(max(0.0, deadline - time.monotonic()))
+            except (kafka_errors.NotEnoughReplicasError, kafka_errors.NotEnoughReplicasAfterAppendError):
+                self.refused[step].add(value)
+            except kafka_errors.KafkaError:
+                self.unanswered[step].add(value)
+            else:
+                self.acknowledged[step].add(value)
+
+    def forget(self, step: Step) -> None:
+        """Enter anew what is told of a step."""
+        for told in (self.acknowledged, self.refused, self.unanswered):
+            told[step] = set()
+
+    def result(self) -> Replication:
+        """What came of it."""
+        return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in Step})
+
+    def _fate(self, step: Step) -> Fate:
+        acknowledged = frozenset(self.acknowledged[step])
+        return Fate(
+            step=step,
+            acknowledged=acknowledged,
+            refused=frozenset(self.refused[step]),
+            unanswered=frozenset(self.unanswered[step]),
+            readable=acknowledged & self.readable,
+            lost=acknowledged - self.stored,
+        )
+
+
+def report(plan: Plan, found: Iterable[Replication]) -> Report:
+    """Two tables: what became of the records of each step, and what that is in all."""
+    found = list(found)
+    rows = [
+        {"acks": row.acks, "min_insync": row.min_insync}
+        | {"steps": {str(step): fate.counts() for step, fate in row.fates.items()}}
+        for row in found
+    ]
+    which = [dict[str, Any](acks=row.acks, min_in_sync=row.min_insync) for row in found]
+    by_step = [
+        left | {str(step): fate.told() for step, fate in row.fates.items()}
+        for left, row in zip(which, found, strict=True)
+    ]
+    in_all = [left | _in_all(row) for left, row in zip(which, found, strict=True)]
+    first, second, third = plan.order
+    text = (
+        f"Brokers {first}, {second} and {third} hold the copies, lead and die in this order. "
+        "What became of the records, by the step at which they were sent:\n\n"
+        f"{table(by_step)}\n\nIn all (readable: acknowledged, and given to readers while two were away):\n\n"
+        f"{table(in_all)}"
+    )
+    return Report(plan.told(), rows, text)
+
+
+def _in_all(row: Replication) -> dict[str, int]:
+    return {"readable, two away" if name == "readable" else name: count for name, count in row.counts().items()}

@@ -1,0 +1,166 @@
+"""The flights as a careless publisher sends them: repeated, late, aborted and malformed, with the right answer known.
+
+Whatever is drawn, the newest well-formed and committed event of a flight is its last event: copies are the same bytes,
+late ones are older, aborted ones are never committed, malformed ones are no events.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from offset_ledger.reliability.publishing.flights import Actual, Event, Status, events_of, read_rows
+from offset_ledger.reliability.publishing.malformations import MALFORMATIONS, Malformation
+from offset_ledger.reliability.publishing.record import Record
+
+COPIED_SHARE = 0.01  # of the events
+LATE_SHARE = 0.02  # of the flights
+ABORTED_SHARE = 0.002  # of the flights
+MALFORMED_SHARE = 0.002  # of the flights
+COPIED_WITHIN = 12 * 60  # minutes from an event to its copy
+LATE_BY = 6 * 60  # minutes from the newest event of a flight to the late one, at most
+ABORTED_TRANSACTION = 250  # records in one aborted transaction
+ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the aborted one
+
+
+class Kind(StrEnum):
+    """Why a record is published."""
+
+    EVENT = "event"
+    COPY = "copy"
+    LATE = "late"
+    ABORTED = "aborted"
+    MALFORMED = "malformed"
+
+
+class Planned(NamedTuple):
+    """A record and why it is published. ``malformation`` is set where it is malformed."""
+
+    kind: Kind
+    event: Event
+    record: Record
+    malformation: Malformation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one seed and limit publish, and what must come of it (the winners: ``flights.winning_events``)."""
+
+    flights: int
+    kinds: Mapping[Kind, int]
+    statuses: Mapping[Status, int]
+    refused: Mapping[bytes, Malformation]  # the raw value of every record that must be refused
+
+    @property
+    def records(self) -> int:
+        """Records that a reader of committed data meets."""
+        return sum(self.kinds.values()) - self.kinds[Kind.ABORTED]
+
+    @property
+    def superseded(self) -> int:
+        """Well-formed records that must not be the row of their flight in the end."""
+        return self.records - self.kinds[Kind.MALFORMED] - self.flights
+
+    @property
+    def refused_paths(self) -> Mapping[str, int]:
+        """How many records each reason's path refuses."""
+        return Counter(malformation.path for malformation in self.refused.values())
+
+
+class _Step(NamedTuple):
+    """An event and the minute at which it is published."""
+
+    minute: int
+    kind: Kind
+    event: Event
+    malformation: Malformation | None = None
+
+
+def plan_events(seed: int, limit: int | None = None) -> Iterator[Planned]:
+    """All records of the first ``limit`` flights, in the order in which they are to be published."""
+    for step in _in_order(_flights_steps(seed, limit)):
+        yield Planned(step.kind, step.event, _record(step), step.malformation)
+
+
+def expected(seed: int, limit: int | None = None) -> Expected:
+    """The right answer to :func:`plan_events` with the same arguments."""
+    kinds: Counter[Kind] = Counter()
+    statuses: Counter[Status] = Counter()
+    refused: dict[bytes, Malformation] = {}
+    for steps in _flights_steps(seed, limit):
+        kinds.update(step.kind for step in steps)
+        statuses[_newest(steps).status] += 1
+        refused |= {_value(step): step.malformation for step in steps if step.malformation}
+    return Expected(statuses.total(), kinds, statuses, refused)
+
+
+def _newest(steps: list[_Step]) -> Event:
+    true = (step.event for step in steps if step.kind is not Kind.ABORTED)
+    return max(true, key=lambda event: event.publish_at)
+
+
+def _flights_steps(seed: int, limit: int | None) -> Iterator[list[_Step]]:
+    random = Random(seed)
+    malformations = count()
+    for row in read_rows(limit):
+        steps = [_Step(event.minute, Kind.EVENT, event) for event in events_of(row)]
+        newest = steps[-1]
+        if random.random() < LATE_SHARE:
+            older = random.randrange(len(steps) - 1)
+            late = newest.minute + random.randint(1, LATE_BY)
+            steps[older] = _Step(late, Kind.LATE, steps[older].event)
+        steps += [_copy(random, step) for step in steps if random.random() < COPIED_SHARE]
+        if random.random() < ABORTED_SHARE:
+            steps.append(_Step(newest.minute, Kind.ABORTED, _falsified(newest.event)))
+        if random.random() < MALFORMED_SHARE:
+            malformation = MALFORMATIONS[next(malformations) % len(MALFORMATIONS)]
+            steps.append(_Step(newest.minute, Kind.MALFORMED, newest.event, malformation))
+        yield steps
+
+
+def _copy(random: Random, step: _Step) -> _Step:
+    return _Step(step.minute + random.randint(0, COPIED_WITHIN), Kind.COPY, step.event)
+
+
+def _falsified(event: Event) -> Event:
+    """An event that would win over all of its flight, and be wrong in every value that can be."""
+    nonsense = Actual(dep_time=1, dep_delay=9999, arr_time=1, arr_delay=9999, air_time=9999)
+    status = Status.CANCELLED if event.status is not Status.CANCELLED else Status.ARRIVED
+    return msgspec.structs.replace(
+        event, publish_at=event.publish_at + ABORTED_AHEAD, status=status, distance=0, actual=nonsense
+    )
+
+
+def _in_order(flights: Iterator[list[_Step]]) -> Iterator[_Step]:
+    """By minute; within a minute by flight and step. Holds about a day, because flights come by their first event."""
+    waiting: list[tuple[int, int, _Step]] = []
+    serial = count()
+    for steps in flights:
+        begins = steps[0].event.minute
+        while waiting and waiting[0][0] < begins:
+            yield heapq.heappop(waiting)[2]
+        for step in steps:
+            heapq.heappush(waiting, (step.minute, next(serial), step))
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _value(step: _Step) -> bytes:
+    value = _encode(step.event)
+    return step.malformation.spoil(value) if step.malformation else value
+
+
+def _record(step: _Step) -> Record:
+    return Record(step.event.key, _value(step), timestamp_ms=step.minute * 60_000)

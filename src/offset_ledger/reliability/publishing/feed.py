@@ -1,0 +1,68 @@
+"""The flights of 2013, disturbances included, published to a topic of their own."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Kind, plan_events
+from offset_ledger.reliability.publishing.outbox import Summary
+from offset_ledger.reliability.publishing.producer import Publisher, publish_aborted
+from offset_ledger.reliability.publishing.progress import OnProgress
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+
+PARTITIONS = 8
+# Timestamps are those of 2013: by default retention would delete every segment, and each week would begin a new one.
+TOPIC_CONFIGS: Mapping[str, str] = {"retention.ms": "-1", "segment.ms": str(100 * 365 * 24 * 3600 * 1000)}
+
+
+def publish_flights(
+    extra: Mapping[str, str],
+    topic: str,
+    seed: int,
+    limit: int | None = None,
+    *,
+    replication_factor: int,
+    on_progress: OnProgress | None = None,
+) -> Summary:
+    """Make the topic and publish ``plan_events(seed, limit)`` to it, in that order.
+
+    The summary leaves the aborted records out.
+
+    Raises:
+        TopicMismatch: the topic exists with another number of partitions.
+        PublishFailed, TransactionOutcomeUnknown, BrokerUnavailable: as :func:`producer.publish`.
+    """
+    durable = {**TOPIC_CONFIGS, "min.insync.replicas": str(min(2, replication_factor))}
+    create_topic(extra, topic, PARTITIONS, replication_factor, durable)
+    held: list[Record] = []
+    with _rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:
+        for planned in plan_events(seed, limit):
+            if planned.kind is not Kind.ABORTED:
+                publisher.send(planned.record)
+                continue
+            held.append(planned.record)
+            if len(held) == ABORTED_TRANSACTION:
+                _abort(held, extra, topic)
+        publisher.finish()
+    if held:
+        _abort(held, extra, topic)
+    return publisher.summary
+
+
+def _abort(held: list[Record], extra: Mapping[str, str], topic: str) -> None:
+    publish_aborted(held, extra, topic, transactional_id=f"{topic}-aborted")
+    held.clear()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the cycle collector run seldom: a million records make no cycles, and looking for them takes a fifth."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,62 @@
+"""How large a record may be: for its topic, and for those who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.reliability.publishing.record import Record, least_batch_bytes
+from offset_ledger.reliability.publishing.settings import Danger
+
+FETCH_BYTES = 1024 * 1024
+"""What a consumer fetches of one partition at once, unless ``max.partition.fetch.bytes`` says otherwise."""
+
+
+class RecordTooLarge(Exception):
+    """This record is not sent: the topic refuses it, or those who read it fetch less at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimits:
+    """Bytes that one record's batch may take, uncompressed. ``topic_bytes`` is the topic's max.message.bytes."""
+
+    topic_bytes: int | None = None
+    fetch_bytes: int = FETCH_BYTES
+    allow: Collection[str] = ()
+
+    @property
+    def smallest(self) -> int:
+        """The limit that is met first."""
+        return min(self.fetch_bytes, self.topic_bytes or self.fetch_bytes)
+
+    def check(self, record: Record) -> None:
+        """Return if the record may be sent.
+
+        Raises:
+            RecordTooLarge: it may not; the text says why, what can happen and what to do.
+        """
+        size = least_batch_bytes(record)
+        if self.topic_bytes is not None and size > self.topic_bytes:
+            raise RecordTooLarge(
+                f"loss: a record takes {size} bytes and the topic's max.message.bytes is {self.topic_bytes}, so every "
+                "broker refuses it; raise that, send less, or compress"
+            )
+        if size > self.fetch_bytes and Danger.BLOCKING not in self.allow:
+            raise RecordTooLarge(
+                f"blocking: a record takes {size} bytes and its readers fetch {self.fetch_bytes} at once: an old one "
+                "stands still there, a new one needs the memory; raise max.partition.fetch.bytes of the readers and "
+                "of this connection, or --allow blocking"
+            )
+
+
+def fetch_bytes(extra: Mapping[str, str]) -> int:
+    """What readers with this connection fetch of one partition at once.
+
+    Raises:
+        ConfigurationError: max.partition.fetch.bytes is no number.
+    """
+    text = extra.get("max.partition.fetch.bytes", str(FETCH_BYTES))
+    if not text.isdecimal():
+        raise ConfigurationError(f"max.partition.fetch.bytes should be a number of bytes, found {text!r}")
+    return int(text)

@@ -1,0 +1,111 @@
+"""Making and removing topics, each time until the cluster shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from offset_ledger.errors import BrokerUnavailable, TopicMismatch, one_line
+from offset_ledger.kafka.broker import unavailable
+from offset_ledger.reliability.publishing.clients import client_arguments
+
+PATIENCE = 30.0
+
+
+def create_topic(
+    extra: Mapping[str, str],
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str] | None = None,
+) -> bool:
+    """Make the topic and return when every partition has a leader; False if it was there with these partitions.
+
+    Raises:
+        TopicMismatch: it exists with other partitions, or the cluster refuses these settings.
+        BrokerUnavailable: no answer, or no leaders in time.
+    """
+    asked = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(configs or {})}
+    with _admin(extra) as admin:
+        created = _create(admin, name, asked)
+        found = _poll(lambda: _led_partitions(admin, name), f"topic {name!r} should have a leader for every partition")
+    if found != partitions:
+        raise TopicMismatch(
+            f"topic {name!r} should have {partitions} partitions and has {found}; delete it or choose another name"
+        )
+    return created
+
+
+def delete_topic(extra: Mapping[str, str], name: str) -> bool:
+    """Remove the topic and return when the cluster no longer lists it; False if there was none.
+
+    Raises:
+        BrokerUnavailable: no answer, or the topic is still listed after 30 s.
+    """
+    with _admin(extra) as admin:
+        try:
+            admin.delete_topics([name])
+        except kafka_errors.UnknownTopicOrPartitionError:
+            return False
+        _poll(lambda: _is_gone(admin, name), f"topic {name!r} was deleted and should not be listed")
+    return True
+
+
+def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> bool:
+    try:
+        admin.create_topics({name: dict(asked)})
+    except kafka_errors.TopicAlreadyExistsError:
+        return False
+    except (
+        kafka_errors.InvalidTopicError,
+        kafka_errors.InvalidPartitionsError,
+        kafka_errors.InvalidReplicationFactorError,
+        kafka_errors.InvalidConfigurationError,
+    ) as error:
+        raise TopicMismatch(
+            f"topic {name!r} cannot be made with {dict(asked)} ({one_line(error)}); "
+            "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
+        ) from error
+    return True
+
+
+def _led_partitions(admin: KafkaAdminClient, name: str) -> int:
+    """How many partitions there are; 0 while one of them has no leader."""
+    (described,) = admin.describe_topics([name])
+    partitions = [] if described["error_code"] else described["partitions"]
+    led = all(partition["error_code"] == 0 and partition["leader_id"] >= 0 for partition in partitions)
+    return len(partitions) if led else 0
+
+
+def _is_gone(admin: KafkaAdminClient, name: str) -> int:
+    (described,) = admin.describe_topics([name])
+    return int(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
+
+
+def _poll(ask: Callable[[], int], expectation: str) -> int:
+    retrying = Retrying(
+        retry=retry_if_result(lambda found: not found), stop=stop_after_delay(PATIENCE), wait=wait_fixed(0.05)
+    )
+    try:
+        return retrying(ask)
+    except RetryError:
+        raise BrokerUnavailable(
+            f"{expectation}; after {PATIENCE:.0f} s that is not so: check the brokers and the controller"
+        ) from None
+
+
+@contextmanager
+def _admin(extra: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
+    try:
+        admin = KafkaAdminClient(**client_arguments(extra))
+        try:
+            yield admin
+        finally:
+            admin.close()
+    except kafka_errors.KafkaError as error:
+        raise unavailable(extra["bootstrap.servers"], error) from error

@@ -1,0 +1,64 @@
+"""Mirror: the cursors as offsets of a consumer group, so that Kafka's own tools and lag monitors see the pipeline.
+
+Nothing reads the group's offsets back: the ledger alone says where a pipeline goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.kafka import broker
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import connect, transaction
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 5
+_SECONDS = 5.0  # of patience with brokers that are away: nothing waits for the mirror
+
+
+def group_name(pipeline: Pipeline) -> str:
+    """The consumer group that mirrors the pipeline."""
+    return f"offset-ledger.{pipeline.name}"
+
+
+def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
+    """The offsets to commit in the group's name: those that lag behind their cursors, or differ if it may go back."""
+    wrong = {p: c for p, c in cursors.items() if (at := group.get(p)) is None or at < c or (backwards and at != c)}
+    return dict(sorted(wrong.items()))
+
+
+def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
+    """Set the group to the cursors and return them; a failure is logged and harms nothing.
+
+    A group never goes back, unless a person has just approved that the pipeline begins anew.
+    """
+    try:
+        return _mirror(pipeline, backwards)
+    except OffsetLedgerError as error:
+        log.warning("the consumer group %s was not set: %s", group_name(pipeline), error)
+        return {}
+
+
+def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
+    """Until the ledger says the same before and after: another batch may commit, and mirror, meanwhile."""
+    cursors = _cursors(pipeline)
+    with broker.connect(get_connection(pipeline.source.connection), most=_SECONDS) as kafka:
+        for _ in range(_ROUNDS):
+            name, topic = group_name(pipeline), pipeline.source.topic
+            if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
+                kafka.set_group_offsets(name, topic, moved)
+            if (again := _cursors(pipeline)) == cursors:
+                break
+            cursors = again
+    return cursors
+
+
+def _cursors(pipeline: Pipeline) -> dict[int, int]:
+    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+        found = pipelines.read_cursors(cursor, pipeline.name)
+    return dict(found.next_offsets) if found else {}

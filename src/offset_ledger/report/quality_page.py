@@ -1,0 +1,80 @@
+"""Data Docs: one self-contained page for each batch, from the stored results.
+
+Great Expectations' own pages load scripts, fonts and a logo from public hosts; these load nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from offset_ledger.report.render import pipeline_folder, render, write
+
+HISTORY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRange:
+    """One range of the batch, as the page shows it."""
+
+    partition: int
+    from_offset: int
+    until_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResults:
+    """What the page of one batch shows. ``verdict`` is :class:`Verdict` as the ledger keeps it, JSON with Great
+    Expectations' own result; ``refusals`` counts the refused records by reason code, ``decisions`` are what people
+    decided about the batch, with who, at and why.
+    """
+
+    pipeline: str
+    batch_id: int
+    kind: str
+    judged_at: datetime
+    verdict: Mapping[str, Any]
+    ranges: Sequence[JudgedRange] = ()
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    decisions: Sequence[Mapping[str, str]] = ()
+
+    def to_json(self) -> str:
+        """The stored form; every page is rendered from it."""
+        found = {
+            "pipeline": self.pipeline,
+            "batch_id": self.batch_id,
+            "kind": self.kind,
+            "judged_at": self.judged_at.isoformat(timespec="seconds"),
+            "ranges": [asdict(each) for each in self.ranges],
+            "refusals": dict(self.refusals),
+            "decisions": [dict(each) for each in self.decisions],
+            "verdict": dict(self.verdict),
+        }
+        return json.dumps(found, indent=1, allow_nan=False)
+
+
+def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY) -> Path:
+    """The page of this batch, written under ``<folder>/<pipeline>/`` beside its JSON.
+
+    The newest ``history`` batches keep their files; those of older ones are deleted (the ledger keeps verdicts).
+    """
+    place = pipeline_folder(folder, results.pipeline)
+    write(place / f"{results.batch_id}.json", results.to_json())
+    _forget(place, history)
+    return write(place / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
+
+
+def _stored(place: Path) -> list[Path]:
+    """The stored results of a pipeline, newest batch first."""
+    found = [path for path in place.glob("*.json") if path.stem.isdecimal()]
+    return sorted(found, key=lambda path: int(path.stem), reverse=True)
+
+
+def _forget(place: Path, history: int) -> None:
+    for stored in _stored(place)[history:]:
+        stored.with_suffix(".html").unlink(missing_ok=True)
+        stored.unlink(missing_ok=True)

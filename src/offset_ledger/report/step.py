@@ -1,0 +1,84 @@
+"""Report: what people look at after the commit. Nothing here affects correctness."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.staging import SCHEMA, StagingTables
+from offset_ledger.model.batch import Batch
+from offset_ledger.report import read_timeline
+from offset_ledger.report.quality_page import BatchResults, JudgedRange, build_data_docs
+from offset_ledger.report.timeline_pages import CHARTED, build_timeline
+
+log = logging.getLogger(__name__)
+
+
+def reports_folder() -> Path:
+    """Where Data Docs go: ``$OFFSET_LEDGER_REPORTS``, else ``reports`` in the state folder."""
+    home = Path(os.environ.get("OFFSET_LEDGER_HOME", ".local"))
+    return Path(os.environ.get("OFFSET_LEDGER_REPORTS", home / "reports")).resolve()
+
+
+def report(pipeline: Pipeline, batch_id: int) -> Path | None:
+    """Render the page of the batch and that of its pipeline; drop the staging of batches that have ended.
+
+    Returns the page of the batch; None if it has no verdict, or if rendering failed: that is logged, and never fails
+    the run of a batch that is committed.
+
+    Raises:
+        DatabaseUnavailable: worth another try.
+    """
+    reach(Failpoint.BEFORE_REPORT)
+    with connect(get_connection(pipeline.target.connection)) as session:
+        with transaction(session) as cursor:
+            batch = batches.read_batch(cursor, batch_id)
+        results = _results(session, batch) if batch.verdict is not None else None
+        timeline = read_timeline.read_timeline(session, pipeline.name, CHARTED)
+        staging.drop_ended(session)
+        staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
+    try:
+        page = build_data_docs(results, reports_folder()) if results is not None else None
+        build_timeline(timeline, reports_folder())
+    except Exception as error:
+        log.warning(
+            "batch %d is %s; only its page could not be written (%s: %s)",
+            *(batch_id, batch.state, type(error).__name__, error),
+            exc_info=error,
+        )
+        return None
+    log.info("quality report of batch %d: %s", batch_id, page)
+    return page
+
+
+def _results(session: Session, batch: Batch) -> BatchResults:
+    verdict = dict(batch.verdict or {})
+    return BatchResults(
+        pipeline=batch.pipeline,
+        batch_id=batch.batch_id,
+        kind=batch.kind,
+        judged_at=batch.validated_at or batch.planned_at,
+        verdict=verdict,
+        ranges=[JudgedRange(r.partition, r.from_offset, r.until_offset) for r in batch.ranges],
+        refusals=_refusals(session, StagingTables(batch.batch_id, batch.epoch)),
+        decisions=read_timeline.decisions(session, batch.batch_id),
+    )
+
+
+def _refusals(session: Session, tables: StagingTables) -> dict[str, int]:
+    """How many records the decoder refused, by reason code; nothing once staging is dropped."""
+    if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
+        return {}
+    query = sql.SQL(
+        "SELECT reason->>'code', count(DISTINCT (_partition, _offset)) FROM {} CROSS JOIN"
+        " jsonb_array_elements(reasons) AS reason WHERE reason->>'code' !~ '^expect_' GROUP BY 1 ORDER BY 2 DESC, 1"
+    ).format(tables.identifier(tables.refused))
+    return {row[0]: row[1] for row in rows(session, query)}

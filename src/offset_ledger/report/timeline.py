@@ -1,0 +1,162 @@
+"""A pipeline over time, as values: its batches, its rules and its quarantine. Pure; the pages show it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from offset_ledger.validate.verdict import quarantined_share
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBatch:
+    """One judged batch. ``reasons`` counts what its commit put into quarantine, by reason; ``newest`` is the latest
+    record timestamp.
+    """
+
+    batch_id: int
+    kind: str
+    state: str
+    judged_at: datetime
+    ended_at: datetime | None
+    records: int
+    newest: datetime | None
+    verdict: Mapping[str, Any]
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def quarantined(self) -> int:
+        """Records that the decoder refused and rows that failed quarantine expectations."""
+        return int(self.verdict.get("refused", 0)) + int(self.verdict.get("quarantined", 0))
+
+    @property
+    def share(self) -> float:
+        """The quarantined among its records."""
+        counts = (int(self.verdict.get(key, 0)) for key in ("rows", "deleted", "refused", "quarantined"))
+        return quarantined_share(*counts)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate let it pass by itself."""
+        return bool(self.verdict.get("success", True))
+
+    @property
+    def outcome(self) -> str:
+        """In one word for people: committed, approved (by a person, after the gate had refused), rejected and so on."""
+        return "approved" if self.state in ("committed", "validated") and not self.passed else self.state
+
+    @property
+    def age(self) -> float | None:
+        """Seconds from its newest record to its commit."""
+        if self.state != "committed" or self.ended_at is None or self.newest is None:
+            return None
+        return max((self.ended_at - self.newest).total_seconds(), 0.0)
+
+    @property
+    def findings(self) -> Sequence[Mapping[str, Any]]:
+        """Its expectations with their results."""
+        found: Sequence[Mapping[str, Any]] = self.verdict.get("findings", ())
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One expectation over the batches that were judged by it. ``passed`` is one boolean a batch, oldest first."""
+
+    text: str
+    type: str
+    action: str
+    passed: tuple[bool, ...]
+    evaluated: int
+    failing: int
+    last_failed: int | None
+
+    @property
+    def pass_rate(self) -> float:
+        """The share of batches that passed it."""
+        return sum(self.passed) / len(self.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Up to which record timestamp the committed records go: the latest one, and the earliest over the partitions."""
+
+    newest: datetime | None = None
+    every_partition: datetime | None = None
+    max_publish_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Judged batches of a pipeline, newest first. ``waiting`` is the rejected head batch that waits for a person,
+    whether it is among them or older.
+    """
+
+    pipeline: str
+    batches: tuple[JudgedBatch, ...]
+    freshness: Freshness
+    waiting: int | None = None
+
+    @property
+    def committed(self) -> tuple[JudgedBatch, ...]:
+        """Those whose rows stand in the table."""
+        return tuple(each for each in self.batches if each.state == "committed")
+
+    @property
+    def share(self) -> float:
+        """The quarantined among the records of the committed batches."""
+        records = sum(each.records for each in self.committed)
+        return sum(each.quarantined for each in self.committed) / max(records, 1)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """What the committed batches put into quarantine, by reason, most first."""
+        total: Counter[str] = Counter()
+        for each in self.committed:
+            total.update(each.reasons)
+        return dict(total.most_common())
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Each expectation that judged one of the batches; in the order of the newest suite, older ones last."""
+        return tuple(rules(self.batches))
+
+    def figures(self) -> dict[str, Any]:
+        """The numbers as JSON values, for an asset event and for --json."""
+        return {
+            "batches": dict(Counter(each.outcome for each in self.batches)),
+            "records": sum(each.records for each in self.committed),
+            "quarantined": sum(each.quarantined for each in self.committed),
+            "quarantined_share": round(self.share, 6),
+            "reasons": self.reasons,
+            "failed_rules": {rule.text: rule.passed.count(False) for rule in self.rules if not all(rule.passed)},
+            "newest_record": _text(self.freshness.newest),
+            "every_partition_up_to": _text(self.freshness.every_partition),
+            "waiting_batch": self.waiting,
+        }
+
+
+def rules(newest_first: Iterable[JudgedBatch]) -> Iterable[Rule]:
+    """The expectations of these batches, each with its results over all of them."""
+    judged: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Any]]]] = {}
+    for batch in newest_first:
+        for found in batch.findings:
+            key = (str(found["text"]), str(found["type"]), str(found["action"]))
+            judged.setdefault(key, []).append((batch.batch_id, found))
+    for (text, kind, action), results in judged.items():
+        yield Rule(
+            text,
+            kind,
+            action,
+            passed=tuple(bool(found["success"]) for _, found in reversed(results)),
+            evaluated=sum(found["evaluated"] or 0 for _, found in results),
+            failing=sum(found["unexpected"] or 0 for _, found in results),
+            last_failed=next((batch_id for batch_id, found in results if not found["success"]), None),
+        )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat(timespec="seconds") if moment else None

@@ -1,0 +1,156 @@
+"""Writing one slice: decode its records and COPY them, with its manifest row, in one transaction.
+
+Spark's tasks do this on the executors, and a redrive in its own process.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import errors as pg
+from psycopg2 import sql
+
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.connections import Connection
+from offset_ledger.decoding.arrow import Staged, decode_batch, moment_of, timestamps
+from offset_ledger.decoding.json import compile_decoder
+from offset_ledger.errors import Fenced, IncompleteStaging
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger.awake import awake
+from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
+from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.stage.copy import copy_csv
+
+RESULT_SCHEMA = "slice_no int, records bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property."""
+
+    database: Connection
+    record: RecordShape
+    limits: Limits
+    tables: StagingTables
+
+
+@dataclass(slots=True)
+class _Tally:
+    rows: int = 0
+    refused: int = 0
+    skipped: int = 0
+    partition: int | None = None
+    offsets: tuple[int, int] | None = None
+    timestamps: tuple[int, int] | None = None  # microseconds since 1970: Kafka's may lie outside of a datetime
+
+    @property
+    def records(self) -> int:
+        return self.rows + self.refused + self.skipped
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Note where the batch lies.
+
+        Raises:
+            IncompleteStaging: the offsets of the slice do not ascend, or are of two partitions.
+        """
+        offsets, partitions = batch.column("offset"), pc.unique(batch.column("partition")).to_pylist()
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        if len({self.partition, *partitions} - {None}) > 1:
+            raise _unreadable(f"records of partitions {[self.partition, *partitions]} came in one slice")
+        ascending = pc.all(pc.greater(offsets[1:], offsets[:-1]), min_count=0).as_py()
+        if not ascending or (self.offsets and first <= self.offsets[1]):
+            raise _unreadable(f"records of partition {partitions[0]} came twice or out of order, up to offset {last}")
+        self.partition = partitions[0]
+        self.offsets = (self.offsets[0] if self.offsets else first, last)
+        span = pc.min_max(timestamps(batch).cast(pa.int64()))
+        if span["min"].is_valid:
+            seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
+            self.timestamps = (min(seen), max(seen))
+
+
+def _unreadable(what: str) -> IncompleteStaging:
+    return IncompleteStaging(f"{what}, expected ascending offsets of one; nothing was committed; stage the batch again")
+
+
+def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Stage one slice and yield one row: its number and how many records it held.
+
+    The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type HEADERS.
+
+    A task that runs twice (retry, speculation) fails on the manifest's key, which means that its twin has
+    committed the very same records: done.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+    """
+    tables, tally = task.tables, _Tally()
+    name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
+    with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
+        try:
+            decoded = awake(session, _decode_all(task, tally, batches))
+            first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
+            with transaction(session) as cursor:
+                _begin(cursor, tables, slice_no)
+                for staged in chain(first, decoded):
+                    _copy(cursor, tables, tables.rows, staged.rows)
+                    _copy(cursor, tables, tables.refused, staged.refusals)
+                _finish(cursor, tables, slice_no, tally)
+                reach(Failpoint.SLICE_COPIED)
+            reach(Failpoint.SLICE_COMMITTED)
+        except pg.UniqueViolation:
+            tally = _Tally()
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([slice_no], pa.int32()), pa.array([tally.records], pa.int64())], names=["slice_no", "records"]
+    )
+
+
+def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
+    cursor.execute(
+        "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no) SELECT batch_id, epoch, %s"
+        " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'"
+        " AND claimed_at = coalesce(%s, claimed_at)",
+        [slice_no, tables.batch_id, tables.epoch, tables.claimed_at],
+    )
+    if cursor.rowcount == 0:
+        raise Fenced(
+            f"slice {slice_no} of batch {tables.batch_id}: epoch {tables.epoch} is no longer the one being staged; "
+            "a newer attempt has claimed the batch"
+        )
+
+
+def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[Staged]:
+    decoder = compile_decoder(task.record, task.limits)
+    for batch in filter(len, batches):
+        tally.see(batch)
+        staged = decode_batch(decoder, batch)
+        tally.rows += staged.rows.num_rows
+        tally.refused += staged.refusals.num_rows
+        tally.skipped += staged.skipped
+        yield staged
+
+
+def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
+    if found.num_rows:
+        names = sql.SQL(", ").join(map(sql.Identifier, found.column_names))
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(tables.identifier(table), names)
+        cursor.copy_expert(statement, io.BytesIO(copy_csv(found)), size=1 << 20)
+
+
+def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:
+    first, last = tally.offsets or (None, None)
+    earliest, latest = map(moment_of, tally.timestamps) if tally.timestamps else (None, None)
+    cursor.execute(
+        "UPDATE offset_ledger.slice SET rows = %s, refused = %s, skipped = %s, partition = %s, min_offset = %s,"
+        " max_offset = %s, min_timestamp = %s, max_timestamp = %s, staged_at = clock_timestamp()"
+        " WHERE batch_id = %s AND epoch = %s AND slice_no = %s",
+        [
+            *(tally.rows, tally.refused, tally.skipped, tally.partition, first, last, earliest, latest),
+            *(tables.batch_id, tables.epoch, slice_no),
+        ],
+    )

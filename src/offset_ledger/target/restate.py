@@ -1,0 +1,107 @@
+"""A remerge in the ledger: rows that are ordered by Kafka's timestamps from now on, and what is replayed for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import StateConflict
+from offset_ledger.ledger.batches import read_batch
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_order, write_order
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.target.table import ensure_target
+
+Parts = Sequence[Sequence[OffsetRange]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Ranges of a remerge that are still to be replayed, in one batch."""
+
+    decision_id: int
+    number: int
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """By what its batch is known."""
+        return {"remerge": self.decision_id, "part": self.number}
+
+
+def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
+    """What the pipeline has committed of the present topic, by partition: from its beginning to its cursor."""
+    cursor.execute(named_sql("remerge_reach"), {"pipeline": pipeline})
+    return tuple(OffsetRange(*row) for row in cursor.fetchall())
+
+
+def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
+    """The parts of the pipeline's last remerge that are still to be replayed."""
+    cursor.execute(named_sql("remerge_pending"), {"pipeline": pipeline})
+    return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
+
+
+def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, why: str) -> int:
+    """Let Kafka's timestamp be the ``publish_at`` of every row and marker; the number of rows that had another one.
+
+    Kept with who, when and why, and with the parts that are to be replayed.
+
+    Raises:
+        StateConflict: a batch is open, which may be staged in the order of before, or Kafka gave a row no timestamp.
+        TargetMismatch: the table does not fit the pipeline file.
+    """
+    _check_no_open_batch(cursor, pipeline.name)
+    before = read_order(cursor, pipeline.name)
+    write_order(cursor, pipeline.name, KAFKA_TIMESTAMP)
+    ensure_target(cursor, pipeline)
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
+    cursor.execute(sql.SQL(statement).format(target))
+    restated = cursor.rowcount
+    _check_timestamps(cursor, pipeline.name, target)
+    details = {"ordered_by": before, "restated": restated, "parts": [[_numbers(r) for r in part] for part in parts]}
+    _keep(cursor, pipeline.name, details, origin, why)
+    return restated
+
+
+def _check_no_open_batch(cursor: Cursor, pipeline: str) -> None:
+    cursor.execute(
+        "SELECT min(batch_id) FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')",
+        [pipeline],
+    )
+    if (batch_id := cursor.one()[0]) is not None:
+        raise StateConflict(
+            f"{read_batch(cursor, batch_id)} is open, and what it staged is ordered as before; nothing was changed; "
+            f"give it up with: offset-ledger abandon {batch_id} --why ... (the offsets of a head batch are planned "
+            "again), and run remerge again"
+        )
+
+
+def _check_timestamps(cursor: Cursor, pipeline: str, target: sql.Identifier) -> None:
+    query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
+    cursor.execute(query)
+    if row := cursor.fetchone():
+        raise StateConflict(
+            f"pipeline {pipeline}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be ordered "
+            "by; nothing was changed; correct or delete such rows, or start a pipeline with another name and table"
+        )
+
+
+def _numbers(r: OffsetRange) -> list[int]:
+    return [r.partition, r.from_offset, r.until_offset]
+
+
+def _keep(cursor: Cursor, pipeline: str, details: Mapping[str, Any], origin: Origin, why: str) -> None:
+    cursor.execute(
+        "INSERT INTO offset_ledger.decision"
+        " (pipeline, kind, topic_id, question, details, answer, who, why, answered_at)"
+        " SELECT pipeline, 'remerge', topic_id, %s, %s, 'approve', %s, %s, now()"
+        " FROM offset_ledger.pipeline WHERE pipeline = %s",
+        ["order all rows by Kafka's timestamps?", json.dumps(details), origin.who, why, pipeline],
+    )

@@ -1,0 +1,119 @@
+"""The target table: made where it is missing, checked column by column where it exists."""
+
+from __future__ import annotations
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import TargetMismatch
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.row_order import check_order, ordered_by, remember_order, write_order
+from offset_ledger.target.declared_columns import remember_upgrade
+from offset_ledger.target.fit import misfits, nullable_columns, remedy, target_columns
+
+
+def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Create the target table, or hold that the one that exists fits; returns whether it was created.
+
+    Raises:
+        ConfigurationError: another pipeline fills it.
+        TargetMismatch: it does not fit (the message names every column that differs), its rows are ordered by another
+            moment, or what was committed is in another table, or nowhere any more.
+    """
+    target = pipelines.take_table(cursor, pipeline)
+    found = _exists(cursor, target)
+    _hold_committed(cursor, pipeline, target, found)
+    cursor.execute(
+        "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
+        [target, pipeline.name, target],
+    )
+    if not found:
+        _create(cursor, pipeline)
+        write_order(cursor, pipeline.name, ordered_by(pipeline.record))
+        return True
+    remember_upgrade(cursor, pipeline)
+    _check(cursor, pipeline)
+    remember_order(cursor, pipeline, _name(pipeline))
+    return False
+
+
+def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Compare the table with the pipeline file and write nothing; returns whether there is a table yet.
+
+    Raises:
+        ConfigurationError, TargetMismatch: as :func:`ensure_target`.
+    """
+    target = pipelines.check_owner(cursor, pipeline)
+    found = _exists(cursor, target)
+    _hold_committed(cursor, pipeline, target, found)
+    if found:
+        _check(cursor, pipeline)
+        check_order(cursor, pipeline, _name(pipeline))
+    return found
+
+
+def _exists(cursor: Cursor, table: str) -> bool:
+    schema, name = table.split(".")
+    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
+    return bool(cursor.one()[0])
+
+
+def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool) -> None:
+    """Hold that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
+    cursor.execute(
+        "SELECT target FROM offset_ledger.pipeline p WHERE pipeline = %s AND EXISTS"
+        " (SELECT FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'committed')",
+        [pipeline.name],
+    )
+    row = cursor.fetchone()
+    if row is None:
+        return
+    if row["target"] != target and _exists(cursor, row["target"]):
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: its committed rows are in table {row['target']}, the pipeline file names "
+            f"{target}; correct target.table, or ALTER TABLE ... RENAME so that all rows are in one table, or start a "
+            "pipeline with another name"
+        )
+    if not found:
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {target} does not exist, and the ledger has committed rows into "
+            f"{row['target']}; correct target.table, rename or restore that table, or create an empty one yourself and "
+            "replay what the topic still has"
+        )
+
+
+def _create(cursor: Cursor, pipeline: Pipeline) -> None:
+    record = pipeline.record
+    nullable = nullable_columns(record) | {"_timestamp"}  # Kafka may give none
+    declared = {column.name for column in record.columns}
+    definitions: list[sql.Composable] = []
+    for name, kind in target_columns(record):
+        parts = [sql.Identifier(name), sql.SQL(kind)]
+        if name == "event_id":
+            parts.append(sql.SQL("PRIMARY KEY"))
+        elif record.deletes and name in declared - nullable:  # a delete marker keeps only its coordinates
+            parts.append(sql.SQL("CHECK (_deleted OR {} IS NOT NULL)").format(sql.Identifier(name)))
+        elif name not in nullable:
+            parts.append(sql.SQL("NOT NULL"))
+        definitions.append(sql.SQL(" ").join(parts))
+    cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [pipeline.target.schema])
+    if not cursor.rowcount:  # IF NOT EXISTS would want the right to create schemas also where there is nothing to do
+        cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(pipeline.target.schema)))
+    cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(_name(pipeline), sql.SQL(", ").join(definitions)))
+
+
+def _name(pipeline: Pipeline) -> sql.Identifier:
+    return sql.Identifier(pipeline.target.schema, pipeline.target.table)
+
+
+def _check(cursor: Cursor, pipeline: Pipeline) -> None:
+    problems = misfits(cursor, pipeline)
+    if problems:
+        cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
+        run = remedy(cursor.one()[0], problems)
+        raise TargetMismatch(
+            f"pipeline {pipeline.name}: table {pipeline.target.schema}.{pipeline.target.table} does not fit: "
+            f"{'; '.join(problem.text for problem in problems)}; {f'run: {run}; or change' if run else 'change'} the"
+            " pipeline file"
+        )

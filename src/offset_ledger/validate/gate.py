@@ -1,0 +1,172 @@
+"""Judge one staging table: what fails is quarantined, rejects the batch, or is only said, as the suite asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import psycopg2
+import psycopg2.extensions
+from psycopg2 import sql
+
+from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
+from offset_ledger.ledger.sessions import Arguments, open_session
+from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, validate
+from offset_ledger.validate.suite import Action, Expectation, Suite
+from offset_ledger.validate.verdict import Finding, Verdict, observed_text, quarantined_share
+
+Session = psycopg2.extensions.connection
+
+
+def judge(
+    suite: Suite | None,
+    arguments: Arguments,
+    schema: str,
+    table: str,
+    *,
+    row_count: int,
+    refused: int = 0,
+    max_quarantined_share: float = 1.0,
+) -> Verdict:
+    """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
+
+    ``arguments`` are those of ``psycopg2.connect``; the sessions opened here carry their application_name. Where no
+    row is to be judged (all are delete markers, or there are none) nothing can fail: every expectation passes
+    with nothing evaluated, and only the share of refused records counts.
+
+    Raises:
+        IncompleteStaging: the table is missing or holds another number of rows (a crash empties an UNLOGGED table).
+        DatabaseUnavailable: a session was lost; no verdict.
+        ConfigurationError, TransientError: as the SQLSTATE says; no verdict.
+    """
+    started = time.monotonic()
+    try:
+        with closing(open_session(arguments)) as session:
+            rows, deleted = _count_rows(session, schema, table, row_count)
+            validation = None
+            if suite is not None and rows:
+                validation = validate(suite, arguments, live_rows(session, schema, table))
+            findings = _checked(session, _findings(suite, validation))
+            quarantined = _count_quarantined(session, findings)
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        lost = DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({_line(error)})")
+        raise explained(error, f"judging {schema}.{table}") or lost from error
+    share = quarantined_share(rows, deleted, refused, quarantined)
+    reasons = [finding.summary for finding in findings if finding.rejects]
+    if share > max_quarantined_share:
+        reasons.append(_share_text(refused, quarantined, share, max_quarantined_share))
+    return Verdict(
+        success=not reasons,
+        findings=findings,
+        rows=rows,
+        deleted=deleted,
+        refused=refused,
+        quarantined=quarantined,
+        max_quarantined_share=max_quarantined_share,
+        reasons=tuple(reasons),
+        notes=tuple(_notes(findings)),
+        seconds=round(time.monotonic() - started, 3),
+        suite=suite.name if suite else None,
+        suite_sha256=suite.sha256 if suite else None,
+        gx_version=validation.version if validation else None,
+        gx_result=validation.result if validation else {},
+    )
+
+
+def _count_rows(session: Session, schema: str, table: str, expected: int) -> tuple[int, int]:
+    query = "SELECT count(*) FILTER (WHERE NOT _deleted), count(*) FILTER (WHERE _deleted) FROM {}"
+    try:
+        with session, session.cursor() as cursor:
+            cursor.execute(sql.SQL(query).format(sql.Identifier(schema, table)))
+            ((rows, deleted),) = cursor.fetchall()
+    except psycopg2.errors.UndefinedTable:
+        raise IncompleteStaging(f"{schema}.{table}: expected {expected} rows, found no table; stage again") from None
+    if rows + deleted != expected:
+        raise IncompleteStaging(f"{schema}.{table}: expected {expected} rows, found {rows + deleted}; stage again")
+    return rows, deleted
+
+
+def _findings(suite: Suite | None, validation: Validation | None) -> list[Finding]:
+    expectations = suite.expectations if suite is not None else ()
+    if validation is None:
+        return [_finding(expectation, success=True, evaluated=0) for expectation in expectations]
+    return [
+        _judged(expectation, validation.by_position.get(position), validation.failing_rows.get(position))
+        for position, expectation in enumerate(expectations)
+    ]
+
+
+def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_rows: str | None) -> Finding:
+    if result is None:
+        return _finding(expectation, success=False, exception="it returned no result for this expectation")
+    detail, exception = result["result"], exception_of(result)
+    return _finding(
+        expectation,
+        success=result["success"] is True and exception is None,
+        evaluated=detail.get("element_count"),
+        unexpected=detail.get("unexpected_count"),
+        unexpected_percent=detail.get("unexpected_percent"),
+        observed=observed_text(detail.get("observed_value")),
+        exception=exception,
+        quarantine_sql=failing_rows if exception is None else None,
+    )
+
+
+def _finding(expectation: Expectation, **found: Any) -> Finding:
+    return Finding(
+        expectation.line, expectation.type, expectation.columns, expectation.action, expectation.text, **found
+    )
+
+
+def _checked(session: Session, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(_check(session, finding) if finding.quarantine_sql else finding for finding in findings)
+
+
+def _check(session: Session, finding: Finding) -> Finding:
+    """Hold the query of the failing rows against their count: rows are only moved when both agree."""
+    selected = _count(session, [finding])
+    if selected == finding.unexpected:
+        return finding
+    text = f"it counted {finding.unexpected} failing rows and its query selects {selected}"
+    return replace(finding, exception=text, quarantine_sql=None)
+
+
+def _count_quarantined(session: Session, findings: Iterable[Finding]) -> int:
+    failing = [finding for finding in findings if finding.quarantine_sql]
+    if len(failing) == 1:  # counted a moment ago
+        return failing[0].unexpected or 0
+    return _count(session, failing)
+
+
+def _count(session: Session, findings: list[Finding]) -> int:
+    """How many rows the queries of these findings select together, each row once."""
+    if not findings:
+        return 0
+    union = sql.SQL(" UNION ").join(sql.SQL(f"({finding.quarantine_sql})") for finding in findings)
+    with session, session.cursor() as cursor:
+        cursor.execute(sql.SQL("SELECT count(*) FROM ({}) AS failing").format(union))
+        ((count,),) = cursor.fetchall()
+    return int(count)
+
+
+def _notes(findings: Iterable[Finding]) -> Iterable[str]:
+    for finding in findings:
+        if finding.quarantine_sql is not None:
+            yield f"quarantine: {finding.summary}"
+        elif not finding.success and finding.action is Action.WARN:
+            yield f"warning: {finding.summary}"
+
+
+def _share_text(refused: int, quarantined: int, share: float, limit: float) -> str:
+    return (
+        f"quarantined share {share:.4%} is above the limit of {limit:.4%} "
+        f"({refused} refused by the decoder, {quarantined} failed quarantine expectations)"
+    )
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,192 @@
+"""Validate: Great Expectations judges the staged rows where they are, and the batch passes or is rejected."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from psycopg2 import sql
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import Connection, get_connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.failpoints import Failpoint, reach
+from offset_ledger.ledger import batches, profiles, staging
+from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.sessions import session_arguments
+from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
+from offset_ledger.ledger.stalled import wait_for
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.states import Kind, State
+from offset_ledger.validate.gate import judge
+from offset_ledger.validate.history import compare
+from offset_ledger.validate.suite import Suite, load_suite
+from offset_ledger.validate.verdict import Finding, Verdict
+
+log = logging.getLogger(__name__)
+
+_JUDGED = (State.VALIDATED, State.REJECTED, State.COMMITTED)
+
+
+def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, Verdict | None]:
+    """Judge a staged batch: the failing rows leave it, and it becomes validated or rejected, in one transaction.
+
+    A batch that is past this step already is returned as it is, with no verdict. An approval that a person gave holds
+    when the batch had to be staged again and the very same is judged by the same file and suite for the same reasons.
+
+    Raises:
+        ConfigurationError: the suite file is missing or has mistakes.
+        Fenced, StateConflict: another attempt has the batch.
+        IncompleteStaging, DatabaseUnavailable: worth another try.
+    """
+    database = get_connection(pipeline.target.connection)
+    suite = read_suite(pipeline)
+    with connect(database) as session, transaction(session) as cursor:
+        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
+        if batch.state in _JUDGED:
+            return batch, None
+        if batch.state is not State.STAGED:
+            batches.refuse(batch, batch.epoch, State.STAGED)
+        staging.hold_columns(cursor, StagingTables(batch_id, batch.epoch), pipeline.record)
+    with fenced(database, batch_id, batch.epoch):
+        return _validate(database, pipeline, batch, origin, suite)
+
+
+def _validate(
+    database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
+) -> tuple[Batch, Verdict | None]:
+    batch_id = batch.batch_id
+    tables = StagingTables(batch_id, batch.epoch)
+    name = application_name(batch_id, batch.epoch, "validate")
+    judgement = judge(
+        suite,
+        session_arguments(database, name),
+        SCHEMA,
+        tables.rows,
+        row_count=batch.rows or 0,
+        refused=batch.refused or 0,
+        # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
+        max_quarantined_share=1.0 if batch.kind is Kind.REDRIVE else pipeline.quality.max_quarantined_share,
+    )
+    with connect(database, name) as session:
+        wait_for(session, batch_id, lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
+        judged, verdict = _settle(session, pipeline, batch, judgement, origin)
+    for note in verdict.notes if verdict else ():
+        log.warning("batch %d: %s", batch_id, note)
+    reach(Failpoint.AFTER_VALIDATE)
+    return judged, verdict
+
+
+def _settle(
+    session: Session, pipeline: Pipeline, batch: Batch, verdict: Verdict, origin: Origin
+) -> tuple[Batch, Verdict | None]:
+    """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
+    batch_id, tables = batch.batch_id, StagingTables(batch.batch_id, batch.epoch)
+    with transaction(session) as cursor:
+        found = batches.read_batch(cursor, batch_id, lock=True)
+        if found.epoch == batch.epoch and found.state in _JUDGED:
+            return found, None
+        batches.lock(cursor, batch_id, batch.epoch, State.STAGED)
+        verdict = _with_history(cursor, pipeline, batch, tables, verdict)
+        moved = _quarantine(cursor, tables, verdict.quarantines)
+        kept = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
+        if not verdict.success:
+            kept["judged"] = _identity(cursor, pipeline, batch, tables, verdict)
+        after = State.VALIDATED if verdict.success else State.REJECTED
+        why = "; ".join(verdict.reasons) or None
+        batches.move(
+            cursor, (batch_id, batch.epoch), State.STAGED, after, origin,
+            why=why, verdict=kept, validated_at=datetime.now(UTC),
+        )  # fmt: skip
+        if after is State.REJECTED:
+            _keep_approval(cursor, (batch_id, batch.epoch), kept["judged"], origin)
+        return batches.read_batch(cursor, batch_id), verdict
+
+
+def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict) -> Verdict:
+    """The verdict compared with recent batches as the pipeline file asks; the profile is kept in any case."""
+    nullable = [column.name for column in pipeline.record.columns if column.nullable]
+    profile = profiles.measure(cursor, tables, nullable)
+    profiles.keep(cursor, tables, profile)
+    rule = pipeline.quality.history
+    if rule is None or batch.kind is not Kind.HEAD:
+        return verdict
+    history = compare(rule, profile, profiles.recent(cursor, batch, rule.batches + 1))
+    for each in history:
+        log.info("batch %d: %s", batch.batch_id, each.text)
+    return verdict.compared(history)
+
+
+def _identity(
+    cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict
+) -> dict[str, Any]:
+    """What was judged and by what, in so far as another attempt at the batch may come to something else."""
+    cursor.execute(
+        sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused)), {"limit": 0}
+    )
+    refused = [[row["code"], row["path"], row["records"]] for row in cursor.fetchall()]
+    counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
+    return counts | {"config": pipeline.config_hash, "suite": verdict.suite_sha256, "reasons": list(verdict.reasons)}
+
+
+def _keep_approval(cursor: Cursor, batch: tuple[int, int], judged: Mapping[str, Any], origin: Origin) -> None:
+    """Let a batch that was staged again pass, if a person approved before what was judged the very same."""
+    cursor.execute(named_sql("approval"), {"batch_id": batch[0], "judged": json.dumps(judged)})
+    if given := cursor.fetchone():
+        why = f"staged again and judged the same: the approval of {given['who']} stands ({given['why']})"
+        batches.move(cursor, batch, State.REJECTED, State.VALIDATED, origin, why=why)
+        log.info("batch %d: %s", batch[0], why)
+
+
+def read_suite(pipeline: Pipeline) -> Suite | None:
+    """The pipeline's suite, ``expectations/<name>.json`` in a folder above the pipeline file.
+
+    Raises:
+        ConfigurationError: there is none of that name, or it has mistakes.
+    """
+    name = pipeline.quality.suite
+    if name is None:
+        return None
+    folders = [folder / "expectations" for folder in pipeline.path.resolve().parents]
+    path = next((folder / f"{name}.json" for folder in folders if (folder / f"{name}.json").is_file()), None)
+    if path is None:
+        raise ConfigurationError(
+            f"{pipeline.path}: quality.suite is {name!r}, but no expectations/{name}.json stands in a folder above it; "
+            "create it, or set quality.suite to null"
+        )
+    columns = [column for column, _ in row_columns(pipeline.record)]
+    return load_suite(Path(path), [*columns, "_value"])
+
+
+def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Finding]) -> dict[str, int]:
+    """Move the failing rows to the refusals, each once with all its reasons; the count of each partition."""
+    if not failed:
+        return {}
+    parts = [
+        sql.SQL("SELECT _partition, _offset, {} AS place, {}::jsonb AS reason FROM ({}) AS f{}").format(
+            sql.Literal(place),
+            sql.Literal(_reason(finding)),
+            sql.SQL(finding.quarantine_sql or ""),
+            sql.SQL(str(place)),
+        )
+        for place, finding in enumerate(failed)
+    ]
+    statement = sql.SQL(named_sql("move_to_quarantine")).format(
+        failing=sql.SQL(" UNION ALL ").join(parts),
+        staging=tables.identifier(tables.rows),
+        refused=tables.identifier(tables.refused),
+    )
+    cursor.execute(statement)
+    moved = {str(row[0]): row[1] for row in cursor.fetchall()}
+    log.info("quarantined %d rows by %d expectations", sum(moved.values()), len(failed))
+    return moved
+
+
+def _reason(finding: Finding) -> str:
+    path = ", ".join(finding.columns)
+    return json.dumps({"path": path, "code": finding.type, "detail": finding.text})

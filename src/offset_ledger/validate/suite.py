@@ -1,0 +1,214 @@
+"""A suite file: Great Expectations' own ExpectationSuite JSON, checked whole before a batch depends on it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.validate import expectations as gx
+from offset_ledger.validate import source_lines
+from offset_ledger.validate.source_lines import Place
+
+_SUITE_KEYS = frozenset({"name", "expectations", "id", "meta", "notes", "suite_parameters"})
+_ENTRY_KEYS = frozenset(
+    {"type", "kwargs", "meta", "notes", "id", "severity", "description", "expectation_context", "rendered_content"}
+)
+# These would let a suite collect rows into Python, or turn a failure inside Great Expectations into a crash.
+_OURS = {"result_format": "the gate chooses it", "catch_exceptions": "an exception is always a failure"}
+_SINGLE_COLUMN = ("column", "column_A", "column_B")
+_COLUMN_LISTS = ("column_list", "column_set")
+
+
+class Action(StrEnum):
+    """What happens when an expectation fails."""
+
+    QUARANTINE = "quarantine"  # the failing rows are moved, the rest of the batch goes on
+    REJECT = "reject"  # the batch is rejected
+    WARN = "warn"  # it is reported, and nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One entry of a suite file. ``configuration`` is the entry as Great Expectations reads it."""
+
+    line: int
+    type: str
+    columns: tuple[str, ...]
+    action: Action
+    configuration: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The description of the file, or the type with its arguments."""
+        arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.configuration["kwargs"].items())
+        return str(self.configuration.get("description") or f"{self.type}({arguments})")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A checked suite file. ``sha256`` is that of its bytes."""
+
+    name: str
+    path: Path
+    sha256: str
+    expectations: tuple[Expectation, ...]
+
+
+def load_suite(path: Path, columns: Collection[str]) -> Suite:
+    """The suite of that file, for a staging table with those columns.
+
+    Raises:
+        ConfigurationError: the file is missing or has mistakes; all of them, a line each with file and line number.
+    """
+    try:
+        raw = path.read_bytes()
+        document, lines = source_lines.parse(raw.decode())
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there is no such suite file; create it or change quality.suite") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, source_lines.UnclearSource) as error:
+        line = getattr(error, "lineno", 1)
+        reason = getattr(error, "msg", str(error))
+        raise ConfigurationError(f"{path}:{line}: not one JSON object ({reason}); correct the syntax") from None
+    reader = _Reader(columns, lines)
+    found = reader.suite(document)
+    if reader.mistakes:
+        raise ConfigurationError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(reader.mistakes)))
+    return Suite(str(document["name"]), path, hashlib.sha256(raw).hexdigest(), tuple(found))
+
+
+class _Reader:
+    """Reads a suite document, and collects its mistakes instead of stopping at the first."""
+
+    def __init__(self, columns: Collection[str], lines: Mapping[Place, int]) -> None:
+        self._columns = columns
+        self._lines = lines
+        self._types = gx.known_types()
+        self.mistakes: list[tuple[int, str]] = []
+
+    def suite(self, document: Any) -> list[Expectation]:
+        if not isinstance(document, dict):
+            self._note((), f"expected an object with name and expectations, found {_kind(document)}")
+            return []
+        self._unknown_keys((), document, _SUITE_KEYS)
+        if not isinstance(document.get("name"), str) or not document["name"]:
+            self._note(("name",), "name: expected the name of the suite as text; add it")
+        if document.get("suite_parameters"):
+            self._note(("suite_parameters",), "suite parameters are not supplied here; write the values themselves")
+        entries = document.get("expectations")
+        if not isinstance(entries, list) or not entries:
+            self._note(("expectations",), "expectations: expected a list with at least one expectation; add one")
+            return []
+        read = (self._expectation(("expectations", index), entry) for index, entry in enumerate(entries))
+        return [expectation for expectation in read if expectation is not None]
+
+    def _expectation(self, place: Place, entry: Any) -> Expectation | None:
+        if not isinstance(entry, dict):
+            self._note(place, f"expected an expectation object, found {_kind(entry)}")
+            return None
+        self._unknown_keys(place, entry, _ENTRY_KEYS)
+        kwargs, meta = entry.get("kwargs") or {}, entry.get("meta") or {}
+        for key, value in (("kwargs", kwargs), ("meta", meta)):
+            if not isinstance(value, dict):
+                self._note((*place, key), f"{key}: expected an object, found {_kind(value)}")
+                return None
+        columns = self._known_columns((*place, "kwargs"), kwargs)
+        action = self._action(place, entry, meta)
+        if not self._known_type(place, entry.get("type")):
+            return None
+        configuration = {**entry, "kwargs": kwargs, "meta": meta}
+        self._build(place, configuration, action)
+        return Expectation(source_lines.line_of(self._lines, *place), entry["type"], columns, action, configuration)
+
+    def _known_type(self, place: Place, name: Any) -> bool:
+        if name in self._types:
+            return True
+        close = get_close_matches(str(name), self._types, n=1)
+        right = f"did you mean {close[0]}?" if close else "see the gallery of Great Expectations for what there is"
+        self._note((*place, "type"), f"{name!r} is not an expectation type that Great Expectations knows; {right}")
+        return False
+
+    def _known_columns(self, place: Place, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+        named = list(_columns_of(kwargs, place))
+        for where, name in named:
+            if name not in self._columns:
+                close = get_close_matches(name, self._columns, n=1)
+                right = f"did you mean {close[0]!r}?" if close else f"the columns are {', '.join(self._columns)}"
+                self._note(where, f"column {name!r} is not in the staging table; {right}")
+        return tuple(name for where, name in named if "row_condition" not in where)
+
+    def _action(self, place: Place, entry: Mapping[str, Any], meta: Mapping[str, Any]) -> Action:
+        if "action" not in meta:
+            return Action.WARN if entry.get("severity") in ("warning", "info") else Action.REJECT
+        if meta["action"] in list(Action):
+            return Action(meta["action"])
+        right = f"one of {', '.join(Action)}"
+        self._note((*place, "meta", "action"), f"action: expected {right}, found {meta['action']!r}")
+        return Action.REJECT
+
+    def _build(self, place: Place, configuration: dict[str, Any], action: Action) -> None:
+        kwargs = configuration["kwargs"]
+        for key in _OURS.keys() & kwargs.keys():
+            self._note((*place, "kwargs", key), f"{key} is not allowed in a suite: {_OURS[key]}; remove it")
+        try:
+            expectation = gx.build({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
+        except ValueError as error:
+            for text in str(error).splitlines():
+                self._note((*place, "kwargs", text.split(":")[0]), text)
+            return
+        for parameter in expectation.suite_parameter_options:
+            self._note(place, f"parameter {parameter!r} is not supplied here; write the value itself")
+        if not gx.runs_on_postgres(expectation):
+            wrong = f"Great Expectations cannot run {configuration['type']} on Postgres, where the rows are"
+            self._note((*place, "type"), f"{wrong}; use another expectation")
+        if action is Action.QUARANTINE:
+            self._can_quarantine((*place, "meta", "action"), gx.names_rows(expectation), kwargs)
+        query = kwargs.get("unexpected_rows_query")
+        if isinstance(query, str) and "{batch}" not in query:
+            self._note((*place, "kwargs", "unexpected_rows_query"), "the query must read FROM {batch}, the staged rows")
+
+    def _can_quarantine(self, place: Place, names_rows: bool, kwargs: Mapping[str, Any]) -> None:
+        if not names_rows:
+            self._note(place, "quarantine needs an expectation about single rows; use reject or warn here")
+        elif kwargs.get("mostly", 1) != 1:
+            wrong = "quarantine moves each failing row, so mostly says nothing"
+            right = "remove it (quality.max_quarantined_share is the limit) or use reject"
+            self._note((*place[:-2], "kwargs", "mostly"), f"{wrong}; {right}")
+
+    def _unknown_keys(self, place: Place, found: Mapping[str, Any], known: Collection[str]) -> None:
+        for key in found.keys() - set(known):
+            self._note((*place, key), f"{key!r} is not a known key; known are {', '.join(sorted(known))}")
+
+    def _note(self, place: Place, text: str) -> None:
+        self.mistakes.append((source_lines.line_of(self._lines, *place), text))
+
+
+def _columns_of(kwargs: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
+    for key in _SINGLE_COLUMN:
+        if isinstance(kwargs.get(key), str):
+            yield (*place, key), kwargs[key]
+    for key in _COLUMN_LISTS:
+        for index, name in enumerate(kwargs.get(key) or ()):
+            yield (*place, key, index), str(name)
+    yield from _condition_columns(kwargs.get("row_condition"), (*place, "row_condition"))
+
+
+def _condition_columns(condition: Any, place: Place) -> Iterator[tuple[Place, str]]:
+    if not isinstance(condition, dict):
+        return
+    column = condition.get("column")
+    if isinstance(column, dict) and isinstance(column.get("name"), str):
+        yield (*place, "column", "name"), column["name"]
+    for index, part in enumerate(condition.get("conditions") or ()):
+        yield from _condition_columns(part, (*place, "conditions", index))
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

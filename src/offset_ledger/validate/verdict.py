@@ -1,0 +1,116 @@
+"""What the gate found, as a value: it goes into the ledger, into Data Docs and, as lines, to a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from offset_ledger.config.model import Unusual
+from offset_ledger.validate.history import Comparison, Standing
+from offset_ledger.validate.suite import Action
+
+_OBSERVED_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one expectation.
+
+    ``quarantine_sql`` selects ``_partition, _offset`` of each failing row, without parameters (execute it with none,
+    so that a percent sign stays one); only a failed quarantine expectation has it. ``exception`` is the message of an
+    exception inside Great Expectations: the expectation then failed, whatever else is known of it.
+    """
+
+    line: int
+    type: str
+    columns: tuple[str, ...]
+    action: Action
+    text: str
+    success: bool
+    evaluated: int | None = None
+    unexpected: int | None = None
+    unexpected_percent: float | None = None
+    observed: str | None = None
+    exception: str | None = None
+    quarantine_sql: str | None = None
+
+    @property
+    def rejects(self) -> bool:
+        """Whether this alone rejects the batch; of rows that cannot be named none can be quarantined."""
+        unnamed = self.action is Action.QUARANTINE and self.quarantine_sql is None
+        return not self.success and (self.action is Action.REJECT or unnamed)
+
+    @property
+    def summary(self) -> str:
+        """One line: the expectation and what was found instead."""
+        if self.exception is not None:
+            found = f"Great Expectations raised: {self.exception}"
+        elif self.unexpected is not None and self.evaluated is not None:
+            found = f"{self.unexpected} of {self.evaluated} rows fail"
+        else:
+            found = f"observed {'no value' if self.observed is None else self.observed}"
+        return f"{self.text}: {found}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement of one staging table.
+
+    ``rows`` are those judged, ``deleted`` the delete markers (not judged), ``refused`` the records the decoder
+    refused, ``quarantined`` the rows (each once) that failed quarantine expectations. ``reasons`` say why the batch
+    is rejected and are empty when it is not; ``notes`` say the rest. ``gx_result`` is Great Expectations' own result,
+    for Data Docs; it is not part of :meth:`to_json`.
+    """
+
+    success: bool
+    findings: tuple[Finding, ...]
+    rows: int
+    deleted: int
+    refused: int
+    quarantined: int
+    max_quarantined_share: float
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    seconds: float
+    suite: str | None = None
+    suite_sha256: str | None = None
+    gx_version: str | None = None
+    gx_result: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    history: tuple[Comparison, ...] = ()
+
+    @property
+    def quarantined_share(self) -> float:
+        """Refused and quarantined records among all records of the batch."""
+        return quarantined_share(self.rows, self.deleted, self.refused, self.quarantined)
+
+    @property
+    def quarantines(self) -> tuple[Finding, ...]:
+        """The findings whose rows are to be moved, in the order of the suite."""
+        return tuple(finding for finding in self.findings if finding.quarantine_sql is not None)
+
+    def compared(self, history: Sequence[Comparison]) -> Verdict:
+        """This verdict with the comparison with recent batches: what is unusual rejects or warns as its rule says."""
+        unusual = [each for each in history if each.standing is Standing.UNUSUAL]
+        reasons = (*self.reasons, *(each.text for each in unusual if each.action is Unusual.REJECT))
+        notes = (*self.notes, *(f"warning: {each.text}" for each in unusual if each.action is Unusual.WARN))
+        return replace(self, success=not reasons, reasons=reasons, notes=notes, history=tuple(history))
+
+    def to_json(self) -> str:
+        """The verdict as JSON that Postgres accepts as jsonb."""
+        found = {key: value for key, value in asdict(self).items() if key != "gx_result"}
+        return json.dumps(found | {"quarantined_share": self.quarantined_share}, allow_nan=False)
+
+
+def quarantined_share(rows: int, deleted: int, refused: int, quarantined: int) -> float:
+    """Refused and quarantined records among all records; 0 of nothing."""
+    return (refused + quarantined) / max(rows + deleted + refused, 1)
+
+
+def observed_text(value: Any) -> str | None:
+    """An observed value of any shape as short text; a whole column's values do not belong in a ledger."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= _OBSERVED_LENGTH else f"{text[: _OBSERVED_LENGTH - 1]}…"

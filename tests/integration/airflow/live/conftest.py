@@ -1,0 +1,163 @@
+"""One Airflow for all tests here: what takes long is started at once, and each test waits for its own part."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.local.airflow import Airflow
+from offset_ledger.local.stack import Stack
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.request import Action, Request
+from offset_ledger.operations.requests import plan_request
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.airflow_project import new_project, record
+from tests.fixtures.airflow_world import World, until
+from tests.fixtures.servers import execute
+from tests.fixtures.statsd import Statsd
+
+FIRST = datetime(2026, 3, 1, tzinfo=UTC)
+# Postgres trusts the loopback and Kafka speaks plaintext: neither looks at a password, and both are told this one.
+PASSWORD = secrets.token_urlsafe(24)
+
+
+@pytest.fixture(scope="package")
+def world(stack: Stack, template_database: str) -> Iterator[World]:
+    execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
+    kafka, postgres, spark = stack.connections()
+    postgres = replace(postgres, schema="runs", password=PASSWORD)
+    connections = {environment_name(each.conn_id): each.to_json() for each in (kafka, postgres, spark)}
+    project, statsd = new_project(), Statsd()
+    airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
+    reports = {"OFFSET_LEDGER_REPORTS": str(project / "reports")}
+    settings = {**stack.environment(), **connections, **statsd.environment(), **reports}
+    environment = {**os.environ, **settings, **airflow.environment()}
+    made = World(airflow, environment, settings, postgres, kafka, project, statsd)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in connections.items():
+            patch.setenv(name, value)
+        try:
+            begin(made)
+            made.start()
+            for each in stored(made):
+                made.call("POST", "/connections", as_stored(each), expect=201)
+            for name in ("strict", "orders", "lossy", "gone", "woken"):
+                made.unpause(name)
+            yield made
+        finally:
+            airflow.down()
+            statsd.close()
+            shutil.rmtree(project)
+
+
+def stored(world: World) -> tuple[Connection, Connection]:
+    """The connections that Airflow finds in its own database, and in no environment."""
+    extra = {**world.kafka.extra, "sasl.username": "me", "sasl.password": PASSWORD}
+    return replace(world.kafka, conn_id="kafka_stored", extra=extra), replace(world.postgres, conn_id="postgres_stored")
+
+
+def as_stored(connection: Connection) -> dict[str, object]:
+    """A connection as the REST API takes it."""
+    found = json.loads(connection.to_json())
+    return {**found, "connection_id": connection.conn_id, "extra": json.dumps(found.get("extra") or {})}
+
+
+def begin(world: World) -> None:
+    """Orders of three days, a strict pipeline with a broken order, two that retention overtook, one to be woken."""
+    world.write("orders", schedule='"@daily"', freshness=None)
+    days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
+    world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
+    world.suite("strict", "reject", "new", "paid")
+    world.write("strict", suite="strict")
+    world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
+    world.write("lossy", answer_within="5s", freshness="1s")
+    lose(world, "lossy", 3)
+    world.write("gone", {"unclean.leader.election.enable": "true"})
+    lose(world, "gone", 4, give_up=False)
+    world.suite("known", "quarantine", "new", "paid")
+    elsewhere = {"kafka": "kafka_stored", "postgres": "postgres_stored"}
+    create_topic(dict(world.kafka.extra), "undelivered", 1, 1)
+    world.write("woken", suite="known", wake_on_data="true", dead_letter_topic="undelivered", **elsewhere)
+    world.publish("woken", record(FIRST, "a"), record(FIRST, "b", "returned"), record(FIRST, "c", "stolen"))
+    world.audit("orders")
+    world.audit("gone")
+
+
+def lose(world: World, name: str, before: int, give_up: bool = True) -> None:
+    """A pipeline that has begun at offset 0, perhaps with a batch still open, whose first offsets are then deleted."""
+    world.publish(name, *(record(FIRST, f"{n}") for n in range(4)))
+    planned = plan(world.pipeline(name), Origin("test"))
+    assert planned.batch is not None
+    if give_up:
+        request = Request(Action.ABANDON, batch_id=planned.batch.batch_id, why="lost")
+        plan_request(world.pipeline(name), request, Origin("test"))
+    admin = KafkaAdminClient(bootstrap_servers=world.kafka.extra["bootstrap.servers"])
+    admin.delete_records({TopicPartition(name, 0): before})
+    admin.close()
+
+
+@pytest.fixture(scope="package")
+def started(world: World) -> dict[str, str]:
+    """What takes long: the scheduled run of orders, a backfill of two of its days beside it, and a rejected batch.
+
+    A record comes while the triggerer is down and the first woken run is at work.
+    """
+    strict = world.trigger("strict")
+    lossy = world.trigger("lossy")
+    dates = ["--from-date", FIRST.isoformat(), "--to-date", (FIRST + timedelta(days=1)).isoformat()]
+    world.airflow_cli("backfill", "create", "--dag-id", "ingest_orders", *dates, "--max-active-runs", "2")
+    began = "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'woken'"
+    until(lambda: world.rows(began), "new records to wake a run")
+    triggerer = next(daemon for daemon in world.airflow.daemons if daemon.name == "triggerer")
+    triggerer.stop()
+    world.publish("woken", record(FIRST, "d"))
+    world.start()
+    return {"strict": strict, "lossy": lossy}
+
+
+@pytest.fixture(scope="package")
+def woken(world: World, started: dict[str, str]) -> list[str]:  # noqa: ARG001
+    """The runs that new records woke, once everything is read."""
+    ends = "SELECT next_offset FROM offset_ledger.cursor WHERE pipeline = 'woken'"
+
+    def about() -> str:
+        return "\n".join(world.told("woken", run["dag_run_id"]) for run in world.runs("woken"))
+
+    until(lambda: world.rows(ends) == [(4,)], "the record that came meanwhile", about)
+    runs = [run["dag_run_id"] for run in world.runs("woken")]
+    for run_id in runs:
+        world.succeeded("woken", run_id)
+    return runs
+
+
+@dataclass(frozen=True)
+class Redriven:
+    """Two redrives of the quarantine of woken: one that a person gave up, and one that found what was mended."""
+
+    given_up: str
+    mended: str
+    asked: str
+
+
+@pytest.fixture(scope="package")
+def redriven(world: World, woken: list[str]) -> Redriven:  # noqa: ARG001
+    world.suite("known", "reject", "new", "paid")
+    world.unpause("redrive_woken")
+    given_up = world.trigger("redrive_woken", reason="expect_column_values_to_be_in_set", why="once more")
+    asked = world.question("redrive_woken", given_up)["subject"]
+    world.answer("redrive_woken", given_up, "approve_batch", "Abandon", "the suite is wrong")
+    world.ended("redrive_woken", given_up)
+    world.suite("known", "quarantine", "new", "paid", "returned")
+    mended = world.trigger("redrive_woken", why="returned is known now")
+    world.ended("redrive_woken", mended)
+    return Redriven(given_up, mended, asked)

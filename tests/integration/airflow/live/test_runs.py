@@ -1,0 +1,166 @@
+"""Runs of the ingest DAG in a real Airflow, as somebody meets them who knows nothing but Airflow."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from offset_ledger.kafka import broker
+from offset_ledger.operations.verify import verify
+from tests.fixtures.airflow_world import World, until
+from tests.integration.airflow.live.conftest import FIRST
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: World, started: dict[str, str]) -> None:
+    assert world.ended("lossy", started["lossy"]) == "failed"
+    tasks = world.tasks("lossy", started["lossy"])
+    assert (tasks["plan"], tasks["approve_loss"], tasks["stage"]) == ("success", "failed", "upstream_failed")
+    kept = "SELECT kind, answer, who, why FROM offset_ledger.decision WHERE pipeline = 'lossy' ORDER BY decision_id"
+    assert [row[:3] for row in world.rows(kept)] == [("lost_range", "reject", "nobody (no answer in time)")]
+    run_id = world.trigger("lossy", action="skip", why="retention was too short")
+    world.succeeded("lossy", run_id)
+    assert set(world.tasks("lossy", run_id).values()) == {"success", "skipped"}
+    skipped = "SELECT changed_by FROM offset_ledger.batch WHERE pipeline = 'lossy' AND state = 'committed'"
+    assert world.rows(skipped) == [("admin",)]
+    with broker.connect(world.kafka) as kafka:
+        assert kafka.group_offsets("offset-ledger.lossy", "lossy") == {0: 3}
+
+
+def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: World) -> None:
+    run_id = world.trigger("gone")
+    asked = world.question("gone", run_id)
+    assert asked["subject"].startswith(
+        "skip 4 offsets of topic gone that retention deleted unread: 0:[0, 4)? Then batch "
+    )
+    assert asked["subject"].endswith(" is abandoned: it would read them.")
+    world.answer("gone", run_id, "approve_loss", "Approve", "known")
+    world.succeeded("gone", run_id)
+    tasks = world.tasks("gone", run_id)
+    assert (tasks["approve_loss"], tasks["stage"], tasks["commit"]) == ("success", "skipped", "skipped")
+    sheet = "SELECT from_offset, until_offset, r.skipped, changed_by FROM offset_ledger.batch_range r"
+    kept = (
+        f"{sheet} JOIN offset_ledger.batch USING (batch_id, pipeline) WHERE pipeline = 'gone' AND state = 'committed'"
+    )
+    assert world.rows(kept) == [(0, 4, 4, "admin")]
+
+
+def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started: dict[str, str]) -> None:
+    line = f"pipeline lossy is not fresh: run {started['lossy']} has not ended 1 s after it was queued"
+
+    def said() -> bool:
+        return any(line in log.read_text(errors="replace") for log in world.airflow.directory.rglob("*.log"))
+
+    until(said, "the deadline alert")
+
+
+def test_a_contradiction_fails_the_first_task_with_one_plain_line(world: World) -> None:
+    run_id = world.trigger("lossy", action="window", since="2026-03-01T00:00:00Z")
+    assert world.ended("lossy", run_id) == "failed"
+    assert world.tasks("lossy", run_id)["plan"] == "failed"
+    told = "ContradictoryRequest: action window needs until; fill in what is missing"
+    assert told in world.log("lossy", run_id, "plan")
+
+
+def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(world: World, started: dict[str, str]) -> None:
+    asked = world.question("strict", started["strict"])
+    assert asked["subject"].startswith("commit batch ")
+    assert "1 of 2 rows fail" in asked["subject"]
+    assert "| ranges | 0:[0, 2) |" in asked["body"]
+    assert asked["options"] == ["Approve", "Abandon", "Reject"]
+    beside = world.trigger("strict")
+    world.succeeded("strict", beside)
+    assert world.xcom("strict", beside, "plan", "outcome") == "busy"
+    world.answer("strict", started["strict"], "approve_batch", "Approve", "a new state, seen")
+    world.succeeded("strict", started["strict"])
+    kept = "SELECT answer, who, why, answered_at > asked_at FROM offset_ledger.decision WHERE pipeline = 'strict'"
+    assert world.rows(kept) == [("approve", "admin", "a new state, seen", True)]
+    events = (
+        "SELECT who, why FROM offset_ledger.batch_event JOIN offset_ledger.batch USING (batch_id)"
+        " WHERE pipeline = 'strict' AND from_state = 'rejected'"
+    )
+    assert world.rows(events) == [("admin", "a new state, seen")]
+    found = world.rows("SELECT event_id, state FROM public.strict ORDER BY 1")
+    assert found == [("bad", "broken"), ("good", "new")]
+
+
+def test_a_backfill_reads_its_intervals_beside_a_live_run(world: World, started: dict[str, str]) -> None:  # noqa: ARG001
+    runs = world.backfills("orders")
+    assert len(runs) == 2
+    scheduled = until(lambda: world.runs("orders", run_type="scheduled"), "the scheduled run")
+    for run_id in [*runs, *(run["dag_run_id"] for run in scheduled)]:
+        world.succeeded("orders", run_id)
+    read = (
+        "SELECT run_id, kind, state, from_offset, until_offset FROM offset_ledger.batch JOIN offset_ledger.batch_range"
+        " USING (batch_id, pipeline) WHERE pipeline = 'orders' AND kind = 'backfill' ORDER BY from_offset"
+    )
+    assert world.rows(read) == [
+        (runs[0], "backfill", "committed", 0, 3),
+        (runs[1], "backfill", "committed", 3, 6),
+    ]
+    days = {1: range(3), 2: range(3), 5: range(3)}
+    wanted = {(f"{day}-{n}", "new") for day, numbers in days.items() for n in numbers}
+    assert set(world.rows("SELECT event_id, state FROM public.orders")) == wanted
+    assert world.rows("SELECT next_offset FROM offset_ledger.cursor WHERE pipeline = 'orders'") == [(9,)]
+    assert verify(world.pipeline("orders"))[0] == []
+    events = world.call("GET", "/assets/events?order_by=-timestamp")["asset_events"]
+    told = {tuple(event["extra"]["ranges"]["0"]) for event in events if event["extra"].get("topic") == "orders"}
+    assert {(0, 3), (3, 6), (0, 9)} <= told
+
+
+def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decides(world: World) -> None:
+    before = world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'")
+    again = {"reprocess_behavior": "completed", "dag_run_conf": {"dry_run": True}}
+    backfill = world.backfill("orders", FIRST, FIRST, **again)
+    (run_id, _) = world.backfills("orders")
+
+    def shown() -> dict[str, str] | None:
+        tasks = world.tasks("orders", run_id)
+        return tasks if tasks["report"] == "skipped" else None
+
+    tasks = until(shown, "the dry run", lambda: world.told("orders", run_id))
+    assert set(tasks.values()) == {"success", "skipped"}
+    world.succeeded("orders", run_id)
+    close(world, backfill)
+    preview = world.xcom("orders", run_id, "plan", "preview")
+    assert (preview["kind"], preview["offsets"], preview["committed"]) == ("backfill", 3, 3)
+    assert world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'") == before
+
+
+def test_a_failed_backfill_run_runs_again_only_where_that_was_asked_for(world: World, started: dict[str, str]) -> None:  # noqa: ARG001
+    day = FIRST + timedelta(days=10)
+    first = world.backfill("orders", day, day, dag_run_conf={"action": "skip"})
+    (*_, run_id) = world.backfills("orders")
+    assert world.ended("orders", run_id) == "failed"
+    close(world, first)
+    none = world.backfill("orders", day, day, reprocess_behavior="none", dag_run_conf={"dry_run": True})
+    close(world, none)
+    assert (world.backfills("orders")[-1], world.state("orders", run_id)) == (run_id, "failed")
+    world.backfill("orders", day, day, reprocess_behavior="failed", dag_run_conf={"dry_run": True})
+    until(lambda: world.state("orders", run_id) == "success", "the run again", lambda: world.told("orders", run_id))
+    preview = world.xcom("orders", run_id, "plan", "preview")
+    assert (preview["kind"], preview["offsets"]) == ("backfill", 0)
+
+
+def close(world: World, backfill: int) -> None:
+    """End a backfill whose runs have ended: the scheduler would, after a while."""
+    status, found = world.airflow.request("PUT", f"/api/v2/backfills/{backfill}/cancel", None, world.token)
+    assert status in (200, 409), (status, found)  # 409: it has just ended by itself
+
+
+def test_clearing_commit_of_an_approved_batch_changes_nothing(world: World, started: dict[str, str]) -> None:
+    world.succeeded("strict", started["strict"])
+    query = (
+        "SELECT batch_id, to_state, e.epoch FROM offset_ledger.batch_event e JOIN offset_ledger.batch USING (batch_id)"
+        " WHERE pipeline = 'strict' ORDER BY event_id"
+    )
+    before = world.rows(query), world.rows("SELECT *, xmin::text FROM public.strict ORDER BY event_id")
+    clear = {"dag_run_id": started["strict"], "task_ids": ["commit"], "include_downstream": True, "only_failed": False}
+    world.call("POST", "/dags/ingest_strict/clearTaskInstances", {**clear, "dry_run": False})
+    world.succeeded("strict", started["strict"])
+    again = world.call("GET", f"{world.run('strict', started['strict'])}/taskInstances/commit")
+    assert (again["state"], again["try_number"]) == ("success", 2)
+    after = world.rows(query), world.rows("SELECT *, xmin::text FROM public.strict ORDER BY event_id")
+    assert after == before

@@ -1,0 +1,266 @@
+"""The command line as a person meets it: one line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.connections import environment_name
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.servers import Servers
+
+GOOD = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, servers: Servers) -> Callable[..., subprocess.CompletedProcess[str]]:
+    assert servers.bootstrap  # its connections are in the environment
+
+    def call(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "offset_ledger.cli", *arguments],
+            env={**os.environ, **more},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return call
+
+
+def write(folder: Path, topic: str) -> str:
+    path = folder / "orders.yaml"
+    path.write_text(GOOD.format(topic=topic))
+    return str(path)
+
+
+def unused_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
+    assert done.returncode == code, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line and "waiting for" not in line]
+    assert len(lines) == 1, done.stderr
+    assert all(part in lines[0] for part in parts), lines[0]
+
+
+def test_a_broken_pipeline_file_names_every_mistake_with_its_line(
+    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(GOOD.format(topic="t").replace("text", "txt").replace("event_id", "event_ids"))
+    done = run("ingest", str(path))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "orders.yaml:4:" in done.stderr
+    assert "txt" in done.stderr
+    assert "event_ids" in done.stderr
+
+
+def test_an_unknown_pipeline(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    one_line(run("ingest", "nothing"), 1, "nothing")
+
+
+def test_an_unknown_topic(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    one_line(run("ingest", write(tmp_path, "no.such.topic")), 1, "no.such.topic", "does not exist")
+
+
+def test_an_unreachable_broker(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    port = unused_port()
+    away = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{port}"}})
+    done = run(
+        "ingest",
+        write(tmp_path, "t"),
+        **{environment_name("kafka_default"): away, "OFFSET_LEDGER_PATIENCE": "3"},
+    )
+    one_line(done, 75, f"Kafka at 127.0.0.1:{port} did not answer")
+
+
+def test_an_unreachable_postgres(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    servers: Servers,
+    topic_name: Callable[[], str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    port = unused_port()
+    away = json.dumps({"conn_type": "postgres", "host": "127.0.0.1", "port": port, "schema": "x", "login": "x"})
+    done = run(
+        "ingest",
+        write(tmp_path, topic),
+        **{environment_name("postgres_default"): away, "OFFSET_LEDGER_PATIENCE": "3"},
+    )
+    one_line(done, 75, f"127.0.0.1:{port}", "not available")
+
+
+def test_a_missing_connection(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    path = Path(write(tmp_path, "t"))
+    path.write_text(path.read_text().replace("kafka_default", "kafka_other"))
+    one_line(run("ingest", str(path)), 1, "'kafka_other' is not defined", "AIRFLOW_CONN_KAFKA_OTHER")
+
+
+def test_nothing_new(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    servers: Servers,
+    topic_name: Callable[[], str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    done = run("ingest", write(tmp_path, topic), "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert "nothing new" in done.stderr
+    looked = run("status", write(tmp_path, topic), "--json")
+    assert json.loads(looked.stdout)["partitions"][0]["cursor"] == 0
+
+
+def test_an_error_as_json(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    done = run("ingest", write(tmp_path, "no.such.topic"), "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"] == "UnknownTopic"
+
+
+def test_an_unknown_batch(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    one_line(run("approve", "7", "--why", "x"), 1, "batch 7 is not in the ledger")
+
+
+def test_the_report_of_a_day_without_batches(
+    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "dags" / "pipelines"
+    folder.mkdir(parents=True)
+    write(folder, "no.such.topic")
+    done = run("report", "--date", "2026-01-31", "--json", OFFSET_LEDGER_REPORTS=str(tmp_path / "pages"))
+    found = json.loads(done.stdout)
+    assert (found["date"], found["page"]) == ("2026-01-31", str(tmp_path / "pages" / "_daily" / "2026-01-31.html"))
+    assert (found["pipelines"]["orders"]["batches"], found["pipelines"]["orders"]["records"]) == ({}, 0)
+    assert Path(found["page"]).is_file()
+    one_line(run("report", "--date", "yesterday"), 1, "--date takes a day such as 2026-01-31, not 'yesterday'")
+
+
+def test_a_dry_run_shows_a_plan_and_makes_none(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    servers: Servers,
+    topic_name: Callable[[], str],
+) -> None:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    publish([Record(b"k", b"{}", (), None, 0)] * 3, dict(servers.kafka.extra), topic)
+    pipeline = write(tmp_path, topic)
+    found = json.loads(run("ingest", pipeline, "--dry-run", "--json").stdout)
+    assert (found["kind"], found["ranges"][0]["until"], found["committed"]) == ("head", 3, 0)
+    offsets = ("--partition", "0", "--from-offset", "1", "--until-offset", "3", "--limit", "1", "--dry-run")
+    shown = run("replay", pipeline, *offsets)
+    assert "dry run of a replay batch: nothing was planned" in shown.stdout
+    window = ("--since", "1900-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
+    found = json.loads(run("replay", pipeline, *window, "--dry-run", "--json").stdout)
+    assert [(each["from"], each["until"]) for each in found["ranges"]] == [(0, 3)]
+    assert json.loads(run("batches", pipeline, "--json").stdout) == []
+    one_line(run("replay", pipeline, *offsets, "--since", "2026-01-01T00:00:00Z"), 1, "and not both")
+    one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")
+
+
+def test_a_reader_that_stops_early_and_a_full_disk(
+    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "ordersü.yaml"
+    path.write_text(GOOD.format(topic="t"))
+    verb = f"{sys.executable} -m offset_ledger.cli.main check {path}"
+    head = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {verb} | true"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (head.returncode, head.stderr) == (0, "")
+    full = subprocess.run(
+        ["bash", "-c", f"{verb} > /dev/full"], capture_output=True, text=True, check=False, timeout=120
+    )
+    one_line(full, 1, "the result cannot be written (No space left on device)")
+    ascii_only = run("check", str(path), PYTHONIOENCODING="ascii")
+    shown = f"{tmp_path}/orders\\xfc.yaml: no mistakes\n"
+    assert ascii_only.returncode == 0
+    assert ascii_only.stdout == f"{shown}table public.orders does not exist yet; the first batch creates it\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["topic", "plan", "t", "--brokers", "0"], "--brokers"),
+        (["topic", "plan", "t", "--brokers", "3", "--partitions", "0"], "--partitions"),
+        (["topic", "plan", "t", "--brokers", "3", "--replication-factor", "-1"], "--replication-factor"),
+        (["batches", "p", "--limit", "-1"], "--limit"),
+        (["demo", "--flights", "0"], "--flights"),
+    ],
+)
+def test_a_number_below_1_is_refused_at_once(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert f"argument {named}: should be a whole number from 1, found '" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        (
+            {"security.protocol": "SASL_SLL"},
+            "security.protocol should be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            {"security.protocol": "ssl", "ssl.ca.location": "/no/ca.pem"},
+            "ssl.ca.location should be a file that is there",
+        ),
+        ({"request.timeout.ms": "soon"}, "request.timeout.ms should be a whole number"),
+        ({"max.partition.fetch.bytes": "1MB"}, "max.partition.fetch.bytes should be a whole number"),
+        ({"bootstrap.servers": " "}, "its extra has no bootstrap.servers"),
+        ({"bootstrap.servers": "a:b:c"}, "bootstrap.servers should be host:port,host:port, found 'a:b:c'"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_a_kafka_connection_that_no_client_takes(
+    extra: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = {"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{unused_port()}", **extra}}
+    monkeypatch.setenv(environment_name("kafka_default"), json.dumps(made))
+    assert main(["audit", "--topic", "t"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_options_that_libpq_does_not_know(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = replace(servers.postgres, extra={"cursor": "dictcursor"})
+    monkeypatch.setenv(environment_name("postgres_default"), odd.to_json())
+    assert main(["migrate"]) == 1
+    assert "'postgres_default': invalid dsn: invalid connection option \"cursor\"" in capsys.readouterr().err
+    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "a while")
+    assert main(["migrate"]) == 1
+    assert "OFFSET_LEDGER_PATIENCE should be a number of seconds, found 'a while'" in capsys.readouterr().err
+
+
+def test_an_empty_transactional_id_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["publish", "t", "--file", "f.jsonl", "--transactional-id", ""]) == 1
+    assert "--transactional-id is empty" in capsys.readouterr().err

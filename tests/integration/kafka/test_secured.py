@@ -1,0 +1,125 @@
+"""With passwords, TLS and no more rights than docs/production.md gives: what an installation of one's own has."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.errors import AccessDenied
+from offset_ledger.kafka import broker
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.redrive import Choice
+from offset_ledger.model.batch import Origin
+from offset_ledger.operations.ingest import ingest, run_batch
+from offset_ledger.operations.redrive import plan_redrive, quarantined
+from offset_ledger.operations.status import look
+from offset_ledger.operations.verify import verify
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.secured import Secured, secured_broker
+from tests.fixtures.servers import Servers, execute
+from tests.paths import ROOT
+
+ME = Origin("test")
+PAGE = (ROOT / "docs" / "production.md").read_text()
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: shop.orders}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{amount: "numeric(12,{digits})"}}}}
+target: {{connection: postgres_default, table: sales.orders}}
+quality: {{max_quarantined_share: 1}}
+"""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The logins of docs/production.md in a database of their own, under names of their own."""
+
+    owner: Connection
+    writer: Connection
+    reader: Connection
+
+
+def as_written(beginning: str, name: str) -> str:
+    """The SQL block that begins so, for this database."""
+    (block,) = re.findall(rf"```sql\n({re.escape(beginning)}.*?)```", PAGE, re.S)
+    return re.sub(r"\bledger_", f"{name}_", block).replace("DATABASE shop", f"DATABASE {name}")
+
+
+@pytest.fixture
+def roles(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roles]:
+    name = f"r{uuid.uuid4().hex[:8]}"
+    admin = replace(servers.postgres, login="postgres")
+    execute(admin, f"CREATE DATABASE {name}")
+    inside = replace(admin, schema=name)
+    made = Roles(*(replace(inside, login=f"{name}_{role}") for role in ("owner", "writer", "reader")))
+    try:
+        execute(inside, as_written("-- once, as superuser", name) + f"ALTER ROLE {name}_reader LOGIN")
+        with connect(made.owner) as session:
+            migrate(session)
+        execute(made.owner, as_written("-- once, after the first migrate", name))
+        monkeypatch.setenv(environment_name("postgres_default"), made.writer.to_json())
+        yield made
+    finally:
+        execute(admin, f"DROP DATABASE {name} WITH (FORCE)")
+        execute(admin, f"DROP ROLE IF EXISTS {name}_owner, {name}_writer, {name}_reader")
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    with secured_broker() as made:
+        yield made
+
+
+def pipeline(folder: Path, digits: int) -> Pipeline:
+    path = folder / "orders.yaml"
+    path.write_text(PIPELINE.format(digits=digits))
+    return parse_pipeline(path)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
+    roles: Roles, secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(environment_name("kafka_default"), secured.connection.to_json())
+    create_topic({"bootstrap.servers": secured.open}, "shop.orders", 1, 1)
+    sent = [{"id": str(n), "at": "2026-01-01T12:00:00Z", "amount": amount} for n, amount in enumerate((1.5, 2.125))]
+    publish([Record(None, json.dumps(e).encode()) for e in sent], {"bootstrap.servers": secured.open}, "shop.orders")
+    orders = pipeline(tmp_path, 2)
+
+    with pytest.raises(AccessDenied, match=r"TopicAuthorizationFailedError.*docs/production\.md"):
+        look(orders)
+    (commands,) = re.findall(r"```\n(kafka-acls\.sh.*?)```", PAGE, re.S)
+    secured.allow(commands)
+    (done,) = ingest(orders, ME, until_drained=False, say=print)
+    assert (done.committed.total.inserted, done.committed.total.quarantined) == (1, 1)
+    with broker.connect(secured.connection) as kafka:
+        assert kafka.group_offsets("offset-ledger.orders", "shop.orders") == {0: 2}
+
+    execute(roles.writer, "ALTER TABLE sales.orders ALTER amount TYPE numeric(12,3)")  # its own table
+    orders = pipeline(tmp_path, 3)
+    run_batch(orders, plan_redrive(orders, Choice(), ME, None), ME, print)
+    assert quarantined(orders, Choice(limit=5))[0]["records"] == 0
+    assert verify(orders) == ([], 12)
+    with connect(roles.reader) as session:
+        assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
+            "committed"
+        ] * 2
+
+
+def test_what_postgres_does_not_allow_is_told(roles: Roles) -> None:
+    with pytest.raises(AccessDenied, match="permission denied for table batch"), connect(roles.reader) as session:
+        rows(session, "DELETE FROM offset_ledger.batch RETURNING 1")
+    with pytest.raises(AccessDenied, match="permission denied for database"), connect(roles.writer) as session:
+        rows(session, "CREATE SCHEMA elsewhere")

@@ -1,0 +1,164 @@
+"""What a database, a role or the environment sets for sessions changes nothing that is read or written here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.ledger.redrive import Choice
+from offset_ledger.operations.ingest import pass_gate
+from offset_ledger.operations.redrive import plan_redrive, quarantined, stage_redrive
+from offset_ledger.operations.verify import verify
+from offset_ledger.page import queries
+from offset_ledger.report.step import report
+from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.servers import Servers, configure, execute
+from tests.fixtures.staged import ME
+
+PIPELINE = """
+pipeline: orders
+source: {connection: kafka_default, topic: orders.far}
+record:
+  event_id: $.id
+  publish_at: $.at
+  columns:
+    day: date
+    moment: timestamptz
+    word: text
+    share: "double precision"
+target: {connection: postgres_default, table: public.orders}
+quality: {suite: orders, max_quarantined_share: 1.0}
+"""
+FIRST, LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
+SHARE = 0.1234567890123456
+
+
+def entry(kind: str, action: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": kind, "kwargs": arguments, "meta": {"action": action}}
+
+
+def write_suite(folder: Path, *words: str) -> None:
+    suite = {
+        "name": "orders",
+        "expectations": [
+            *BOUNDS,
+            entry("expect_column_values_to_be_in_set", "quarantine", column="word", value_set=words),
+        ],
+    }
+    (folder / "expectations").mkdir(exist_ok=True)
+    (folder / "expectations" / "orders.json").write_text(json.dumps(suite))
+
+
+BOUNDS = [
+    entry("expect_column_min_to_be_between", "reject", column="moment", min_value="0001-01-01"),
+    entry("expect_column_max_to_be_between", "reject", column="moment", max_value="9999-12-31 23:59:59.999999+00"),
+    entry("expect_column_max_to_be_between", "reject", column="day", max_value="9999-12-31"),
+    entry("expect_column_values_to_not_be_null", "reject", column="publish_at"),
+]
+
+
+@pytest.fixture
+def session(servers: Servers) -> Iterator[Session]:
+    with connect(servers.postgres) as made:
+        yield made
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    write_suite(tmp_path, "größer ≠ 漢字")
+    (tmp_path / "orders.yaml").write_text(PIPELINE)
+    return parse_pipeline(tmp_path / "orders.yaml")
+
+
+def order(event_id: str, at: str, word: str = "größer ≠ 漢字") -> bytes:
+    values = {"id": event_id, "at": at, "moment": at, "day": at[:10], "word": word, "share": SHARE}
+    return json.dumps(values, ensure_ascii=False).encode()
+
+
+def in_the_table(session: Session) -> set[tuple[str, ...]]:
+    """As UTC texts, whatever the session is set to."""
+    query = (
+        "SELECT event_id, to_char(publish_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'),"
+        " to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), to_char(day, 'YYYY-MM-DD'), word, share"
+        " FROM orders"
+    )
+    return {tuple(row) for row in rows(session, query)}
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata"])
+def test_the_first_and_last_moments_pass_every_step_in_every_zone(
+    session: Session, servers: Servers, pipeline: Pipeline, tmp_path: Path, zone: str
+) -> None:
+    configure(servers.postgres, TimeZone=zone)
+    far = 253_402_300_799_999_999  # Kafka's own timestamps may be there too
+    records = [
+        Raw(0, 0, order("first", FIRST), timestamp=-62_135_596_800_000_000),
+        Raw(0, 1, order("last", LAST), timestamp=far),
+        Raw(0, 2, order("odd", LAST, "other"), timestamp=far),
+        Raw(0, 3, b"no JSON", timestamp=far),
+    ]
+    done = commit_raw(session, pipeline, records)
+    first, last = "0001-01-01T00:00:00.000000", "9999-12-31T23:59:59.999999"
+    expected = {(name, at, at, at[:10], "größer ≠ 漢字", SHARE) for name, at in [("first", first), ("last", last)]}
+    assert in_the_table(session) == expected
+    assert (done.total.inserted, done.total.quarantined) == (2, 2)
+
+    assert report(pipeline, done.batch.batch_id)
+    with queries.reading("postgres_default") as cursor:
+        known = queries.partitions(cursor, ["orders"])["orders"]
+        found = queries.batches(cursor, "orders", queries.Wanted())
+    assert [(p.partition, p.complete_to) for p in known if p.cursor] == [(0, datetime.max.replace(tzinfo=UTC))]
+    assert [(b["batch_id"], b["max_timestamp"]) for b in found] == [(1, datetime.max.replace(tzinfo=UTC))]
+
+    write_suite(tmp_path, "größer ≠ 漢字", "other")
+    redriven = plan_redrive(pipeline, Choice(reason="expect_column_values_to_be_in_set"), ME)
+    assert redriven.batch
+    stage_redrive(pipeline, redriven.batch.batch_id, ME)
+    pass_gate(pipeline, redriven.batch.batch_id, ME)
+    commit(pipeline, redriven.batch.batch_id, ME)
+    assert in_the_table(session) == expected | {("odd", last, last, last[:10], "other", SHARE)}
+    assert quarantined(pipeline, Choice(limit=5))[0]["records"] == 1
+    assert verify(pipeline)[0] == []
+
+
+def test_what_a_role_sets_does_not_reach_the_sessions_of_the_gate(
+    session: Session, servers: Servers, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role, database = servers.postgres.login, servers.postgres.schema
+    for setting in ("client_encoding TO 'LATIN1'", "TimeZone TO 'America/New_York'", "idle_session_timeout TO '1ms'"):
+        execute(servers.postgres, f"ALTER ROLE {role} IN DATABASE {database} SET {setting}")
+    monkeypatch.setenv("PGTZ", "Europe/Berlin")
+    monkeypatch.setenv("PGDATESTYLE", "German")
+    done = commit_raw(session, pipeline, [Raw(0, 0, order("last", LAST)), Raw(0, 1, order("odd", FIRST, "größer"))])
+    assert (done.total.inserted, done.total.quarantined) == (1, 1)
+
+
+def test_the_gate_judges_what_was_staged_whatever_table_has_the_name_of_its_view(
+    session: Session, servers: Servers, pipeline: Pipeline
+) -> None:
+    execute(
+        servers.postgres,
+        "CREATE TABLE public.staged AS SELECT 'odd' AS word, now() AS publish_at, now() AS moment,"
+        " current_date AS day, 0 AS _partition, 7 AS _offset FROM generate_series(1, 5)",
+    )
+    done = commit_raw(session, pipeline, [Raw(0, 0, order("a", LAST)), Raw(0, 1, order("odd", FIRST, "größer"))])
+    assert {row[0] for row in in_the_table(session)} == {"a"}
+    assert done.total.quarantined == 1
+
+
+def test_the_timeouts_of_a_connection_are_its_own(servers: Servers) -> None:
+    given = replace(servers.postgres, extra={"options": "-c statement_timeout=12s -c TimeZone=Asia/Tokyo"})
+    with connect(given) as session:
+        assert rows(session, "SELECT current_setting('statement_timeout'), current_setting('TimeZone')") == [
+            ["12s", "UTC"]
+        ]

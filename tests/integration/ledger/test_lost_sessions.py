@@ -1,0 +1,257 @@
+"""A session that a newer attempt ends: its attempt says Fenced, wherever it is, and never that the database is away."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event as Signal
+from typing import Any
+
+import pytest
+
+from offset_ledger.airflow.concurrent_runs import one_after_the_other
+from offset_ledger.commit import step as commit_step
+from offset_ledger.commit.step import commit
+from offset_ledger.connections import Connection
+from offset_ledger.errors import AccessDenied, DatabaseUnavailable, Fenced
+from offset_ledger.ledger import batches, fencing
+from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.step import Written, claim, stage_with
+from offset_ledger.validate import gate as judging
+from offset_ledger.validate.step import validate
+from tests.fixtures.judged import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.raw import Raw, arrow
+from tests.fixtures.servers import Servers, execute
+from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
+
+ROW = (1, 1, 1, 1, "x", False)
+VALUE = b'{"at": "2026-01-01T12:00:00Z", "state": "new", "note": null}'
+
+
+@pytest.fixture
+def session(servers: Servers) -> Iterator[Session]:
+    with connect(servers.postgres) as made:
+        yield made
+
+
+def epochs(session: Session) -> list[Any]:
+    return [row[0] for row in rows(session, "SELECT epoch FROM offset_ledger.batch ORDER BY batch_id")]
+
+
+# -- every place at which a session may be ended --------------------------------------------------------------
+
+
+def test_a_slice_whose_session_a_claim_ended_is_fenced(session: Session, servers: Servers) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 2)])
+    tables = claim(session, pipeline, batch_id, ME)
+
+    def interrupted() -> Iterator[Any]:
+        yield arrow([Raw(0, 0, VALUE)])
+        with connect(servers.postgres) as newer:
+            claim(newer, pipeline, batch_id, ME)
+        yield arrow([Raw(0, 1, VALUE)])
+
+    task = SliceTask(servers.postgres, pipeline.record, pipeline.limits, tables)
+    with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
+        list(write_slice(task, 0, interrupted()))
+
+
+def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers: Servers) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+
+    def write(*_: Any) -> Written:
+        with connect(servers.postgres) as newer:
+            claim(newer, pipeline, batch_id, ME)
+        return Written(1)
+
+    with pytest.raises(Fenced, match="claimed epoch 2"):
+        stage_with(write, pipeline, batch_id, ME)
+
+
+def test_a_judge_whose_session_a_claim_ended_is_fenced(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positive: Entry = {
+        "type": "expect_column_values_to_be_between",
+        "kwargs": {"column": "a", "min_value": 0},
+        "meta": {"action": "reject"},
+    }
+    pipeline = a_pipeline_with(tmp_path, [positive])
+    with connect(servers.postgres) as staging:
+        tables = stage_rows(staging, pipeline, [ROW])
+    validating = judging.validate
+
+    def overtaken(*given: Any) -> Any:
+        with connect(servers.postgres) as newer:
+            claim(newer, pipeline, tables.batch_id, ME)
+        return validating(*given)
+
+    monkeypatch.setattr(judging, "validate", overtaken)
+    with pytest.raises(Fenced, match="claimed epoch 2"):
+        validate(pipeline, tables.batch_id, ME)
+
+
+def test_a_session_of_great_expectations_that_a_claim_ended_is_fenced(
+    session: Session, servers: Servers, tmp_path: Path
+) -> None:
+    """The suite waits inside one of its queries until the claim has ended the session."""
+    waits = "SELECT pg_sleep(60) FROM {batch}"
+    entry: Entry = {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": waits}}
+    pipeline = a_pipeline_with(tmp_path, [{**entry, "meta": {"action": "reject"}}])
+    with connect(servers.postgres) as staging:
+        tables = stage_rows(staging, pipeline, [ROW])
+    with ThreadPoolExecutor(1) as beside:
+        judged = beside.submit(validate, pipeline, tables.batch_id, ME)
+        until(
+            session,
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()",
+        )
+        claim(session, pipeline, tables.batch_id, ME)
+        with pytest.raises(Fenced, match="claimed epoch 2"):
+            judged.result(60)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_commit_whose_session_a_claim_ended_is_fenced(
+    session: Session, servers: Servers, monkeypatch: pytest.MonkeyPatch, merged: bool
+) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+    with connect(servers.postgres) as staging:  # a session of its own, for the claim ends it
+        validated(staging, staged(staging, pipeline, batch_id, [Event(1, 0, 0, "a")]))
+    before = commit_step.reach
+
+    def overtaken(place: Any) -> None:
+        if place == ("after_merge" if merged else "before_merge"):
+            with connect(servers.postgres) as newer:
+                claim(newer, pipeline, batch_id, ME)
+        before(place)
+
+    monkeypatch.setattr(commit_step, "reach", overtaken)
+    with pytest.raises(Fenced, match="claimed epoch 2"):
+        commit(pipeline, batch_id, ME)
+    assert rows(session, "SELECT event_id FROM orders") == []
+
+
+def test_an_attempt_that_looks_before_the_claim_is_committed_waits_for_it(session: Session, servers: Servers) -> None:
+    """The claim ends the older sessions first, and raises the epoch afterwards."""
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+    claim(session, pipeline, batch_id, ME)
+    claiming, ended = Signal(), Signal()
+
+    def slow_claim() -> None:
+        with connect(servers.postgres) as newer, transaction(newer) as cursor:
+            fencing.begin_claim(cursor, batch_id)
+            fencing.end_lower_epochs(cursor, batch_id, 2)
+            claiming.set()
+            ended.wait(60)
+            batches.claim(cursor, batch_id, ME)
+
+    with ThreadPoolExecutor(2) as beside:
+        slow = beside.submit(slow_claim)
+        claiming.wait(60)
+        looking = beside.submit(lost_at_epoch, servers.postgres, batch_id, 1)
+        with connect(servers.postgres) as watching:
+            until(watching, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        ended.set()
+        slow.result(60)
+        assert isinstance(looking.exception(60), Fenced)
+
+
+def lost_at_epoch(database: Connection, batch_id: int, epoch: int) -> None:
+    with fencing.fenced(database, batch_id, epoch):
+        raise DatabaseUnavailable("terminating connection due to administrator command")
+
+
+def until(session: Session, counted: str) -> None:
+    for _ in range(600):
+        if rows(session, counted)[0][0]:
+            return
+        rows(session, "SELECT pg_sleep(0.1)")
+    raise AssertionError(counted)
+
+
+def test_a_session_that_somebody_else_ended_is_what_it_was(session: Session, servers: Servers) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+    claim(session, pipeline, batch_id, ME)
+    with pytest.raises(DatabaseUnavailable, match="administrator command"):
+        lost_at_epoch(servers.postgres, batch_id, 1)
+    away = replace(servers.postgres, port=1)
+    with pytest.raises(DatabaseUnavailable, match="administrator command"):
+        lost_at_epoch(away, batch_id, 1)
+
+
+# -- sessions of another login ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def second(servers: Servers, session: Session) -> Iterator[Connection]:
+    """Another login with every right on ledger, staging and target, but none over the first one's sessions."""
+    planned(session, a_pipeline(), [OffsetRange(0, 0, 1)])
+    role = f"r{uuid.uuid4().hex[:8]}"
+    admin = replace(servers.postgres, login="postgres")
+    execute(admin, f"CREATE ROLE {role} LOGIN")
+    for schema in ("offset_ledger", "offset_ledger_staging", "public"):
+        execute(admin, f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {role}")
+        execute(admin, f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    yield replace(servers.postgres, login=role)
+    execute(admin, f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_a_second_login_claims_beside_a_session_that_holds_no_lock(
+    session: Session, servers: Servers, second: Connection
+) -> None:
+    pipeline = a_pipeline()
+    with connect(servers.postgres) as first, connect(second) as other:
+        claim(first, pipeline, 1, ME)
+        tables = claim(other, pipeline, 1, ME)
+        assert rows(first, "SELECT 1") == [[1]]  # it lives, and can do nothing for the batch
+        with pytest.raises(Fenced), transaction(first) as cursor:
+            batches.lock(cursor, 1, 1, batches.State.STAGING)
+    assert (tables.epoch, epochs(session)) == (2, [2])
+
+
+def test_a_second_login_that_waits_for_the_first_ones_lock_says_what_to_grant(
+    session: Session, servers: Servers, second: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencing, "_LOCK_SECONDS", 1)
+    pipeline = a_pipeline()
+    with connect(second) as other, suppress(DatabaseUnavailable), connect(servers.postgres) as first:
+        claim(first, pipeline, 1, ME)
+        first.cursor().execute("SELECT FROM offset_ledger.batch FOR UPDATE")
+        with pytest.raises(AccessDenied, match=f"GRANT pg_signal_backend TO {second.login}"):
+            claim(other, pipeline, 1, ME)
+        assert epochs(session) == [1]
+        execute(replace(servers.postgres, login="postgres"), f"GRANT pg_signal_backend TO {second.login}")
+        claim(other, pipeline, 1, ME)
+        assert epochs(session) == [2]
+
+
+# -- the lock between two runs that plan -----------------------------------------------------------------------
+
+
+def test_the_lock_of_a_run_that_plans_is_of_one_transaction_as_a_pooler_keeps_it(
+    session: Session,
+) -> None:
+    """A pooler gives a session that is between two transactions to somebody else, with every lock of the session."""
+    holders = (
+        "SELECT a.state FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+        " WHERE l.locktype = 'advisory' AND a.datname = current_database()"
+    )
+    with one_after_the_other(a_pipeline()):
+        assert rows(session, holders) == [["idle in transaction"]]
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+        rows(session, f"{ended} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+    with one_after_the_other(a_pipeline()):  # a session that was ended while the run planned is no error
+        pass
+    assert rows(session, holders) == []

@@ -1,0 +1,172 @@
+"""What compaction removed before it was read: tombstones that nobody saw, and gaps of a topic compacted once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from offset_ledger.cli.main import main
+from offset_ledger.commit.step import Committed
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.errors import TombstonesMayBeGone, UnexplainedGap
+from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.model.batch import Origin
+from offset_ledger.operations.ingest import ingest
+from offset_ledger.operations.losses import loss_question
+from offset_ledger.operations.verify import verify
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.servers import Servers
+
+pytestmark = pytest.mark.usefixtures("spark")
+ME = Origin("test")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+WEEK = str(7 * 24 * 3600 * 1000)
+OFTEN = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "0",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "1",
+}
+NEVER = {"min.compaction.lag.ms": WEEK, "max.compaction.lag.ms": WEEK, "min.cleanable.dirty.ratio": "1.0"}
+
+PIPELINE = """
+pipeline: orders
+source:
+  connection: kafka_default
+  topic: {topic}
+  on_expired: {on_expired}
+  transactional: {transactional}
+  compacted: {compacted}
+record:
+  event_id: key
+  publish_at: kafka_timestamp
+  tombstone: delete
+  columns: {{state: text}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+
+
+def record(key: str, at: int, state: str | None = "new") -> Record:
+    value = None if state is None else json.dumps({"state": state}).encode()
+    return Record(key.encode(), value, (), int((NOON + timedelta(seconds=at)).timestamp() * 1000), 0)
+
+
+@dataclass
+class Bench:
+    """A topic of one partition that is compacted at once, and a pipeline that deletes by tombstones."""
+
+    servers: Servers
+    topic: str
+    folder: Path
+    session: Session
+    on_expired: str = "earliest_after_approval"
+    transactional: str = "false"
+    compacted: str = "false"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        path = self.folder / "orders.yaml"
+        places = {"topic": self.topic, "on_expired": self.on_expired, "compacted": self.compacted}
+        path.write_text(PIPELINE.format(**places, transactional=self.transactional))
+        return parse_pipeline(path)
+
+    def publish(self, *records: Record) -> None:
+        how: dict[str, Any] = {"transactional_id": self.topic} if self.transactional == "true" else {}
+        publish(records, dict(self.servers.kafka.extra), self.topic, **how)
+
+    def alter(self, configs: dict[str, str]) -> None:
+        with closing(KafkaAdminClient(bootstrap_servers=self.servers.bootstrap)) as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic, configs=configs)])
+
+    def ingest(self) -> list[Committed]:
+        return [each.committed for each in ingest(self.pipeline, ME, True, lambda _: None)]
+
+    def table(self) -> dict[str, tuple[Any, ...]]:
+        """The live rows."""
+        found = rows(self.session, "SELECT event_id, state, _offset FROM public.orders WHERE NOT _deleted")
+        return {row[0]: tuple(row[1:]) for row in found}
+
+    def readable(self) -> set[int]:
+        """The offsets that a plain consumer meets a record at."""
+        with closing(KafkaConsumer(bootstrap_servers=self.servers.bootstrap, consumer_timeout_ms=1000)) as consumer:
+            consumer.assign([TopicPartition(self.topic, 0)])
+            consumer.seek_to_beginning()
+            return {message.offset for message in consumer}
+
+    def compact_until(self, *gone: int) -> set[int]:
+        """Publish to roll segments until compaction has removed these offsets; then stop it and return the rest."""
+        for at in range(100, 140):
+            self.publish(record("filler", at))
+            time.sleep(0.5)
+            if not self.readable() & set(gone):
+                break
+        self.alter(OFTEN | NEVER)
+        left = self.readable()
+        while (now := self.readable()) != left:
+            left = now
+        return left
+
+
+@pytest.fixture
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+    topic = topic_name()
+    create_topic(dict(servers.kafka.extra), topic, 1, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK})
+    with connect(servers.postgres) as session:
+        yield Bench(servers, topic, tmp_path, session)
+
+
+def test_a_topic_that_was_compacted_once_goes_on_when_the_file_says_so(bench: Bench) -> None:
+    bench.publish(record("a", 1, "old"), record("a", 2, "newer"), record("b", 3))
+    bench.alter(OFTEN)
+    left = bench.compact_until(0)
+    assert {1, 2} <= left
+    bench.alter({"cleanup.policy": "delete", "retention.ms": "-1", "delete.retention.ms": WEEK})
+    with pytest.raises(UnexplainedGap, match=r"source\.compacted: true"):
+        bench.ingest()
+    bench.compacted = "true"
+    (committed,) = bench.ingest()
+    assert {key: row for key, row in bench.table().items() if key != "filler"} == {"a": ("newer", 1), "b": ("new", 2)}
+    assert committed.total.gap == max(left) + 1 - len(left)
+    reasons = rows(bench.session, "SELECT gap_reason FROM offset_ledger.batch_range")
+    assert [row[0] for row in reasons] == ["compaction"]
+    assert verify(bench.pipeline)[0] == []
+
+
+@pytest.mark.parametrize("transactional", ["false", "true"])
+def test_a_tombstone_that_compaction_removed_unread_stops_the_batch(bench: Bench, transactional: str) -> None:
+    bench.transactional = transactional
+    bench.publish(record("a", 1), record("b", 2))
+    bench.ingest()
+    assert set(bench.table()) == {"a", "b"}
+    first = 3 if transactional == "true" else 2
+    bench.publish(record("a", 3, None))
+    bench.alter(OFTEN)
+    left = bench.compact_until(0, first)  # a's row and its tombstone: nothing tells of a any more
+    with pytest.raises(TombstonesMayBeGone, match=rf"range 0:\[{first}, \d+\).*offset-ledger skip") as refused:
+        bench.ingest()
+    assert "\n" not in str(refused.value)
+    with pytest.raises(TombstonesMayBeGone):  # trying again is no approval
+        bench.ingest()
+    assert (set(bench.table()), loss_question(bench.pipeline) is None) == ({"a", "b"}, False)
+    assert main(["skip", str(bench.pipeline.path), "--why", "a is known to be gone"]) == 0
+    assert loss_question(bench.pipeline) is None
+    (committed,) = bench.ingest()
+    assert [(r.partition, r.from_offset) for r in committed.batch.ranges] == [(0, first)]
+    assert committed.total.gap == committed.batch.ranges[0].width - len([o for o in left if o >= first])
+    assert set(bench.table()) == {"a", "b", "filler"}
+    assert verify(bench.pipeline)[0] == []

@@ -1,0 +1,145 @@
+"""The labs in small, on real servers: what they claim to show is what they show."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.cli.main import main
+from offset_ledger.failpoints import Failpoint
+from offset_ledger.reliability.labs import ordering as order_lab
+from offset_ledger.reliability.labs import semantics as semantics_lab
+from offset_ledger.reliability.labs import trial
+from offset_ledger.reliability.labs.ordering import CASES, Fault, Ordering, Producer, weigh
+from offset_ledger.reliability.labs.replication import replication
+from offset_ledger.reliability.labs.semantics import Bench, Semantics, semantics
+from offset_ledger.reliability.labs.trial import Fate, Step, Trial
+from tests.fixtures.servers import Servers
+
+
+def quiet(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+def test_at_most_once_loses_at_least_once_doubles_and_the_pipeline_does_neither(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+) -> None:
+    # Killed before Spark starts: the fault suite kills it everywhere else.
+    plan = replace(semantics_lab.Plan.draw(7, events=300, kills=1), places=(Failpoint.AFTER_PLAN,))
+    bench = Bench(servers.kafka, servers.postgres, {}, tmp_path, topic_name(), quiet)
+    most, least, pipeline = semantics(bench, plan)
+    assert (most.reader, most.killed, most.duplicated, set(most.lost) < most.produced) == ("at most once", 1, (), True)
+    assert (least.reader, least.killed, least.lost) == ("at least once", 1, ())
+    assert most.lost
+    assert set(least.duplicated) < least.produced
+    assert least.duplicated
+    assert pipeline == Semantics("offset-ledger", frozenset(plan.events), 1, (), ())
+
+
+@pytest.mark.timeout(400)
+def test_what_each_acks_and_min_insync_keeps_loses_and_refuses() -> None:
+    plan = trial.Plan.draw(3, most=8)
+    with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
+        found = {(row.acks, row.min_insync): row.fates for row in replication(plan, Path(folder), quiet)}
+    assert set(found) == {(acks, least) for acks in (0, 1, "all") for least in (1, 2, 3)}
+    sent = {step: frozenset(values) for step, values in plan.values.items()}
+    # On a slow machine the lab sends these more than once, with a mark.
+    (sent[Step.ALONE],) = {fates[Step.ALONE].sent for fates in found.values()}
+    assert {value.split(" again")[0] for value in sent[Step.ALONE]} == set(plan.values[Step.ALONE])
+
+    def words(acks: int | str, least: int) -> list[str]:
+        """One word for all records of each step."""
+        told = []
+        for step, fate in found[acks, least].items():
+            every = {
+                "kept": fate.acknowledged - fate.lost,
+                "lost": fate.lost,
+                "not acknowledged": fate.refused | fate.unanswered,
+            }
+            assert sent[step] in every.values(), (acks, least, fate)
+            told += [word for word, records in every.items() if records == sent[step]]
+        return told
+
+    assert words("all", 1) == ["kept", "kept", "kept", "lost"]  # the last on the word of one copy, and lost with it
+    assert words("all", 2) == ["kept", "kept", "kept", "not acknowledged"]
+    # Of what went to the leader that died, the next one's refusal is the last word, or there is none in time.
+    assert words("all", 3) == ["kept", "not acknowledged", "not acknowledged", "not acknowledged"]
+    for least, step in ((2, Step.TWO_AWAY), (3, Step.ONE_AWAY), (3, Step.TWO_AWAY)):
+        assert found["all", least][step].refused == sent[step]
+    assert all(fate.readable == sent[step] for step, fate in found["all", 1].items())
+    for least in (1, 2, 3):  # min.insync.replicas binds acks=all only
+        assert words(1, least) == ["kept", "lost", "kept", "lost"]
+        # Nobody says when a record of acks=0 has arrived, so what is lost of those sent between deaths may differ.
+        silent = found[0, least]
+        assert all(fate.acknowledged == sent[step] for step, fate in silent.items())
+        assert {step for step, fate in silent.items() if fate.lost == sent[step]} >= {Step.ALONE, Step.TWO_AWAY}
+        assert silent[Step.IN_SYNC].lost == frozenset()
+
+
+def test_the_replication_lab_tells_each_fate_by_its_step() -> None:
+    plan = trial.Plan.draw(1, most=2)
+    made = Trial("all", 1)
+    values = {step: list(sent) for step, sent in plan.values.items()}
+    made.acknowledged[Step.IN_SYNC] = set(values[Step.IN_SYNC])
+    made.acknowledged[Step.TWO_AWAY] = set(values[Step.TWO_AWAY])
+    made.refused[Step.ONE_AWAY] = set(values[Step.ONE_AWAY])
+    made.unanswered[Step.ALONE] = set(values[Step.ALONE])
+    made.readable = made.stored = set(values[Step.IN_SYNC])
+    result = made.result()
+    assert {step: fate.told() for step, fate in result.fates.items()} == {
+        Step.IN_SYNC: f"{len(values[Step.IN_SYNC])} kept",
+        Step.ALONE: f"{len(values[Step.ALONE])} unanswered",
+        Step.ONE_AWAY: f"{len(values[Step.ONE_AWAY])} refused",
+        Step.TWO_AWAY: f"{len(values[Step.TWO_AWAY])} LOST",
+    }
+    none = frozenset[str]()
+    assert Fate(Step.ALONE, frozenset("ab"), none, none, none, frozenset("b")).told() == "1 kept, 1 LOST"
+    assert result.counts()["lost"] == len(values[Step.TWO_AWAY])
+    assert "brokers_die" in trial.report(plan, [result]).plan
+
+
+def test_idempotence_keeps_order_and_number_through_what_the_network_loses(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["lab", "ordering", "--seed", "5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["seed"], told["plan"]) == (5, order_lab.Plan.draw(5).told())
+    found = {(row["producer"], row["what_went_wrong"]): row for row in told["rows"]}
+    assert set(found) == set(CASES)
+    assert all((row["sent"], row["acknowledged"], row["lost"]) == (400, 400, 0) for row in found.values()), found
+    for case in CASES:
+        guarded = case[0] is not Producer.PLAIN and case != (Producer.IDEMPOTENT, Fault.REPLACED)
+        assert not guarded or (found[case]["duplicated"], found[case]["reordered"]) == (0, 0)
+    assert found[Producer.PLAIN, Fault.ACKNOWLEDGEMENT]["duplicated"] > 0
+    assert found[Producer.PLAIN, Fault.REQUEST]["reordered"] > 0
+    again = Producer.IDEMPOTENT, Fault.REPLACED  # idempotence ends with its producer
+    assert found[again]["duplicated"] == order_lab.Plan.draw(5).breaks[again]
+
+
+@pytest.mark.parametrize("lab", [trial, order_lab, semantics_lab])
+def test_a_seed_draws_the_same_plan_again_and_another_seed_another(lab: Any) -> None:
+    assert lab.Plan.draw(1) == lab.Plan.draw(1)
+    assert lab.Plan.draw(1).told() != lab.Plan.draw(2).told()
+
+
+ALL = frozenset(range(4))
+RIGHT = Ordering(*CASES[0], sent=4, acknowledged=ALL, lost=(), duplicated=(), reordered=())
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ([0, 1, 2, 3], RIGHT),
+        ([0, 2, 1, 3], replace(RIGHT, reordered=(1,))),
+        ([0, 1, 2, 1, 2, 3], replace(RIGHT, duplicated=(1, 2))),
+        ([0, 3, 1, 3], replace(RIGHT, lost=(2,), duplicated=(3,), reordered=(1,))),
+    ],
+)
+def test_a_log_is_weighed_by_the_numbers_in_it(log: list[int], expected: Ordering) -> None:
+    assert weigh(*CASES[0], 4, ALL, log) == expected

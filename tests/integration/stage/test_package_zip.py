@@ -1,0 +1,63 @@
+"""The stage job with the package coming from its zip alone, as on a cluster whose machines do not have it installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.model.batch import Origin
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.package_zip import package_zip
+from offset_ledger.stage.spark_settings import spark_jars
+from tests.fixtures.servers import Servers
+from tests.paths import ROOT
+
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+
+
+def test_the_stage_job_runs_with_only_the_zip_on_the_path(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+) -> None:
+    extra, topic = dict(servers.kafka.extra), topic_name()
+    create_topic(extra, topic, 1, 1)
+    publish([Record(b"a", b'{"id":"a","at":"2026-01-01T12:00:00Z","state":"new"}')], extra, topic)
+    path = tmp_path / "orders.yaml"
+    path.write_text(PIPELINE.format(topic=topic))
+    batch = plan(parse_pipeline(path), Origin("test")).batch
+    assert batch is not None
+    # Without site, the environment's packages come from PYTHONPATH and the editable install of ours is not seen.
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    libraries = str(Path(pyspark.__file__).parents[1])
+    done = subprocess.run(
+        [
+            *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", "--jars", spark_jars()),
+            *("--py-files", str(package_zip(tmp_path)), str(ROOT / "jobs" / "stage_batch.py")),
+            *(str(path), str(batch.batch_id)),
+        ],
+        env={**os.environ, "PYTHONPATH": libraries, "PYSPARK_PYTHON": str(python)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "staged batch 1 epoch 1" in done.stdout
+    with connect(servers.postgres) as session:
+        assert rows(session, "SELECT state, rows FROM offset_ledger.batch") == [["staged", 1]]

@@ -1,0 +1,46 @@
+"""The archive of the classes of Spark's driver, made by a real Spark and mapped by a real Java."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.local.stack import Stack
+from offset_ledger.stage import cds_archive
+from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS
+
+
+@pytest.fixture
+def made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("JAVA_HOME", str(stack.java.home))
+    found = cds_archive.archive()
+    if found is None:
+        assert not (stack.java.home / "lib" / "server" / "classes.jsa").exists()
+        pytest.skip("this Java has no archive of its own classes to add to")
+    return found
+
+
+def test_a_driver_maps_what_starting_the_stack_has_made(made: Path) -> None:
+    options = cds_archive.with_archive(SETTINGS)[JAVA_OPTIONS]
+    assert options.startswith(SETTINGS[JAVA_OPTIONS])
+    assert f"-XX:SharedArchiveFile={made}" in options.split()
+    assert cds_archive.make_archive() == made
+
+
+def test_a_java_that_the_archive_does_not_fit_leaves_it_aside_in_silence(made: Path, stack: Stack) -> None:
+    options = cds_archive.with_archive(SETTINGS)[JAVA_OPTIONS].split()
+    another_class_path = [stack.java.executable, *options, "-cp", str(made.parent), "-version"]
+    done = subprocess.run(another_class_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "warning" not in done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("stack")
+def test_a_job_that_fails_leaves_no_archive_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cds_archive, "_JOB", tmp_path / "missing.py")
+    monkeypatch.setattr(cds_archive, "_place", lambda: tmp_path / "spark.jsa")
+    assert cds_archive.make_archive() is None
+    assert cds_archive.with_archive(SETTINGS) == dict(SETTINGS)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,303 @@
+"""Each way to be wrong has its code, and a reason that names the place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+
+from offset_ledger.config.model import Column, ColumnType, DeleteWhen, Limits, RecordShape, Tombstone
+from offset_ledger.decoding.json import JsonDecoder, compile_decoder
+from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Refusal, Row, Skip
+
+AT = datetime(2026, 3, 4, tzinfo=UTC)
+GOOD = b'{"event_id":"e1","publish_at":"2026-01-02T03:04:05+01:00","value":1}'
+
+
+def decoder_of(
+    type_: str, *args: int, nullable: bool = False, encoding: str = "", path: tuple[str, ...] = ("value",)
+) -> JsonDecoder:
+    """A decoder with one column at that path."""
+    column = Column("value", ColumnType(type_, args), path, nullable, encoding)
+    return compile_decoder(RecordShape(("event_id",), ("publish_at",), (column,)), Limits(value_bytes=5000))
+
+
+def refused(outcome: Row | Refusal | Skip) -> list[tuple[str, str]]:
+    """Path and code of each reason."""
+    assert isinstance(outcome, Refusal), outcome
+    return [(reason.path, reason.code.value) for reason in outcome.reasons]
+
+
+def with_value(literal: str | bytes) -> bytes:
+    """The good record with another value."""
+    return GOOD.replace(b'"value":1', b'"value":' + (literal if isinstance(literal, bytes) else literal.encode()))
+
+
+def test_a_row_has_its_id_its_moment_and_its_values() -> None:
+    expected = Row("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (1,))
+    assert decoder_of("integer").decode(GOOD, None, AT) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "code"),
+    [
+        (b"", "$", "syntax"),
+        (b"\xef\xbb\xbf" + GOOD, "$", "syntax"),
+        (GOOD[:-1], "$", "syntax"),
+        (GOOD + b" x", "$", "syntax"),
+        (GOOD + GOOD, "$", "syntax"),
+        (GOOD.replace(b'"e1"', b"'e1'"), "$", "syntax"),
+        (with_value("NaN"), "$", "syntax"),
+        (with_value("-Infinity"), "$", "syntax"),
+        (with_value("01"), "$", "syntax"),
+        (with_value('1,"z":"\\ud800"'), "$.z", "encoding"),
+        (with_value('1,"z":"\\udc00\\ud800"'), "$.z", "encoding"),
+        (with_value('1,"z":{"a":[1,{"b c":"x\\uDFFFx"}]}'), "$.z.a[1]['b c']", "encoding"),
+        (with_value('1,"z":{"\\ud800":1}'), "$.z['\\ud800']", "encoding"),
+        (with_value('1,"z":"\\ud83d\\ude00","y":"\\\\ud800" x'), "$", "syntax"),
+        (with_value('1,"z":"\\ud800" x'), "$", "syntax"),
+        (with_value(b'1,"z":"\x00"'), "$", "syntax"),
+        (b"[" + GOOD + b"]", "$", "type"),
+        (b"null", "$", "type"),
+        (b' "x"', "$", "type"),
+        (with_value(b'1,"z":"\xff"'), "$", "encoding"),
+        (with_value(b'1,"z":"\xed\xa0\x80"'), "$", "encoding"),
+        (with_value('1,"value":1'), "$.value", "duplicate_key"),
+        (with_value('1,"v\\u0061lue":2'), "$.value", "duplicate_key"),
+        (with_value('1,"z":[{"a b":{"k":1,"k":2}}]'), "$.z[0]['a b'].k", "duplicate_key"),
+        (with_value('1,"z\\u0000":1,"z\\u0000":1'), "$['z\\x00']", "duplicate_key"),
+        (with_value('1,"z":' + "[" * 500 + "]" * 500), "$", "depth"),
+        (b'{"z":' + b'{"a":' * 600 + b"1" + b"}" * 601, "$", "depth"),
+        (GOOD.ljust(5001), "$", "too_large"),
+        (GOOD.replace(b'"value"', b'"Value"'), "$.value", "missing"),
+        (with_value("null"), "$.value", "null"),
+        (with_value("1.5"), "$.value", "type"),
+        (with_value("1.0"), "$.value", "type"),
+        (with_value("1e2"), "$.value", "type"),
+        (with_value('"1"'), "$.value", "type"),
+        (with_value("true"), "$.value", "type"),
+        (with_value("[1]"), "$.value", "type"),
+        (with_value("2147483648"), "$.value", "range"),
+        (with_value("-2147483649"), "$.value", "range"),
+        (with_value("9" * 4500), "$.value", "range"),
+        (GOOD.replace(b'"e1"', b'""'), "$.event_id", "length"),
+        (GOOD.replace(b'"e1"', b'"' + b"x" * 1025 + b'"'), "$.event_id", "length"),
+        (GOOD.replace(b'"e1"', b'"\\u0000"'), "$.event_id", "nul"),
+        (GOOD.replace(b'"e1"', b"1.5"), "$.event_id", "type"),
+        (GOOD.replace(b'"e1"', b"null"), "$.event_id", "null"),
+        (GOOD.replace(b"+01:00", b""), "$.publish_at", "format"),
+        (GOOD.replace(b"05+01:00", b"60Z"), "$.publish_at", "range"),
+        (GOOD.replace(b"05+01:00", b"05.1234567Z"), "$.publish_at", "precision"),
+    ],
+)
+def test_a_wrong_record_is_refused_with_its_place(value: bytes, path: str, code: str) -> None:
+    assert refused(decoder_of("integer").decode(value, None, AT)) == [(path, code)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "args", "literal", "code"),
+    [
+        ("smallint", (), "32768", "range"),
+        ("bigint", (), "9223372036854775808", "range"),
+        ("numeric", (4, 2), "100", "range"),
+        ("numeric", (4, 2), "1.001", "precision"),
+        ("numeric", (4, 2), '"1.00"', "type"),
+        ("numeric", (), "1e131072", "range"),
+        ("numeric", (), "1e-16384", "range"),
+        ("numeric", (), "1e9999999", "range"),
+        ("double precision", (), "1e309", "range"),
+        ("double precision", (), "1e-400", "range"),
+        ("double precision", (), "0.10000000000000001", "precision"),
+        ("double precision", (), "9007199254740993", "precision"),
+        ("real", (), "1e39", "range"),
+        ("real", (), "1e-46", "range"),
+        ("real", (), "16777217", "precision"),
+        ("boolean", (), "1", "type"),
+        ("boolean", (), '"true"', "type"),
+        ("text", (), "1", "type"),
+        ("text", (), '"\\u0000"', "nul"),
+        ("varchar", (2,), '"abc"', "length"),
+        ("date", (), '"2023-02-29"', "range"),
+        ("date", (), '"2023-2-9"', "format"),
+        ("timestamptz", (), '"0001-01-01T00:00:00+00:01"', "range"),
+        ("uuid", (), '"00000000000040008000000000000000"', "format"),
+        ("bytea", (), '"AB=="', "format"),
+        ("bytea", (), '"AAA"', "format"),
+        ("jsonb", (), '{"a":"\\u0000"}', "nul"),
+        ("jsonb", (), '"\\\\\\u0000"', "nul"),
+        ("jsonb", (), "[1e-16384]", "range"),
+        ("jsonb", (), '{"a":0e-20000}', "range"),
+        ("jsonb", (), "null", "null"),
+    ],
+)
+def test_a_value_that_its_type_cannot_hold_is_refused(
+    type_: str, args: tuple[int, ...], literal: str, code: str
+) -> None:
+    assert refused(decoder_of(type_, *args).decode(with_value(literal), None, AT)) == [("$.value", code)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "args", "encoding", "literal", "value"),
+    [
+        ("numeric", (4, 2), "", "1.1000", Decimal("1.1")),
+        ("numeric", (), "", "0.1000000000000000055511151231257827", Decimal("0.1000000000000000055511151231257827")),
+        ("double precision", (), "", "0.30000000000000004", 0.30000000000000004),
+        ("real", (), "", "0.1", 0.10000000149011612),
+        ("text", (), "", '"\\\\u0000\\ud83d\\ude00"', "\\u0000😀"),
+        ("varchar", (2,), "", '"\\ud83d\\ude00é"', "😀é"),
+        ("timestamptz", (), "epoch_us", "-1", datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+        ("timestamptz", (), "epoch_s", "60", datetime(1970, 1, 1, 0, 1, tzinfo=UTC)),
+        ("timestamptz", (), "", '"2026-01-01T00:00:00.123456000-00:30"', datetime(2026, 1, 1, 0, 30, 0, 123456, UTC)),
+        ("uuid", (), "", '"ABCDEF00-0000-4000-8000-000000000000"', UUID("abcdef00-0000-4000-8000-000000000000")),
+        ("bytea", (), "hex", '"00fF"', b"\x00\xff"),
+        ("jsonb", (), "", '{"a" : "\\\\u0000", "b":1.50}', '{"a" : "\\\\u0000", "b":1.50}'),
+    ],
+)
+def test_a_value_is_exact(type_: str, args: tuple[int, ...], encoding: str, literal: str, value: object) -> None:
+    outcome = decoder_of(type_, *args, encoding=encoding).decode(with_value(literal), None, AT)
+    assert isinstance(outcome, Row)
+    assert outcome.values == (value,)
+    assert type(outcome.values[0]) is type(value)
+
+
+def test_every_wrong_value_has_its_reason() -> None:
+    value = b'{"event_id":[],"publish_at":1,"value":"x"}'
+    found = refused(decoder_of("integer").decode(value, None, AT))
+    assert found == [("$.event_id", "type"), ("$.publish_at", "type"), ("$.value", "type")]
+
+
+@pytest.mark.parametrize(
+    ("parent", "nullable", "expected"),
+    [
+        ('"p":{"v":1}', False, 1),
+        ('"p":{"v":null}', True, None),
+        ('"p":{}', True, None),
+        ('"p":null', True, None),
+        ('"q":1', True, None),
+        ('"p":{}', False, [("$.p.v", "missing")]),
+        ('"p":null', False, [("$.p", "null")]),
+        ('"q":1', False, [("$.p", "missing")]),
+        ('"p":[]', True, [("$.p", "type")]),
+        ('"p":"x"', False, [("$.p", "type")]),
+    ],
+)
+def test_a_missing_or_null_parent_counts_for_its_members(parent: str, nullable: bool, expected: object) -> None:
+    decoder = decoder_of("integer", nullable=nullable, path=("p", "v"))
+    outcome = decoder.decode(GOOD.replace(b'"value":1', parent.encode()), None, AT)
+    assert (outcome.values[0] if isinstance(outcome, Row) else refused(outcome)) == expected
+
+
+def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
+    value = with_value('1,"z":"\\u0000","y":{"value":null,"n":1e999999999999}')
+    assert isinstance(decoder_of("integer").decode(value, None, AT), Row)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("é".encode(), "é"),
+        (None, [("_key", "missing")]),
+        (b"", [("_key", "length")]),
+        (b"\xff", [("_key", "encoding")]),
+        (b"a\x00", [("_key", "nul")]),
+        (b"x" * 1025, [("_key", "length")]),
+    ],
+)
+def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> None:
+    shape = RecordShape(("a",), ("b",), (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
+    outcome = compile_decoder(shape, Limits()).decode(None, key, AT)
+    if isinstance(outcome, Row):
+        assert outcome == Row(str(expected), AT, (None,), deleted=True)
+    else:
+        assert refused(outcome) == expected
+
+
+def test_tombstones_are_skipped_or_refused_as_declared() -> None:
+    shape = RecordShape(None, None, ())
+    assert refused(compile_decoder(shape, Limits()).decode(None, b"k", AT)) == [("$", "tombstone")]
+    assert compile_decoder(replace(shape, tombstone=Tombstone.SKIP), Limits()).decode(None, b"k", AT) == Skip()
+
+
+def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
+    decoder = compile_decoder(RecordShape(None, None, ()), Limits())
+    assert decoder.decode(b"{}", b"k1", AT) == Row("k1", AT, ())
+    assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
+    assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
+
+
+@pytest.mark.parametrize(
+    ("equals", "op", "expected"),
+    [
+        ("d", '"op":"d"', True),
+        ("d", '"op":"\\u0064"', True),
+        ("d", '"op":"D"', False),
+        ("d", '"op":"c"', False),
+        ("d", '"op":null', False),
+        ("d", '"Op":"d"', False),
+        ("d", '"op":true', ("$.op", "type", "expected text, got boolean")),
+        ("d", '"op":["d"]', ("$.op", "type", "expected text, got array")),
+        ("true", '"op":true', ("$.op", "type", "expected text, got boolean")),
+        (True, '"op":true', True),
+        (True, '"op":false', False),
+        (True, '"op":1', ("$.op", "type", "expected boolean, got number")),
+        (True, '"op":"true"', ("$.op", "type", "expected boolean, got text")),
+        (False, '"op":false', True),
+        (False, '"op":null', False),
+        (1, '"op":1', True),
+        (1, '"op":1.0', True),
+        (1, '"op":10e-1', True),
+        (1, '"op":1.0000000000000000000000001', False),
+        (9007199254740993, '"op":9007199254740992', False),
+        (9007199254740993, '"op":9007199254740993', True),
+        (1, '"op":true', ("$.op", "type", "expected number, got boolean")),
+        (0, '"op":-0', True),
+        (0, '"op":0e9999999', ("$.op", "range", "expected a number with an exponent of six digits, got 0e9999999")),
+    ],
+)
+def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | int, op: str, expected: object) -> None:
+    columns = (Column("value", ColumnType("integer"), ("value",)),)
+    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("op",), equals))
+    outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', b'"value":1,' + op.encode()), None, AT)
+    if isinstance(outcome, Refusal):
+        assert [(reason.path, reason.code, reason.detail) for reason in outcome.reasons] == [expected]
+    else:
+        assert outcome == Row("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (None if expected else 1,), expected)
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ('"meta":{"op":"d"}', True),
+        ('"meta":{}', False),
+        ('"meta":null', False),
+        ('"n":1', False),
+        ('"meta":"d"', [("$.meta", "type")]),
+        ('"meta":{"op":1}', [("$.meta.op", "type")]),
+    ],
+)
+def test_the_value_that_deletes_may_lie_deeper(meta: str, expected: object) -> None:
+    shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=DeleteWhen(("meta", "op"), "d"))
+    outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)
+    assert (outcome.deleted if isinstance(outcome, Row) else refused(outcome)) == expected
+
+
+def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
+    columns = (Column("value", ColumnType("integer"), ("value",)),)
+    shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("value",), "d"))
+    decoder = compile_decoder(shape, Limits())
+    assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), Row)
+    assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [
+        ("$.event_id", "missing"),
+        ("$.publish_at", "missing"),
+    ]
+    assert refused(decoder.decode(b'{"value":"d","value":"d"}', None, AT)) == [("$.value", "duplicate_key")]
+
+
+def test_half_a_character_is_named_as_that() -> None:
+    outcome = decoder_of("integer").decode(with_value('1,"z":"\\uD83Dx"'), None, AT)
+    assert isinstance(outcome, Refusal)
+    (reason,) = outcome.reasons
+    assert reason.detail == r"expected whole characters, got a lone surrogate (\ud83d), half of one"

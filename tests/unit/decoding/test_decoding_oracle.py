@@ -1,0 +1,74 @@
+"""Accepted rows are what the standard library reads, and what it can read exactly is accepted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from offset_ledger.config.model import DeleteWhen
+from offset_ledger.decoding.json import compile_decoder
+from offset_ledger.decoding.outcome import Code, Refusal, Row
+from tests.unit.decoding.decoding_documents import (
+    _READER,
+    COLUMNS,
+    DELETES,
+    KAFKA_TIME,
+    LIMITS,
+    SHAPE,
+    documents,
+    oracle,
+)
+
+decoder = compile_decoder(SHAPE, LIMITS)
+_DOCUMENTS = [place for place, column in enumerate(COLUMNS, start=2) if column.type.name == "jsonb"]
+
+
+def slots(row: Row) -> tuple[Any, ...]:
+    """All values of the row, and whether it is a delete; a jsonb as the oracle reads it."""
+    found = [row.event_id, row.publish_at, *row.values, row.deleted]
+    for place in _DOCUMENTS:
+        if not row.deleted:
+            assert isinstance(found[place], str)
+            found[place] = _READER.decode(found[place])
+    return tuple(found)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(documents(), st.sampled_from([None, None, None, *DELETES]))
+def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: DeleteWhen | None) -> None:
+    shape = replace(SHAPE, delete_when=delete_when)
+    outcome = compile_decoder(shape, LIMITS).decode(value, None, KAFKA_TIME)
+    expected = oracle(value, shape)
+    if expected is None:
+        assert isinstance(outcome, Refusal), value
+    else:
+        assert isinstance(outcome, Row), (value, outcome)
+        assert slots(outcome) == expected
+        assert list(map(type, slots(outcome))) == list(map(type, expected))
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.one_of(
+        st.binary(), documents(most_bad=4), st.text(alphabet='{}[]",:\\u0019eE.-null tf\n', max_size=60).map(str.encode)
+    )
+)
+@example(b"")
+@example(b"[" * 10_000)
+@example(b'{"z":' * 10_000)
+@example(b'{"document":' + b"[" * 10_000 + b"]" * 10_000 + b"}")
+@example(b'{"a":' * 900 + b"1" + b"}" * 900)
+@example(b'"' + b'\\"' * 9_000 + b"[" * 600)
+@example(b"\xff" * 100)
+def test_never_raises_and_gives_printable_reasons(value: bytes) -> None:
+    outcome = decoder.decode(value, value, KAFKA_TIME)
+    if isinstance(outcome, Refusal):
+        assert outcome.reasons
+        for reason in outcome.reasons:
+            assert (reason.path + reason.detail).isprintable()
+            assert reason.code in Code
+            assert json.dumps([reason.path, reason.detail])

@@ -1,0 +1,224 @@
+"""What the ledger page may show: rights, report files, pipeline files, and looks that never make a page wait."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import BrokerUnavailable
+from offset_ledger.page.app import create_app, router
+from offset_ledger.page.live import Seen, Watch
+from offset_ledger.page.pipelines import pipelines_folder, read_pipelines
+from offset_ledger.page.positions import Look
+from offset_ledger.page.reports import find_report
+from offset_ledger.page.rights import Rights
+from tests.fixtures.asgi import Client
+from tests.fixtures.staged import a_pipeline
+from tests.paths import ROOT
+from tests.unit.page.test_page_positions import a_look
+
+# -- rights ----------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_is_seen_by_those_who_may_read_its_ingest_dag() -> None:
+    rights = Rights(readable=frozenset({"ingest_orders", "redrive_flights"}))
+    assert {name: rights.sees(name) for name in ("orders", "flights")} == {"orders": True, "flights": False}
+
+
+def test_the_daily_reports_are_for_those_who_may_read_all_that_is_in_them() -> None:
+    everything = frozenset({"ingest_orders", "ingest_flights", "daily_quality_report"})
+    both = ("orders", "flights")
+    assert Rights(readable=everything).sees_report("_daily", both)
+    for dag_id in everything:
+        assert not Rights(readable=everything - {dag_id}).sees_report("_daily", both)
+
+
+def test_the_hindrance_names_what_is_in_the_way() -> None:
+    dags = frozenset({"ingest_a", "ingest_b", "ingest_c"})
+    rights = Rights(dags, frozenset({"ingest_a", "ingest_b"}), dags, paused=frozenset({"ingest_b", "ingest_c"}))
+    assert {dag: rights.hindrance(dag) for dag in (*sorted(dags), "ingest_d")} == {
+        "ingest_a": None,
+        "ingest_b": "ingest_b is paused: a run would wait until somebody unpauses it",
+        "ingest_c": "you may not trigger ingest_c",
+        "ingest_d": "Airflow has no DAG ingest_d",
+    }
+
+
+# -- routes ----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_gate_nobody_gets_in(tmp_path: Path) -> None:
+    app = create_app(Rights, tmp_path)
+    app.dependency_overrides.clear()
+    values = {"name": "orders", "batch_id": "1", "audit_id": "1", "path": "orders/1.html"}
+    paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
+    assert {"/", "/api/pipelines/orders/batches/1", "/api/pipelines/orders/audits/1", "/reports/orders/1.html"} < set(
+        paths
+    )
+    assert {path: Client(app).get(path).status_code for path in paths} == dict.fromkeys(paths, 401)
+
+
+@pytest.mark.parametrize("path", ["/", "/audit"])
+def test_the_files_of_a_page_are_its_own(tmp_path: Path, path: str) -> None:
+    client = Client(create_app(Rights, tmp_path))
+    page = client.get(path)
+    assert (page.status_code, "script-src 'self'" in page.headers["content-security-policy"]) == (200, True)
+    used = re.findall(r'(?:href|src)="(static/[^"]+)"', page.text)
+    scripts = [name for name in used if name.endswith(".js")]
+    for name in scripts:  # grows while it is walked: what a script imports is used too
+        scripts += {f"static/{found}" for found in re.findall(r'from "\./([^"]+)"', client.get(f"/{name}").text)} - {
+            *scripts
+        }
+    assert {name: client.get(f"/{name}").status_code for name in (*used, *scripts)} == dict.fromkeys(
+        (*used, *scripts), 200
+    )
+    for name in ("absent.js", "..%2fapp.py", "__init__.py"):
+        assert client.get(f"/static/{name}").status_code == 404
+    for hidden in ("/docs", "/redoc", "/openapi.json"):
+        assert client.get(hidden).status_code == 404
+
+
+def test_the_page_loads_nothing_from_elsewhere() -> None:
+    for path in (ROOT / "src" / "offset_ledger" / "page" / "static").iterdir():
+        foreign = re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s\"]*", path.read_text())
+        assert set(foreign) <= {"http://www.w3.org/2000/svg"}, path.name
+
+
+# -- reports ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    folder = tmp_path / "reports"
+    for name in ("orders/1.html", "orders/1.json", "secret/1.html", "orders/.1.html", "orders/x.env", "top.html"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    (tmp_path / "outside.html").write_text("outside")
+    (folder / "orders" / "out.html").symlink_to(tmp_path / "outside.html")
+    (folder / "orders" / "other.html").symlink_to(folder / "secret" / "1.html")
+    (folder / "orders" / "loop.html").symlink_to(folder / "orders" / "loop.html")
+    return folder
+
+
+@pytest.mark.parametrize("path", ["orders/1.html", "orders/1.json", "/orders/1.html", "orders//1.html"])
+def test_reports_are_found(reports: Path, path: str) -> None:
+    found = find_report(reports, path)
+    assert found is not None
+    assert (found[0], found[1].parent.name) == ("orders", "orders")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "orders", "orders/", "orders/2.html", "top.html", "orders/.1.html", "orders/x.env", "orders/1.html\0"),
+        *("../outside.html", "orders/../../outside.html", "orders/out.html", "orders/loop.html", "/etc/hostname"),
+        *("orders/" + "a" * 300 + ".html",),
+    ],
+)
+def test_nothing_else_is_a_report(reports: Path, path: str) -> None:
+    assert find_report(reports, path) is None
+
+
+def test_an_absolute_path_is_taken_below_the_folder(reports: Path, tmp_path: Path) -> None:
+    assert find_report(reports, str(tmp_path / "outside.html")) is None
+
+
+@pytest.mark.parametrize("path", ["orders/../secret/1.html", "orders/other.html"])
+def test_the_folder_is_that_of_the_file_which_is_served(reports: Path, path: str) -> None:
+    found = find_report(reports, path)
+    assert found is not None
+    assert found[0] == "secret"
+
+
+# -- pipeline files --------------------------------------------------------------------------------------------
+
+
+def test_a_file_with_mistakes_does_not_hide_the_others_and_is_read_again_when_mended(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "dags" / "pipelines" / "flights.yaml", tmp_path)
+    broken = tmp_path / "orders.yaml"
+    broken.write_text("pipeline: orders\n")
+    found = read_pipelines(tmp_path)
+    assert list(found.pipelines) == ["flights"]
+    assert [line.split(":")[0] for line in found.problems] == [str(broken)] * len(found.problems) != []
+    text = (tmp_path / "flights.yaml").read_text()
+    broken.write_text(text.replace("pipeline: flights", "pipeline: orders").replace("public.flights", "public.orders"))
+    os.utime(broken, ns=(1, 1))
+    assert list(read_pipelines(tmp_path).pipelines) == ["flights", "orders"]
+
+
+def test_a_missing_folder_is_a_problem_and_not_an_error(tmp_path: Path) -> None:
+    found = read_pipelines(tmp_path / "absent")
+    assert (found.pipelines, len(found.problems)) == ({}, 1)
+
+
+def test_the_variable_comes_before_the_dags_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OFFSET_LEDGER_PIPELINES", raising=False)
+    assert pipelines_folder(Path("d")) == Path("d/pipelines")
+    monkeypatch.setenv("OFFSET_LEDGER_PIPELINES", "/elsewhere")
+    assert pipelines_folder(Path("d")) == Path("/elsewhere")
+
+
+# -- looks -----------------------------------------------------------------------------------------------------
+
+
+def watch_of(answer: Callable[[], Look], **settings: float) -> tuple[Watch, list[str]]:
+    asked: list[str] = []
+
+    def ask(pipeline: Pipeline) -> Look:
+        asked.append(pipeline.name)
+        return answer()
+
+    return Watch(ask, **{"most": 30.0, **settings}), asked  # type: ignore[arg-type]
+
+
+def test_one_look_serves_everybody_while_it_is_fresh() -> None:
+    watch, asked = watch_of(a_look, fresh=3600)
+    pipeline = a_pipeline()
+    assert [watch.looks([pipeline]) for _ in range(3)] == [{"orders": Seen(a_look())}] * 3
+    assert asked == ["orders"]
+
+
+def test_a_stale_look_is_asked_for_again() -> None:
+    watch, asked = watch_of(a_look, fresh=0)
+    for _ in range(3):
+        watch.looks([a_pipeline()])
+    assert asked == ["orders"] * 3
+
+
+def test_a_broker_that_is_away_is_told_in_its_own_line() -> None:
+    def away() -> Look:
+        raise BrokerUnavailable("Kafka at x did not answer")
+
+    assert watch_of(away)[0].looks([a_pipeline()]) == {"orders": Seen(problem="Kafka at x did not answer")}
+
+
+def test_what_a_client_raises_is_not_told_for_it_may_hold_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    def wrong() -> Look:
+        raise ValueError("sasl_plain_password=hunter2")
+
+    (seen,) = watch_of(wrong)[0].looks([a_pipeline()]).values()
+    assert seen == Seen(problem="looking at topic orders failed: ValueError")
+    assert "hunter2" not in caplog.text
+
+
+def test_a_page_does_not_wait_for_a_broker_that_does_not_answer() -> None:
+    answered = Event()
+
+    def slow() -> Look:
+        answered.wait(60)
+        return a_look()
+
+    watch, asked = watch_of(slow, fresh=3600, most=0)
+    assert watch.looks([a_pipeline()]) == {"orders": Seen(problem="the broker has not answered yet")}
+    answered.set()
+    waiting = watch._asked[("kafka_default", "orders")].answer
+    assert waiting.result(60) == Seen(a_look())
+    assert watch.looks([a_pipeline()]) == {"orders": Seen(a_look())}
+    assert asked == ["orders"]

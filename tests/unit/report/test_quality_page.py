@@ -1,0 +1,138 @@
+"""Data Docs pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offset_ledger.config.model import Unusual
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.report.quality_page import BatchResults, JudgedRange, build_data_docs
+from offset_ledger.validate.history import Comparison, Standing
+from offset_ledger.validate.suite import Action
+from offset_ledger.validate.verdict import Finding, Verdict
+
+MARKUP = "<script>alert('&')</script>"
+FINDING = Finding(4, "expect_column_values_to_not_be_null", ("carrier",), Action.REJECT, MARKUP, False, 1000, 7, 0.7)
+RAISED = replace(FINDING, unexpected=None, evaluated=None, unexpected_percent=None, exception=MARKUP, observed=MARKUP)
+VERDICT = Verdict(
+    False,
+    (FINDING, RAISED),
+    1000,
+    1,
+    19,
+    12,
+    0.01,
+    (MARKUP,),
+    (MARKUP,),
+    0.5,
+    MARKUP,
+    "ab" * 32,
+    "1.24.1",
+    {"raw": MARKUP},
+)
+
+
+def kept(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as the ledger keeps it."""
+    return {**json.loads(verdict.to_json()), "great_expectations": verdict.gx_result}
+
+
+RESULTS = BatchResults(
+    pipeline="flights",
+    batch_id=42,
+    kind="head",
+    judged_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
+    verdict=kept(VERDICT),
+    ranges=[JudgedRange(3, 1000, 2020)],
+    refusals={"syntax": 2, MARKUP: 17},
+)
+
+
+class Page(HTMLParser):
+    """The tags with their attributes, and the text, of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(" ".join(data.split()))
+
+
+def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> None:
+    page = Page(build_data_docs(RESULTS, tmp_path))
+    assert "script" not in [tag for tag, _ in page.tags]
+    shown = [text for text in page.text if text]
+    assert shown.count(MARKUP) == 7  # title of 2 findings, exception, observed, reason, note, reason code
+    for text in ("Batch 42", "head · judged 2013-01-02 03:04:05 UTC", "Rejected", "3.04 %", "limit 1 %", "7", "0.7 %"):
+        assert text in shown
+    assert [text for text in shown[shown.index("Offsets") :] if text][1:5] == ["3", "1,000", "2,020", "1,020"]
+
+
+def test_a_page_asks_nothing_of_any_host(tmp_path: Path) -> None:
+    made = build_data_docs(RESULTS, tmp_path)
+    links = [attributes.get("src") or attributes.get("href") for _, attributes in Page(made).tags]
+    assert {link for link in links if link} == {"data:,", "index.html", "42.json"}
+    assert not re.search(r"https?:|url\(|@import", made.read_text())
+
+
+def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
+    stored = json.loads(build_data_docs(RESULTS, tmp_path).with_suffix(".json").read_text())
+    assert stored == {
+        "pipeline": "flights",
+        "batch_id": 42,
+        "kind": "head",
+        "judged_at": "2013-01-02T03:04:05+00:00",
+        "ranges": [{"partition": 3, "from_offset": 1000, "until_offset": 2020}],
+        "refusals": {"syntax": 2, MARKUP: 17},
+        "decisions": [],
+        "verdict": {**json.loads(VERDICT.to_json()), "great_expectations": {"raw": MARKUP}},
+    }
+
+
+def test_the_files_of_the_oldest_batches_are_forgotten(tmp_path: Path) -> None:
+    for batch_id in (9, 100, 8, 10):
+        build_data_docs(replace(RESULTS, batch_id=batch_id), tmp_path, history=3)
+    assert {path.name for path in (tmp_path / "flights").iterdir()} == {
+        *("9.html", "9.json", "10.html", "10.json", "100.html", "100.json"),
+    }
+
+
+def test_the_page_shows_comparisons_and_decisions(tmp_path: Path) -> None:
+    history = [
+        Comparison("volume", Standing.UNUSUAL, Unusual.REJECT, MARKUP),
+        Comparison("volume", Standing.NOT_JUDGED, Unusual.WARN, "too few"),
+    ]
+    decided = {"decision": "approved", "who": MARKUP, "at": "2013-01-02T04:00:00+00:00", "why": "seen"}
+    results = replace(RESULTS, verdict=kept(replace(VERDICT, history=tuple(history))), decisions=[decided])
+    page = Page(build_data_docs(results, tmp_path))
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert f"Approved by {MARKUP}, 2013-01-02 04:00:00 UTC: seen" in page.text
+    assert [text for text in page.text if text in ("unusual", "not judged", "too few")] == [
+        *("unusual", "too few", "not judged"),
+    ]
+
+
+def test_a_verdict_without_suite_says_so(tmp_path: Path) -> None:
+    bare = replace(VERDICT, success=True, findings=(), suite=None, gx_version=None, reasons=(), notes=())
+    page = Page(build_data_docs(replace(RESULTS, verdict=kept(bare), ranges=(), refusals={}), tmp_path))
+    assert "This pipeline names no suite: only the share of refused records was held against its limit." in page.text
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", "."])
+def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot name a folder"):
+        build_data_docs(replace(RESULTS, pipeline=name), tmp_path)

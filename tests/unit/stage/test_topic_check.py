@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from offset_ledger.errors import LostRange, OffsetExpired, OffsetLedgerError, TopicRecreated
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
+from offset_ledger.model.states import Kind, State
+from offset_ledger.stage.topic_check import check_ranges, check_topic
+
+PLANNED = Batch(
+    *(7, "orders", Kind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),
+    *(None, None, None, None, None, None, datetime(2026, 1, 1, tzinfo=UTC), None),
+)
+
+
+def snapshot(*bounds: tuple[int, int], topic_id: str = "t") -> TopicSnapshot:
+    partitions = tuple(PartitionSnapshot(i, start, stable, stable, 3) for i, (start, stable) in enumerate(bounds))
+    return TopicSnapshot("c", "orders", topic_id, False, partitions)
+
+
+def test_a_topic_that_holds_exactly_the_planned_ranges_passes() -> None:
+    now = snapshot((10, 20), (0, 5))
+    check_topic(PLANNED, now)
+    check_ranges(PLANNED, now)
+
+
+@pytest.mark.parametrize(
+    ("now", "error", "text"),
+    [
+        (snapshot((10, 19), (0, 5)), LostRange, "stable only up to 19"),
+        (snapshot((10, 20)), LostRange, "the partition is missing"),
+        (snapshot((11, 20), (0, 5)), OffsetExpired, "the log starts at 11 now; 1 offsets are gone"),
+    ],
+)
+def test_a_planned_range_that_is_gone_is_named(now: TopicSnapshot, error: type[OffsetLedgerError], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        check_ranges(PLANNED, now)
+    assert type(caught.value) is error
+
+
+def test_another_topic_of_the_same_name_is_named() -> None:
+    with pytest.raises(TopicRecreated, match="topic id t then, x now"):
+        check_topic(PLANNED, snapshot((10, 20), (0, 5), topic_id="x"))
