@@ -32,7 +32,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
 from offset_ledger.ledger.database import connect, named_sql, transaction
 from offset_ledger.ledger.migrate import migrate
-from offset_ledger.ledger.origin import here
+from offset_ledger.ledger.origin import current_origin
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
@@ -143,11 +143,11 @@ def publish(stack: Stack, count: int) -> None:
 def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:
     """Seconds by step, the planned batch and what was committed."""
     seconds = {}
-    seconds["plan"], planned = timed(lambda: plan(pipeline, here()))
+    seconds["plan"], planned = timed(lambda: plan(pipeline, current_origin()))
     batch_id = planned.batch.batch_id
-    seconds["stage"], _ = timed(lambda: stage(spark, pipeline, batch_id, here()))
-    seconds["validate"], _ = timed(lambda: validate(pipeline, batch_id, here()))
-    seconds["commit"], committed = timed(lambda: commit(pipeline, batch_id, here()))
+    seconds["stage"], _ = timed(lambda: stage(spark, pipeline, batch_id, current_origin()))
+    seconds["validate"], _ = timed(lambda: validate(pipeline, batch_id, current_origin()))
+    seconds["commit"], committed = timed(lambda: commit(pipeline, batch_id, current_origin()))
     return seconds, planned.batch, committed
 
 

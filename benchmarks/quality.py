@@ -35,7 +35,7 @@ from offset_ledger.local.process import Launch
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.stage.step import claim, seal
 from offset_ledger.target.table import ensure_target
@@ -73,9 +73,9 @@ def stage_batch(pipeline: Pipeline, start: int, count: int, bad: int = 0) -> int
             ensure_target(cursor, pipeline)
             known = pipelines.read_cursors(cursor, pipeline.name)
             if known is None or not known.next_offsets:
-                pipelines.record_beginnings(cursor, pipeline.name, "topic", [Boundary(0, 0)])
+                pipelines.record_start_offsets(cursor, pipeline.name, "topic", [Boundary(0, 0)])
             ranges = [OffsetRange(0, start, start + count)]
-            batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, ME)
+            batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, ME)
         tables = claim(session, pipeline, batch_id, ME)
         with transaction(session) as cursor:
             statement = sql.SQL(ROWS).format(tables.identifier(tables.rows))

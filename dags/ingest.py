@@ -17,7 +17,7 @@ from offset_ledger.airflow.steps import PlanOperator
 from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging, default_args
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_good
-from offset_ledger.model.questions import Answer
+from offset_ledger.model.questions import QuestionAnswer
 
 PIPELINES = Path(__file__).parent / "pipelines"
 
@@ -85,7 +85,7 @@ def _tasks(pipeline: Pipeline) -> None:
     plan = PlanOperator(task_id=ids.PLAN, question=ids.APPROVE_LOSS, **file)
     loss = LossGate(
         task_id=ids.APPROVE_LOSS,
-        answers=(Answer.APPROVE, Answer.REJECT),
+        answers=(QuestionAnswer.APPROVE, QuestionAnswer.REJECT),
         answer_within=pipeline.answer_within,
         **file,
     )

@@ -111,11 +111,11 @@ def _plan(path: Path) -> Any:
 def _stage(path: Path, batch_id: Any) -> Any:
     @task(task_id=ids.STAGE)
     def stage_batch(batch_id: int) -> None:
-        from offset_ledger.ledger.origin import here
+        from offset_ledger.ledger.origin import current_origin
         from offset_ledger.operations.redrive import stage_redrive
 
         with airflow_failures():
-            print(stage_redrive(parse_pipeline(path), batch_id, here()))
+            print(stage_redrive(parse_pipeline(path), batch_id, current_origin()))
 
     return stage_batch(batch_id)
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.ledger.origin import here
+from offset_ledger.ledger.origin import current_origin
 from offset_ledger.stage.scratch import in_use
 from offset_ledger.stage.step import stage
 
@@ -33,7 +33,7 @@ def main() -> int:
     place = in_use(arguments.failure.parent) if arguments.failure else nullcontext()
     try:
         with place, spark:  # it ends before the error is said, which is the last line then
-            staged = stage(spark, parse_pipeline(arguments.pipeline), arguments.batch_id, here())
+            staged = stage(spark, parse_pipeline(arguments.pipeline), arguments.batch_id, current_origin())
     except OffsetLedgerError as error:
         if arguments.failure:
             arguments.failure.write_text(json.dumps({"error": type(error).__name__, "message": str(error)}))

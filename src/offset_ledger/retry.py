@@ -14,7 +14,7 @@ from offset_ledger.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 
-def patience() -> float:
+def retry_seconds() -> float:
     """Seconds to wait for a server that is away: ``$OFFSET_LEDGER_PATIENCE``, else 30.
 
     Raises:
@@ -32,7 +32,7 @@ def patience() -> float:
 
 def retrying(passing: Callable[[BaseException], bool], whom: str, least: float = 0, most: float = inf) -> Retrying:
     """Try again while ``whom`` is away, for the patience within ``least`` and ``most`` seconds, and say so."""
-    bound = min(max(patience(), least), most)
+    bound = min(max(retry_seconds(), least), most)
 
     def say(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

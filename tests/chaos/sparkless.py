@@ -24,7 +24,7 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import Written, stage_with
-from offset_ledger.stage.topic_check import hold
+from offset_ledger.stage.topic_check import check_readable
 from offset_ledger.validate.step import validate
 from tests.fixtures.topic_reader import Place, read
 
@@ -122,7 +122,7 @@ def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -
     kafka = get_connection(pipeline.source.connection)
 
     def slices(batch: Batch, tables: StagingTables) -> Written:
-        hold(kafka, pipeline.source.topic, batch, {})
+        check_readable(kafka, pipeline.source.topic, batch, {})
         for slice_no, r in enumerate(batch.ranges):
             records = broker.records(kafka, pipeline.source.topic, r, "read_committed")
             found = {(r.partition, each.offset): _record(each) for each in records}
@@ -130,7 +130,7 @@ def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -
             while halt and halt.exists():
                 halt.with_suffix(".reached").touch()
                 time.sleep(0.05)
-        hold(kafka, pipeline.source.topic, batch, {})
+        check_readable(kafka, pipeline.source.topic, batch, {})
         return Written(len(batch.ranges), gap_reason(False, pipeline.source.transactional))
 
     stage_with(slices, pipeline, batch_id, ME)

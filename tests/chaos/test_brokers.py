@@ -21,8 +21,8 @@ from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.questions import Answer
-from offset_ledger.operations.answers import answer_loss, keep
+from offset_ledger.model.questions import QuestionAnswer
+from offset_ledger.operations.answers import answer_loss, keep_question
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.verify import verify
 from tests.chaos.bench import PLAIN, Bench
@@ -213,7 +213,9 @@ def accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch, **numbers: object) -
         "abandons": None,
         **numbers,
     }
-    answer_loss(bench.pipeline, keep(bench.pipeline, asked), Answer.APPROVE, ANN, "the broker's disk died")
+    answer_loss(
+        bench.pipeline, keep_question(bench.pipeline, asked), QuestionAnswer.APPROVE, ANN, "the broker's disk died"
+    )
     assert loss_question(bench.pipeline) is None
     assert [str(a) for a in bench.attempt() if a.error] == []
     assert bench.query("SELECT kind, answer, who FROM offset_ledger.decision") == [["truncated_log", "approve", "ann"]]

@@ -216,7 +216,7 @@ def test_greater_or_equal_makes_a_rerun_write_rows(
     run_history(session, pipeline)
     before = oracle.fingerprint(session, pipeline)
     with_sql(monkeypatch, "merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
-    replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.Kind.REPLAY), FIRST)
+    replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.BatchKind.REPLAY), FIRST)
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) != before

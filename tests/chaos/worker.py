@@ -23,7 +23,7 @@ from offset_ledger.connections import environment_name
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.plan.step import Planned, plan, plan_replay
+from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
@@ -32,7 +32,7 @@ from tests.chaos.sparkless import stage_plainly
 ME = Origin("chaos")
 
 
-def _planned(found: Planned) -> dict[str, Any]:
+def _planned(found: PlannedBatch) -> dict[str, Any]:
     batch = found.batch
     return {
         "batch": batch.batch_id if batch else None,

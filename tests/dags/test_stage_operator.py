@@ -17,7 +17,7 @@ import json, sys, zipfile
 from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from offset_ledger.airflow import operators
-from offset_ledger.stage import stage
+from offset_ledger.stage import step as stage
 
 shipped = []
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from offset_ledger.cli.main import build_parser
 
 from offset_ledger import errors
+from offset_ledger.cli.main import build_parser
 from offset_ledger.ledger.migrate import OLDEST
 from tests.paths import ROOT
 

@@ -24,7 +24,7 @@ _SECONDS = 30  # a stopped process may hold the lock, and fencing decides in any
 
 
 @contextmanager
-def one_after_the_other(pipeline: Pipeline) -> Iterator[None]:
+def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
     """Let one run at a time look whether it is alone, and plan: of two that begin together one finds the other.
 
     The lock is one of a transaction that stays open meanwhile: a pooler gives a session between two transactions to
@@ -51,7 +51,7 @@ def other_run(pipeline: Pipeline, ti: Any) -> str | None:
     return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
 
 
-def waking_is_vain(pipeline: Pipeline, ti: Any) -> str | None:
+def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
     """Why a run that began now would find nothing to do; None if it would not.
 
     ``ti`` only has to answer ``get_dr_count``: the triggerer has no task instance.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from offset_ledger.model.request import Action, Request, parse_request
+from offset_ledger.model.request import Request, RunAction, parse_request
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,9 +23,9 @@ def form() -> dict[str, Param]:
     """The Params of the ingest DAG, in the order of the form."""
     return {
         "action": Param(
-            Action.NEXT.value,
+            RunAction.NEXT.value,
             type="string",
-            enum=[str(action) for action in Action],
+            enum=[str(action) for action in RunAction],
             title="Action",
             description="next: what is new. window, ranges: read again; cursors do not move. approve, abandon: decide "
             "about a batch. skip: go on after offsets were lost, or with another log of the topic. "
@@ -94,8 +94,8 @@ def request_of(context: Context) -> Request:
 
 def by_person(context: Context) -> Origin:
     """The origin of what was asked for: the user who triggered the run, else the task itself."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
 
-    origin = here()
+    origin = current_origin()
     user = context["dag_run"].triggering_user_name
     return replace(origin, who=user or origin.who)

@@ -21,7 +21,7 @@ from offset_ledger.airflow.form import request_of
 from offset_ledger.airflow.ids import batch_id_of
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.model.questions import Answer, Question
+from offset_ledger.model.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +37,7 @@ class Gate(HITLOperator):
     template_fields = ()
 
     def __init__(
-        self, *, pipeline_file: str, answers: tuple[Answer, ...], answer_within: timedelta, **kwargs: Any
+        self, *, pipeline_file: str, answers: tuple[QuestionAnswer, ...], answer_within: timedelta, **kwargs: Any
     ) -> None:
         about = "Kept in the ledger with the answer."
         why = Param(None, about, source="task", type=["null", "string"], title="Why")
@@ -45,7 +45,7 @@ class Gate(HITLOperator):
         super().__init__(
             subject="A person has to decide",
             options=[answer.value.capitalize() for answer in answers],
-            defaults=Answer.REJECT.value.capitalize(),
+            defaults=QuestionAnswer.REJECT.value.capitalize(),
             params={"why": why},
             response_timeout=answer_within,
             **kwargs,
@@ -54,30 +54,30 @@ class Gate(HITLOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask and wait, or go on at once."""
-        from offset_ledger.operations.answers import keep
+        from offset_ledger.operations.answers import keep_question
 
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
             question = self.question(pipeline, context)
             if question is None:
                 return self.go_on(pipeline, context)
-            decision_id = keep(pipeline, question)
+            decision_id = keep_question(pipeline, question)
         context["ti"].xcom_push("decision_id", decision_id)
         self.subject, self.body = question.subject(), question.body()
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Keep the answer and act on it."""
-        from offset_ledger.ledger.origin import here
+        from offset_ledger.ledger.origin import current_origin
 
         given = super().execute_complete(context, event)
-        answer, person = Answer(given["chosen_options"][0].lower()), given["responded_by_user"]
-        origin = replace(here(), who=person["name"] if person else _NOBODY)
+        answer, person = QuestionAnswer(given["chosen_options"][0].lower()), given["responded_by_user"]
+        origin = replace(current_origin(), who=person["name"] if person else _NOBODY)
         why = (given["params_input"] or {}).get("why") or f"answered in Airflow's Required Actions: {answer}"
         decision_id = context["ti"].xcom_pull(task_ids=self.task_id, key="decision_id")
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
-            if self.act(pipeline, int(decision_id), answer, origin, why) is Answer.REJECT:
+            if self.act(pipeline, int(decision_id), answer, origin, why) is QuestionAnswer.REJECT:
                 raise AirflowFailException(f"{origin.who} said no: {why}; nothing was changed")
             return self.go_on(pipeline, context)
 
@@ -86,7 +86,9 @@ class Gate(HITLOperator):
         """What has to be asked now, if anything."""
 
     @abstractmethod
-    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+    def act(
+        self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
+    ) -> QuestionAnswer:
         """Keep the answer, with what it brings about, and return the one that holds."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
@@ -106,7 +108,9 @@ class LossGate(Gate):
             raise AirflowSkipException(f"nothing to do: {busy}")
         return loss_question(pipeline)
 
-    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+    def act(
+        self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
+    ) -> QuestionAnswer:
         """Skip or accept exactly what was asked about."""
         from offset_ledger.operations.answers import answer_loss
         from offset_ledger.report.consumer_group import mirror
@@ -117,10 +121,10 @@ class LossGate(Gate):
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
         """Plan the batch that the loss stood in the way of."""
-        from offset_ledger.ledger.origin import here
+        from offset_ledger.ledger.origin import current_origin
         from offset_ledger.plan.step import plan
 
-        planned = plan(pipeline, here(), request_of(context).limit, take_rejected=True)
+        planned = plan(pipeline, current_origin(), request_of(context).limit, take_rejected=True)
         self.log.info(planned.message)
         return planned.batch.batch_id if planned.batch else None
 
@@ -136,7 +140,9 @@ class BatchGate(Gate):
         assert batch_id is not None
         return batch_question(pipeline, batch_id)
 
-    def act(self, pipeline: Pipeline, decision_id: int, answer: Answer, origin: Origin, why: str) -> Answer:
+    def act(
+        self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
+    ) -> QuestionAnswer:
         """Approve or abandon the batch, or leave it rejected."""
         from offset_ledger.operations.answers import answer_batch
 

@@ -9,12 +9,12 @@ from airflow.sdk.observability import stats
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.operations.metrics import Figures, figures
+from offset_ledger.operations.metrics import BatchMetrics, batch_metrics
 
 log = logging.getLogger(__name__)
 
 
-def emit(pipeline: str, found: Figures) -> None:
+def emit(pipeline: str, found: BatchMetrics) -> None:
     """Gauge ``offset_ledger.<pipeline>.lag``, counters ``.records``, ``.quarantined``, timers ``.seconds.<step>``."""
     prefix, tags = f"offset_ledger.{pipeline}", {"pipeline": pipeline}
     stats.gauge(f"{prefix}.lag", found.lag, tags=tags)
@@ -27,6 +27,6 @@ def emit(pipeline: str, found: Figures) -> None:
 def measure(pipeline: Pipeline, batch_id: int) -> None:
     """Emit the figures of a committed batch; a failure is logged and harms nothing."""
     try:
-        emit(pipeline.name, figures(pipeline, batch_id))
+        emit(pipeline.name, batch_metrics(pipeline, batch_id))
     except OffsetLedgerError as error:
         log.warning("the metrics of batch %d were not sent: %s", batch_id, error)

@@ -45,13 +45,13 @@ class StageOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
-        from offset_ledger.stage.step import settled
+        from offset_ledger.stage.step import already_staged
 
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")
         with airflow_failures():
-            if done := settled(parse_pipeline(Path(self._pipeline_file)), batch_id):
+            if done := already_staged(parse_pipeline(Path(self._pipeline_file)), batch_id):
                 self.log.info("batch %d needs no staging", done.batch_id)
                 return
         secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}

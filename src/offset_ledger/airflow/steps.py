@@ -15,15 +15,15 @@ from offset_ledger.airflow.ids import batch_id_of
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import LostRange
-from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Action, Request
+from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, RunAction
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from offset_ledger.model.questions import Question
-    from offset_ledger.plan.step import Planned
+    from offset_ledger.plan.step import PlannedBatch
 
-_DECISIONS = (Action.APPROVE, Action.ABANDON, Action.SKIP)
+_DECISIONS = (RunAction.APPROVE, RunAction.ABANDON, RunAction.SKIP)
 
 
 class PlanOperator(BaseOperator, SkipMixin):
@@ -42,15 +42,15 @@ class PlanOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Plan, or show what would be planned, or decide; the log says which."""
-        from offset_ledger.airflow.concurrent_runs import one_after_the_other, other_run
+        from offset_ledger.airflow.concurrent_runs import one_run_plans, other_run
 
         with airflow_failures():
             request = request_of(context)
             pipeline = parse_pipeline(Path(self.pipeline_file))
             if request.dry_run:
                 self._preview(pipeline, request, context)
-            with one_after_the_other(pipeline):
-                if request.action is Action.NEXT and (busy := other_run(pipeline, context["ti"])):
+            with one_run_plans(pipeline):
+                if request.action is RunAction.NEXT and (busy := other_run(pipeline, context["ti"])):
                     self._nothing(context, BUSY, f"nothing to do: {busy}")
                 batch_id = self._plan(pipeline, request, context)
         if batch_id is not None:
@@ -65,25 +65,25 @@ class PlanOperator(BaseOperator, SkipMixin):
         try:
             planned = plan_request(pipeline, request, by_person(context))
         except LostRange as error:
-            question = loss_question(pipeline) if request.action is Action.NEXT else None
+            question = loss_question(pipeline) if request.action is RunAction.NEXT else None
             if question is None:
                 raise
             self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
             return None
         self.log.info(planned.message)
-        if planned.resumed and request.action is Action.NEXT and (question := self._in_the_way(pipeline, planned)):
+        if planned.resumed and request.action is RunAction.NEXT and (question := self._in_the_way(pipeline, planned)):
             self.log.warning("the task %s asks: %s", self.question, question.text)
             return None
         if planned.batch is not None:
             return planned.batch.batch_id
-        if request.action is Action.SKIP:
+        if request.action is RunAction.SKIP:
             mirror(pipeline, backwards=True)
         if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)
         return None
 
-    def _in_the_way(self, pipeline: Pipeline, planned: Planned) -> Question | None:
+    def _in_the_way(self, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
         """A loss that an open batch would meet at its read; it may have happened since the batch was planned."""
         from offset_ledger.operations.losses import loss_question
 
@@ -114,7 +114,7 @@ class ValidateOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Judge; a rejected batch gets its quality page before anybody is asked."""
-        from offset_ledger.ledger.origin import here
+        from offset_ledger.ledger.origin import current_origin
         from offset_ledger.model.states import State
         from offset_ledger.report.step import report
         from offset_ledger.validate.step import validate
@@ -123,7 +123,7 @@ class ValidateOperator(BaseOperator, SkipMixin):
         assert batch_id is not None
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
-            batch, _ = validate(pipeline, batch_id, here())
+            batch, _ = validate(pipeline, batch_id, current_origin())
             if batch.state is State.REJECTED:
                 self.log.warning("%s: %s; quality page %s", batch, batch.reasons, report(pipeline, batch_id))
                 return

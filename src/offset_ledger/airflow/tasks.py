@@ -17,7 +17,7 @@ from offset_ledger.airflow.gates import BatchGate
 from offset_ledger.airflow.steps import ValidateOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.model.questions import Answer
+from offset_ledger.model.questions import QuestionAnswer
 
 AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
@@ -40,7 +40,7 @@ def after_staging(pipeline: Pipeline) -> ValidateOperator:
     validate = ValidateOperator(task_id=ids.VALIDATE, question=ids.APPROVE_BATCH, **file)
     verdict = BatchGate(
         task_id=ids.APPROVE_BATCH,
-        answers=(Answer.APPROVE, Answer.ABANDON, Answer.REJECT),
+        answers=(QuestionAnswer.APPROVE, QuestionAnswer.ABANDON, QuestionAnswer.REJECT),
         answer_within=pipeline.answer_within,
         **file,
     )
@@ -56,7 +56,7 @@ def _commit(path: Path, topic: Asset, table: Asset) -> Any:
     @task(task_id=ids.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
     def commit_batch() -> None:
         from offset_ledger.commit.step import commit, given_up
-        from offset_ledger.ledger.origin import here
+        from offset_ledger.ledger.origin import current_origin
 
         context = get_current_context()
         batch_id = ids.batch_id_of(context["ti"])
@@ -65,7 +65,7 @@ def _commit(path: Path, topic: Asset, table: Asset) -> Any:
             pipeline = parse_pipeline(path)
             if given_up(pipeline, batch_id):
                 raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
-            committed = commit(pipeline, batch_id, here())
+            committed = commit(pipeline, batch_id, current_origin())
         context["outlet_events"][table].extra = {
             "batch_id": batch_id,
             "kind": committed.batch.kind.value,

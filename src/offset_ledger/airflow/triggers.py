@@ -57,17 +57,17 @@ class NewRecords(BaseEventTrigger):
         from airflow.sdk.exceptions import AirflowRuntimeError
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-        from offset_ledger.airflow.concurrent_runs import waking_is_vain
-        from offset_ledger.operations.status import look
-        from offset_ledger.operations.tombstones import remember
+        from offset_ledger.airflow.concurrent_runs import nothing_to_wake_for
+        from offset_ledger.operations.status import status
+        from offset_ledger.operations.tombstones import record_stable_offsets
 
         try:
             pipeline = parse_pipeline(Path(self.pipeline_file))
-            partitions = look(pipeline).partitions
+            partitions = status(pipeline).partitions
             lagging = {p.partition: (p.cursor, p.last_stable) for p in partitions if p.lag > 0 or p.cut_off}
             if not lagging:
-                remember(pipeline)  # no run plans while nothing is new
-            return {} if lagging and waking_is_vain(pipeline, RuntimeTaskInstance) else lagging
+                record_stable_offsets(pipeline)  # no run plans while nothing is new
+            return {} if lagging and nothing_to_wake_for(pipeline, RuntimeTaskInstance) else lagging
         except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)
             return {}

@@ -32,7 +32,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def ingest(arguments: Namespace) -> Outcome:
     """Commit what is new, or show what would be read."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import ingest as run
     from offset_ledger.stage.session import session_ended
 
@@ -45,7 +45,7 @@ def ingest(arguments: Namespace) -> Outcome:
         return Outcome(shown.data, str(shown))
     done = []
     with session_ended():
-        for each in run(pipeline, here(), arguments.until_drained, say, arguments.limit):
+        for each in run(pipeline, current_origin(), arguments.until_drained, say, arguments.limit):
             done.append(summary(each))
             say(line(each))
     return Outcome(done, f"{len(done)} batches committed" if done else "nothing is new, nothing changed")
@@ -53,7 +53,7 @@ def ingest(arguments: Namespace) -> Outcome:
 
 def replay(arguments: Namespace) -> Outcome:
     """Read offset ranges or a window again, or show what would be read."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import run_batch
     from offset_ledger.operations.preview import preview
     from offset_ledger.operations.requests import wanted_ranges
@@ -68,10 +68,10 @@ def replay(arguments: Namespace) -> Outcome:
     if not wanted:
         raise ConfigurationError(notes)
     why = "; ".join(filter(None, [request.why, notes])) or None
-    planned = plan_replay(pipeline, wanted, here(), request.kind, why, request.key)
+    planned = plan_replay(pipeline, wanted, current_origin(), request.kind, why, request.key)
     say("; ".join(filter(None, [planned.message, notes])))
     with session_ended():
-        done = run_batch(pipeline, planned, here(), say)
+        done = run_batch(pipeline, planned, current_origin(), say)
     return Outcome(summary(done), line(done))
 
 

@@ -53,16 +53,16 @@ def _decide(arguments: Namespace, after: Any) -> Outcome:
     from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.decisions import decide
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
 
     with connect(get_connection(arguments.connection)) as session:
-        batch = decide(session, arguments.batch_id, after, here(), arguments.why)
+        batch = decide(session, arguments.batch_id, after, current_origin(), arguments.why)
     return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch}")
 
 
 def skip(arguments: Namespace) -> Outcome:
     """Approve a loss."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.model.questions import QuestionKind
     from offset_ledger.operations.losses import loss_question, skip_lost
     from offset_ledger.operations.tombstones import approve as approve_tombstones
@@ -71,9 +71,9 @@ def skip(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     question = loss_question(pipeline)
     if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
-        batch = approve_tombstones(pipeline, here(), arguments.why, question)
+        batch = approve_tombstones(pipeline, current_origin(), arguments.why, question)
         return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} goes on with the next ingest")
-    committed = skip_lost(pipeline, here(), arguments.why)
+    committed = skip_lost(pipeline, current_origin(), arguments.why)
     mirror(pipeline)
     lost = ", ".join(str(r) for r in committed.batch.ranges)
     text = f"batch {committed.batch.batch_id} records {committed.total.skipped:,} lost offsets as skipped: {lost}"
@@ -82,12 +82,12 @@ def skip(arguments: Namespace) -> Outcome:
 
 def accept_topic(arguments: Namespace) -> Outcome:
     """Go on with a recreated topic, or with a log that was cut off."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.log_change import accept_topic as accept
     from offset_ledger.report.consumer_group import mirror
 
     pipeline = pipeline_of(arguments)
-    accepted = accept(pipeline, here(), arguments.why)
+    accepted = accept(pipeline, current_origin(), arguments.why)
     mirror(pipeline, backwards=True)
     found = {"log_id": accepted.log_id, "starts": accepted.starts}
     return Outcome(found, f"{pipeline.name} accepted {accepted}")
@@ -96,15 +96,15 @@ def accept_topic(arguments: Namespace) -> Outcome:
 def remerge(arguments: Namespace) -> Outcome:
     """Order all rows by Kafka's timestamps."""
     from offset_ledger.cli.batches import line, summary
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.remerge import replay_parts, restate_rows
 
     pipeline = pipeline_of(arguments)
-    restated = restate_rows(pipeline, here(), arguments.why)
+    restated = restate_rows(pipeline, current_origin(), arguments.why)
     if restated.rows is not None:
         say(f"{restated.rows:,} rows of {pipeline.name} got Kafka's timestamp as their publish_at")
     done = []
-    for each in replay_parts(pipeline, restated.parts, here(), arguments.why, say):
+    for each in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, say):
         done.append(summary(each))
         say(line(each))
     gone = ", ".join(map(str, restated.gone))
@@ -117,11 +117,11 @@ def remerge(arguments: Namespace) -> Outcome:
 
 def accept_table(arguments: Namespace) -> Outcome:
     """Go on with the table as it is."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.accept_table import accept_table as accept
 
     pipeline = pipeline_of(arguments)
-    event_ids = accept(pipeline, here(), arguments.why)
+    event_ids = accept(pipeline, current_origin(), arguments.why)
     table = f"{pipeline.target.schema}.{pipeline.target.table}"
     text = f"{pipeline.name} accepted {table} with {event_ids:,} event ids, rows and delete markers together"
     return Outcome({"table": table, "event_ids": event_ids}, text)

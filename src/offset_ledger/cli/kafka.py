@@ -87,7 +87,7 @@ def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with what the caller sets himself, and as Kafka's settings."""
     from offset_ledger.connections import get_connection
     from offset_ledger.kafka import broker
-    from offset_ledger.reliability.topics.plan import Durability, Wish, plan
+    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements, plan
     from offset_ledger.reliability.topics.settings import TopicSettings
     from offset_ledger.units import parse_size, parse_span
 
@@ -96,7 +96,7 @@ def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
         with broker.connect(get_connection(arguments.connection)) as kafka:
             brokers = kafka.ask(lambda client: len(client.describe_cluster()["brokers"]))
     volume = _volume(arguments)
-    wish = Wish(
+    wish = TopicRequirements(
         brokers=brokers,
         partitions=arguments.partitions,
         durability=Durability(arguments.durability),
@@ -180,9 +180,9 @@ def lab(arguments: Namespace) -> Outcome:
 def _semantics(folder: Path, seed: int) -> Report:
     from offset_ledger.local import stack as local
     from offset_ledger.local.layout import PortChoice
-    from offset_ledger.reliability.labs.semantics import Bench, Plan, report, semantics
+    from offset_ledger.reliability.labs.semantics import Bench, SemanticsPlan, report, semantics
 
-    plan = Plan.draw(seed)
+    plan = SemanticsPlan.draw(seed)
     stack = local.up(brokers=1, ports=PortChoice.any_free(), home=folder / "stack", project=folder, say=say)
     try:
         kafka, postgres, _ = stack.connections()
@@ -193,16 +193,16 @@ def _semantics(folder: Path, seed: int) -> Report:
 
 def _replication(folder: Path, seed: int) -> Report:
     from offset_ledger.reliability.labs.replication import replication
-    from offset_ledger.reliability.labs.trial import Plan, report
+    from offset_ledger.reliability.labs.trial import TrialPlan, report
 
-    plan = Plan.draw(seed)
+    plan = TrialPlan.draw(seed)
     return report(plan, replication(plan, folder, say))
 
 
 def _ordering(folder: Path, seed: int) -> Report:
-    from offset_ledger.reliability.labs.ordering import Plan, ordering, report
+    from offset_ledger.reliability.labs.ordering import OrderingPlan, ordering, report
 
-    plan = Plan.draw(seed)
+    plan = OrderingPlan.draw(seed)
     return report(plan, ordering(plan, folder, say))
 
 

@@ -41,9 +41,9 @@ def check(arguments: Namespace) -> Outcome:
 
 def status(arguments: Namespace) -> Outcome:
     """Cursors, lag and the open batch."""
-    from offset_ledger.operations.status import look
+    from offset_ledger.operations.status import status
 
-    found = look(pipeline_of(arguments))
+    found = status(pipeline_of(arguments))
     rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in found.partitions]
     headers = ["partition", "log start", "cursor", "last stable", "lag"]
     lines = [

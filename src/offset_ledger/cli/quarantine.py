@@ -40,17 +40,17 @@ def add_verbs(verbs: Verbs) -> None:
 
 def redrive(arguments: Namespace) -> Outcome:
     """Try quarantined records again."""
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import run_batch
     from offset_ledger.operations.redrive import plan_redrive, read_choice
 
     pipeline = pipeline_of(arguments)
     choice = read_choice(arguments.reason, arguments.since, arguments.limit)
-    planned = plan_redrive(pipeline, choice, here(), arguments.why)
+    planned = plan_redrive(pipeline, choice, current_origin(), arguments.why)
     say(planned.message)
     if planned.batch is None:
         return Outcome(None, "nothing is to redrive, nothing changed")
-    done = run_batch(pipeline, planned, here(), say)
+    done = run_batch(pipeline, planned, current_origin(), say)
     return Outcome(summary(done), line(done))
 
 
@@ -75,7 +75,7 @@ def quarantine(arguments: Namespace) -> Outcome:
 def dismiss(arguments: Namespace) -> Outcome:
     """Dismiss quarantined records, or undo that."""
     from offset_ledger.ledger.dismissals import Selection
-    from offset_ledger.ledger.origin import here
+    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.dismiss import dismiss as run
     from offset_ledger.operations.redrive import read_choice
 
@@ -83,7 +83,7 @@ def dismiss(arguments: Namespace) -> Outcome:
     choice = read_choice(arguments.reason, arguments.since)
     offsets = None if arguments.offset is None else tuple(arguments.offset)
     selection = Selection(arguments.partition, offsets, choice.reason, choice.since)
-    done = run(pipeline, selection, here(), arguments.why, arguments.undo)
+    done = run(pipeline, selection, current_origin(), arguments.why, arguments.undo)
     what = "unresolved again" if arguments.undo else "dismissed"
     data = {"dismissal_id": done.dismissal_id, "records": done.records, "undone": arguments.undo}
     return Outcome(data, f"{len(done.records):,} records of {pipeline.name} {what}")

@@ -36,7 +36,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.model.balance_sheet import Dispositions, MergeCounts, StagedCounts, close
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.retry import retrying
 from offset_ledger.target import row_counts
 from offset_ledger.target.table import ensure_target
@@ -153,10 +153,10 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
 
 def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) -> dict[int, Dispositions]:
     batches.lock(cursor, batch.batch_id, batch.epoch, State.VALIDATED)
-    if batch.kind is Kind.HEAD:
+    if batch.kind is BatchKind.HEAD:
         _lock_cursors(cursor, batch)
     tables = StagingTables(batch.batch_id, batch.epoch)
-    staging.hold_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
+    staging.check_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
     ensure_target(cursor, pipeline)
     staged = sealed_counts(cursor, batch)
     row_counts.count_once(cursor, pipeline, origin)
@@ -166,7 +166,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
         sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
         {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
     )
-    if batch.kind is Kind.REDRIVE:
+    if batch.kind is BatchKind.REDRIVE:
         redrive.settle(cursor, tables)
     if pipeline.quality.dead_letter_topic:
         dead_letters.enqueue(cursor, batch.batch_id, pipeline.quality.dead_letter_topic)
@@ -191,7 +191,7 @@ def commit_sheet(
 
     ``added`` are the event ids that each range brought into the table.
     """
-    head = batch.kind is Kind.HEAD
+    head = batch.kind is BatchKind.HEAD
     cursors = _lock_cursors(cursor, batch) if head else {}
     for partition, line in sheet.items():
         chain = {"head": head, "follows": cursors.get(partition) is not None}

@@ -16,10 +16,19 @@ import pyarrow.compute as pc
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.headers import headers_json, wrong_names
 from offset_ledger.decoding.numbers import EPOCH, single_text
-from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Decoder, Proven, Reason, Refusal, Row, Skip
+from offset_ledger.decoding.outcome import (
+    FAR_TIMESTAMP,
+    NO_TIMESTAMP,
+    DecodedRow,
+    Decoder,
+    Proven,
+    Reason,
+    Refusal,
+    Skip,
+)
 from offset_ledger.decoding.proofs import MOMENT, event_ids, moments, staged_type
 from offset_ledger.decoding.shape import kinds
-from offset_ledger.decoding.types import Kind
+from offset_ledger.decoding.types import ColumnKind
 
 Places = npt.NDArray[np.int64]
 
@@ -43,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class DecodedColumns:
     """What one batch becomes; both tables have the columns of their staging table, in Kafka's order."""
 
     rows: pa.Table
@@ -56,7 +65,7 @@ class _Decoded:
     """What the decoder proper said, with the places of the records."""
 
     row_places: list[int] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[DecodedRow] = field(default_factory=list)
     refused_places: list[int] = field(default_factory=list)
     reasons: list[tuple[Reason, ...]] = field(default_factory=list)
     skipped: int = 0
@@ -69,7 +78,7 @@ def staging_schema(record: RecordShape) -> pa.Schema:
     return pa.schema([*declared, *_KAFKA, ("_deleted", pa.bool_()), _VALUE])
 
 
-def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> Staged:
+def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     """Decode a batch with Spark's columns key, value, partition, offset, timestamp and headers."""
     kafka = _Kafka(batch)
     proven = _sound(_with_kafka_slots(decoder.prove(kafka.values), kafka), kafka)
@@ -77,7 +86,7 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> Staged:
     rest[proven.places] = False
     decoded = _decode(decoder, kafka, np.flatnonzero(rest))
     rows = _rows(decoder.record, kafka, proven, decoded)
-    return Staged(rows, _refusals(kafka, decoded), decoded.skipped)
+    return DecodedColumns(rows, _refusals(kafka, decoded), decoded.skipped)
 
 
 class _Kafka:
@@ -152,7 +161,7 @@ def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
     moments = _take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
         outcome = _against(decoder.decode(value, key, _moment(moment)), kafka.wrong_names.get(place))
-        if isinstance(outcome, Row):
+        if isinstance(outcome, DecodedRow):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
         elif isinstance(outcome, Refusal):
@@ -163,7 +172,7 @@ def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
     return decoded
 
 
-def _against(outcome: Row | Refusal | Skip, reason: Reason | None) -> Row | Refusal | Skip:
+def _against(outcome: DecodedRow | Refusal | Skip, reason: Reason | None) -> DecodedRow | Refusal | Skip:
     """The outcome with one more reason against the record, if there is one."""
     if reason is None or isinstance(outcome, Skip):
         return outcome
@@ -212,7 +221,7 @@ def _refusals(kafka: _Kafka, decoded: _Decoded) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=REFUSAL_SCHEMA)
 
 
-def _staged(kind: Kind, values: Sequence[object]) -> pa.Array:
+def _staged(kind: ColumnKind, values: Sequence[object]) -> pa.Array:
     """The decoder's Python values as a column of the staged type."""
     write = _AS_TEXT.get(kind.name)
     column = values if write is None else [None if value is None else write(value) for value in values]

@@ -17,11 +17,11 @@ from offset_ledger.decoding.outcome import (
     KEY_PATH,
     WHOLE,
     Code,
+    DecodedRow,
     Mismatch,
     Proven,
     Reason,
     Refusal,
-    Row,
     Skip,
     printable,
 )
@@ -49,7 +49,9 @@ class JsonDecoder:
         self._deletes = Deletes(record.delete_when) if record.delete_when else None
         self._slots = len(record.columns) + 2
 
-    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
+    def decode(
+        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
         """The row of a record, or every reason against it; never raises."""
         if value is None:
             return self._tombstone(key, timestamp)
@@ -72,7 +74,7 @@ class JsonDecoder:
     def _wire(self) -> Wire | None:
         return Wire.of(self._root, self.record)
 
-    def _tombstone(self, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
+    def _tombstone(self, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal | Skip:
         if self.record.tombstone is Tombstone.SKIP:
             return Skip()
         if self.record.tombstone is Tombstone.QUARANTINE:
@@ -91,7 +93,7 @@ class JsonDecoder:
         if path := documents.duplicate_path(text):
             raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
-    def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal:
+    def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
         deleted = self._deletes.judge(value) if self._deletes else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))
@@ -141,11 +143,11 @@ def _syntax(value: bytes, text: str) -> None:
         raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
 
 
-def _row_of(slots: list[object], deleted: bool = False) -> Row:
+def _row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
     event_id, publish_at, *values = slots
     assert isinstance(event_id, str)
     assert isinstance(publish_at, datetime)
-    return Row(event_id, publish_at, tuple(values), deleted)
+    return DecodedRow(event_id, publish_at, tuple(values), deleted)
 
 
 def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:

@@ -49,7 +49,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DecodedRow:
     """A decoded record; ``values`` are exact, in the order of the declared columns."""
 
     event_id: str
@@ -100,7 +100,9 @@ class Decoder(Protocol):
     def record(self) -> RecordShape:
         """What it was compiled from."""
 
-    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
+    def decode(
+        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
         """What becomes of one record; never raises. ``timestamp`` is Kafka's, or why it is no moment."""
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding import texts
 from offset_ledger.decoding.numbers import FIRST_MOMENT, LAST_MOMENT
-from offset_ledger.decoding.types import EPOCH_UNITS, INTEGER_BITS, MAX_EVENT_ID_BYTES, Kind
+from offset_ledger.decoding.types import EPOCH_UNITS, INTEGER_BITS, MAX_EVENT_ID_BYTES, ColumnKind
 
 Flags = npt.NDArray[np.bool_]
 Built = tuple[pa.Array, Flags | None]
@@ -54,12 +54,12 @@ class Prover:
     build: Callable[[Values], Built]
 
 
-def staged_type(kind: Kind) -> pa.DataType:
+def staged_type(kind: ColumnKind) -> pa.DataType:
     """The type of the staged Arrow column; numbers that Arrow could round are text."""
     return _STAGED.get(kind.name, pa.string())
 
 
-def prover(kind: Kind) -> Prover:
+def prover(kind: ColumnKind) -> Prover:
     """The prover of a kind."""
     name = kind.name
     if name in INTEGER_BITS:

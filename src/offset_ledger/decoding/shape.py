@@ -8,7 +8,7 @@ from functools import cached_property
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import ColumnType, JsonPath, RecordShape
-from offset_ledger.decoding.types import EVENT_ID, Kind, kind_of
+from offset_ledger.decoding.types import EVENT_ID, ColumnKind, kind_of
 
 PUBLISH_AT = ColumnType("timestamptz")
 
@@ -18,7 +18,7 @@ class Leaf:
     """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow."""
 
     slot: int
-    kind: Kind
+    kind: ColumnKind
     nullable: bool
 
 
@@ -42,7 +42,7 @@ class Node:
         return all(leaf.nullable for leaf in self.descendants())
 
 
-def kinds(record: RecordShape) -> tuple[Kind, ...]:
+def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row."""
     columns = (kind_of(column.type, column.encoding) for column in record.columns)
     return EVENT_ID, kind_of(PUBLISH_AT, record.publish_at_encoding), *columns

@@ -21,7 +21,7 @@ Read = Callable[[bytes], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnKind:
     """A type with its encoding, and its reader; ``name`` is Postgres's, or ``event_id``."""
 
     name: str
@@ -30,10 +30,10 @@ class Kind:
     read: Read
 
 
-def kind_of(type_: ColumnType, encoding: str = "") -> Kind:
+def kind_of(type_: ColumnType, encoding: str = "") -> ColumnKind:
     """How values of that column type are read."""
     encoding = encoding or {"timestamptz": "rfc3339", "bytea": "base64"}.get(type_.name, "")
-    return Kind(type_.name, type_.args, encoding, _reader(type_, encoding))
+    return ColumnKind(type_.name, type_.args, encoding, _reader(type_, encoding))
 
 
 def _reader(type_: ColumnType, encoding: str) -> Read:
@@ -81,4 +81,4 @@ _PLAIN: dict[str, Read] = {
     "uuid": texts.uuid,
     "jsonb": documents.document,
 }
-EVENT_ID = Kind("event_id", (), "", event_id)
+EVENT_ID = ColumnKind("event_id", (), "", event_id)

@@ -29,7 +29,7 @@ from offset_ledger.errors import (
 from offset_ledger.model.moments import FirstAt, moment
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.retry import patience, retrying
+from offset_ledger.retry import retry_seconds, retrying
 
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
     # It tells each connection in twenty lines, between which the log of a task would hide ours; what fails we tell.
@@ -309,16 +309,16 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
         with closing(KafkaConsumer(**kafka_python_arguments(connection), **settings)) as consumer:
             consumer.assign([place])
             consumer.seek(place, wanted.from_offset)
-            deadline = time.monotonic() + patience()
+            deadline = time.monotonic() + retry_seconds()
             while consumer.position(place) < wanted.until_offset:
                 for record in consumer.poll(timeout_ms=500).get(place, ()):
-                    deadline = time.monotonic() + patience()
+                    deadline = time.monotonic() + retry_seconds()
                     if record.offset < wanted.until_offset:
                         yield record
                 if time.monotonic() > deadline:
                     at = consumer.position(place)
                     raise BrokerUnavailable(
-                        f"topic {topic}: range {wanted} was read up to {at} and no further within {patience():.0f} s; "
+                        f"topic {topic}: range {wanted} was read up to {at} and no further within {retry_seconds():.0f} s; "
                         "check that the brokers run"
                     )
     except kafka_errors.KafkaError as error:

@@ -14,7 +14,7 @@ from offset_ledger.ledger.database import Cursor, Session, timeout
 T = TypeVar("T")
 
 
-def awake(session: Session, source: Iterable[T]) -> Iterator[T]:
+def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
     """The items of a slow source; a transaction that is open while the next one is waited for stays open.
 
     A process that is paused pings no more, so that it loses its session as any other.

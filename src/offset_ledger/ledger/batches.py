@@ -16,13 +16,13 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
-from offset_ledger.model.states import CLAIMABLE, Kind, State
+from offset_ledger.model.states import CLAIMABLE, BatchKind, State
 
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
 def _batch(row: Mapping[str, Any]) -> Batch:
-    found = {**row, "kind": Kind(row["kind"]), "state": State(row["state"])}
+    found = {**row, "kind": BatchKind(row["kind"]), "state": State(row["state"])}
     return Batch(**{**found, "ranges": tuple(OffsetRange(*r) for r in row["ranges"])})
 
 
@@ -70,7 +70,7 @@ def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
 def insert_batch(
     cursor: Cursor,
     pipeline: Pipeline,
-    kind: Kind,
+    kind: BatchKind,
     snapshot: TopicSnapshot,
     ranges: Sequence[OffsetRange],
     origin: Origin,

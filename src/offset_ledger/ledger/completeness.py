@@ -11,7 +11,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts, check_gap
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_flaws
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 
 
 def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gaps_are: str | None) -> None:
@@ -21,7 +21,7 @@ def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, 
         IncompleteStaging: slices are missing, or are other offsets than were planned.
         UnexplainedGap: offsets without a record where ``gaps_are`` is None.
     """
-    found = redriven_flaws if batch.kind is Kind.REDRIVE else flaws
+    found = redriven_flaws if batch.kind is BatchKind.REDRIVE else flaws
     for flaw in _missing(slices, expected), *found(batch.ranges, slices):
         if flaw:
             raise _incomplete(batch, flaw)
@@ -53,7 +53,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
     counts = {p: each.move(moved.get(p, 0)) for p, each in by_partition(slices).items()}
     if staging.count(cursor, tables, tables.refused) != {p: c.refused for p, c in counts.items() if c.refused}:
         raise _incomplete(batch, f"{tables.refused} holds other refusals than its slices say")
-    if batch.kind is Kind.REDRIVE and (other := redrive.staged_others(cursor, tables)):
+    if batch.kind is BatchKind.REDRIVE and (other := redrive.staged_others(cursor, tables)):
         raise _incomplete(batch, f"{other} was staged, which is none of the chosen records")
     return counts
 

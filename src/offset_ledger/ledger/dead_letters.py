@@ -16,7 +16,7 @@ _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordPosition:
     """Where a record stood in the pipeline's topic."""
 
     topic_id: str
@@ -24,7 +24,7 @@ class Place:
     offset: int
 
 
-Delivered = Sequence[tuple[Place, int, int]]
+Delivered = Sequence[tuple[RecordPosition, int, int]]
 """Each record that was delivered, with partition and offset of its letter."""
 
 
@@ -57,7 +57,9 @@ def read_marks(session: Session, pipeline: str, topic_id: str) -> dict[int, int]
         return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
 
 
-def compare(session: Session, pipeline: str, letters: Sequence[Place]) -> tuple[set[Place], set[Place]]:
+def compare(
+    session: Session, pipeline: str, letters: Sequence[RecordPosition]
+) -> tuple[set[RecordPosition], set[RecordPosition]]:
     """Of these letters those that still wait in the outbox, and those whose record the cursors have yet to reach.
 
     Those are left from commits that the database has lost: their records will be quarantined again.
@@ -68,12 +70,12 @@ def compare(session: Session, pipeline: str, letters: Sequence[Place]) -> tuple[
         cursors = pipelines.read_cursors(cursor, pipeline)  # before quarantine: a commit moves both at once
         values = [(pipeline, each.topic_id, each.partition, each.offset) for each in letters]
         known = execute_values(cursor, named_sql("dead_letters_known"), values, page_size=1000, fetch=True)
-    waiting = {Place(*row[:3]): bool(row[3]) for row in known}
+    waiting = {RecordPosition(*row[:3]): bool(row[3]) for row in known}
     unknown = {each for each in letters if each not in waiting}
     return {each for each, waits in waiting.items() if waits}, {each for each in unknown if not _read(cursors, each)}
 
 
-def _read(cursors: Cursors | None, place: Place) -> bool:
+def _read(cursors: Cursors | None, place: RecordPosition) -> bool:
     if cursors is None or place.topic_id != cursors.log_id:
         return False
     return place.offset < cursors.next_offsets.get(place.partition, 0)

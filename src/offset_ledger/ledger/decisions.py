@@ -13,7 +13,7 @@ from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import TRANSITIONS, State
 
 
@@ -25,7 +25,7 @@ class Asked:
     question: Question
     dag_id: str | None
     run_id: str | None
-    answer: Answer | None
+    answer: QuestionAnswer | None
 
 
 def decide(session: Session, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
@@ -53,7 +53,7 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
     }
     batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **kept.get(after, {}))
-    given = Answer.APPROVE if after is State.VALIDATED else Answer.ABANDON
+    given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
     for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
@@ -80,7 +80,7 @@ def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
         batches.read_batch(cursor, question.batch_id, lock=True)
     for asked in open_questions(cursor, question.pipeline, question.kind):
         if asked.question.batch_id == question.batch_id:
-            answer(cursor, asked.decision_id, Answer.REJECT, Origin("offset-ledger"), "it was asked again")
+            answer(cursor, asked.decision_id, QuestionAnswer.REJECT, Origin("offset-ledger"), "it was asked again")
     cursor.execute(
         "INSERT INTO offset_ledger.decision (pipeline, kind, topic_id, batch_id, question, details, dag_id, run_id)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING decision_id",
@@ -93,7 +93,12 @@ def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
 
 
 def answer(
-    cursor: Cursor, decision_id: int, given: Answer, origin: Origin, why: str | None, batch_id: int | None = None
+    cursor: Cursor,
+    decision_id: int,
+    given: QuestionAnswer,
+    origin: Origin,
+    why: str | None,
+    batch_id: int | None = None,
 ) -> None:
     """Keep the answer, once.
 
@@ -147,5 +152,5 @@ def _asked(row: Any) -> Asked:
     question = Question(
         row["pipeline"], QuestionKind(row["kind"]), row["topic_id"], row["question"], row["details"], row["batch_id"]
     )
-    given = Answer(row["answer"]) if row["answer"] else None
+    given = QuestionAnswer(row["answer"]) if row["answer"] else None
     return Asked(row["decision_id"], question, row["dag_id"], row["run_id"], given)

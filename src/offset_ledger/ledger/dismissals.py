@@ -9,7 +9,7 @@ from typing import Any
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.batch import Origin
 
-Place = tuple[int, int]
+QuarantinePosition = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> frozenset[str
 
 
 @contextmanager
-def beside(cursor: Cursor, batch_id: int, logins: frozenset[str]) -> Iterator[None]:
+def alongside_lower_epochs(cursor: Cursor, batch_id: int, logins: frozenset[str]) -> Iterator[None]:
     """Claim although sessions of these logins cannot be ended: they can commit nothing, but may hold a lock.
 
     Raises:

@@ -95,7 +95,7 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
 
 
-def record_beginnings(cursor: Cursor, pipeline: str, log_id: str, beginnings: Iterable[Boundary]) -> None:
+def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, beginnings: Iterable[Boundary]) -> None:
     """Remember where partitions of the log begin; the first committed range of each must start there."""
     execute_values(
         cursor,
@@ -104,7 +104,7 @@ def record_beginnings(cursor: Cursor, pipeline: str, log_id: str, beginnings: It
     )
 
 
-def record_look(
+def record_snapshot(
     cursor: Cursor,
     pipeline: str,
     log_id: str,

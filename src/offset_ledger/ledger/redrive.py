@@ -15,11 +15,11 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RedriveChoice:
     """Which unresolved records to try again: those with this reason code, quarantined since, and at most how many."""
 
     reason: str | None = None
@@ -28,7 +28,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenRecords:
     """What a choice came to, in records: in the batch, left for later, and held by other open batches."""
 
     batch: Batch | None
@@ -37,14 +37,16 @@ class Chosen:
     held: dict[int, int]
 
 
-def open_redrive(cursor: Cursor, pipeline: str, choice: Choice) -> Batch | None:
+def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch | None:
     """The open redrive batch that the same choice planned before."""
     cursor.execute(named_sql("redrive_open"), {"pipeline": pipeline, **asdict(choice)})
     row = cursor.fetchone()
     return batches.read_batch(cursor, row["batch_id"]) if row else None
 
 
-def insert_redrive(cursor: Cursor, pipeline: Pipeline, choice: Choice, origin: Origin, why: str | None) -> Chosen:
+def insert_redrive(
+    cursor: Cursor, pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why: str | None
+) -> ChosenRecords:
     """Freeze the chosen records as a planned redrive batch; no batch where none is free.
 
     The pipeline must be registered and locked. A record that an open redrive batch holds stays with it.
@@ -58,12 +60,12 @@ def insert_redrive(cursor: Cursor, pipeline: Pipeline, choice: Choice, origin: O
     found = cursor.fetchall()
     free, held = _count(cursor)
     if not found:
-        return Chosen(None, 0, 0, held)
+        return ChosenRecords(None, 0, 0, held)
     seen = TopicSnapshot(registered["cluster_id"], registered["topic"], registered["topic_id"], False, _places(found))
     ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in found]
-    batch_id = batches.insert_batch(cursor, pipeline, Kind.REDRIVE, seen, ranges, origin, why)
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, seen, ranges, origin, why)
     records = _freeze(cursor, batch_id, choice, most)
-    return Chosen(batches.read_batch(cursor, batch_id), records, free - records, held)
+    return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
 
 
 def _places(found: list[Any]) -> tuple[PartitionSnapshot, ...]:
@@ -79,7 +81,7 @@ def _count(cursor: Cursor) -> tuple[int, dict[int, int]]:
     return counts.pop(None, 0), counts
 
 
-def _freeze(cursor: Cursor, batch_id: int, choice: Choice, most: int) -> int:
+def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, most: int) -> int:
     cursor.execute(
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],

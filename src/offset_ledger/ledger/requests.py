@@ -11,11 +11,13 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import CommittedRange
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 from offset_ledger.model.windows import ReadBefore
 
 
-def open_request(cursor: Cursor, pipeline: str, kind: Kind, origin: Origin, request: Mapping[str, Any]) -> Batch | None:
+def open_request(
+    cursor: Cursor, pipeline: str, kind: BatchKind, origin: Origin, request: Mapping[str, Any]
+) -> Batch | None:
     """The newest open batch of this kind that this run, or a person without one, has planned for this very request."""
     place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
     cursor.execute(named_sql("open_request"), {**place, "request": json.dumps(request)})

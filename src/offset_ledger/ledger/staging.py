@@ -93,7 +93,7 @@ def _in_order(cursor: Cursor, tables: StagingTables, record: RecordShape) -> boo
     return known == ordered_by(record) if known else not has_strays(cursor, tables.identifier(tables.rows), record)
 
 
-def hold_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
+def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
     """Hold that what was staged has the columns of the pipeline file: another type would round in silence.
 
     Raises:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Batch:
 
     batch_id: int
     pipeline: str
-    kind: Kind
+    kind: BatchKind
     state: State
     epoch: int
     topic_id: str

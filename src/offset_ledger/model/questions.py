@@ -21,7 +21,7 @@ class QuestionKind(StrEnum):
     REJECTED_BATCH = "rejected_batch"
 
 
-class Answer(StrEnum):
+class QuestionAnswer(StrEnum):
     """What a person may answer; ``reject`` leaves everything as it is."""
 
     APPROVE = "approve"

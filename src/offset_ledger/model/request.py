@@ -11,12 +11,12 @@ from typing import Any
 
 from offset_ledger.errors import ContradictoryRequest
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 
 Interval = tuple[datetime, datetime]
 
 
-class Action(StrEnum):
+class RunAction(StrEnum):
     """What to do."""
 
     NEXT = "next"
@@ -27,21 +27,21 @@ class Action(StrEnum):
     SKIP = "skip"
 
 
-_ALLOWED: dict[Action, tuple[str, ...]] = {
-    Action.NEXT: ("limit", "dry_run"),
-    Action.WINDOW: ("since", "until", "scan", "limit", "dry_run"),
-    Action.RANGES: ("ranges", "limit", "dry_run"),
-    Action.APPROVE: ("batch_id",),
-    Action.ABANDON: ("batch_id",),
-    Action.SKIP: (),
+_ALLOWED: dict[RunAction, tuple[str, ...]] = {
+    RunAction.NEXT: ("limit", "dry_run"),
+    RunAction.WINDOW: ("since", "until", "scan", "limit", "dry_run"),
+    RunAction.RANGES: ("ranges", "limit", "dry_run"),
+    RunAction.APPROVE: ("batch_id",),
+    RunAction.ABANDON: ("batch_id",),
+    RunAction.SKIP: (),
 }
-_REQUIRED: dict[Action, tuple[str, ...]] = {
-    Action.NEXT: (),
-    Action.WINDOW: ("since", "until"),
-    Action.RANGES: ("ranges",),
-    Action.APPROVE: ("batch_id", "why"),
-    Action.ABANDON: ("batch_id", "why"),
-    Action.SKIP: ("why",),
+_REQUIRED: dict[RunAction, tuple[str, ...]] = {
+    RunAction.NEXT: (),
+    RunAction.WINDOW: ("since", "until"),
+    RunAction.RANGES: ("ranges",),
+    RunAction.APPROVE: ("batch_id", "why"),
+    RunAction.ABANDON: ("batch_id", "why"),
+    RunAction.SKIP: ("why",),
 }
 FIELDS = ("action", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
 OUTCOME = "outcome"  # under this key the task plan tells why it skipped
@@ -56,7 +56,7 @@ class Request:
     ``scan`` asks for the window's late records too.
     """
 
-    action: Action = Action.NEXT
+    action: RunAction = RunAction.NEXT
     since: datetime | None = None
     until: datetime | None = None
     ranges: tuple[OffsetRange, ...] = ()
@@ -67,9 +67,11 @@ class Request:
     scan: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> BatchKind:
         """The kind of the batch it asks for."""
-        return {Action.WINDOW: Kind.BACKFILL, Action.RANGES: Kind.REPLAY}.get(self.action, Kind.HEAD)
+        return {RunAction.WINDOW: BatchKind.BACKFILL, RunAction.RANGES: BatchKind.REPLAY}.get(
+            self.action, BatchKind.HEAD
+        )
 
     @property
     def key(self) -> dict[str, Any]:
@@ -154,27 +156,27 @@ def _blank(value: object) -> bool:
     return value is None or value is False or (isinstance(value, str) and not value.strip())
 
 
-def _action(given: Mapping[str, Any]) -> Action:
+def _action(given: Mapping[str, Any]) -> RunAction:
     try:
-        return Action(given.get("action", Action.NEXT))
+        return RunAction(given.get("action", RunAction.NEXT))
     except ValueError:
-        words = ", ".join(Action)
+        words = ", ".join(RunAction)
         raise ContradictoryRequest(f"action is {given['action']!r}; it is one of {words}") from None
 
 
-def _check_fields(action: Action, given: Mapping[str, Any]) -> None:
+def _check_fields(action: RunAction, given: Mapping[str, Any]) -> None:
     if missing := [name for name in _REQUIRED[action] if name not in given]:
         raise ContradictoryRequest(f"action {action} needs {' and '.join(missing)}; fill in what is missing")
     if extra := sorted(set(given) - {"action", "why", *_ALLOWED[action]}):
-        fitting = [str(other) for other in Action if set(extra) <= set(_ALLOWED[other])]
+        fitting = [str(other) for other in RunAction if set(extra) <= set(_ALLOWED[other])]
         hint = f", or choose action {' or '.join(fitting)}" if fitting else ""
         raise ContradictoryRequest(f"action {action} takes no {' and no '.join(extra)}; clear it{hint}")
 
 
-def _backfill(action: Action, given: Mapping[str, Any], interval: Interval) -> Request:
+def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
     """A backfill run reads its data interval: a form can add a scan, a limit, a dry run and a reason."""
     wrong = sorted(set(given) - {"action", "scan", "limit", "dry_run", "why"})
-    if action not in (Action.NEXT, Action.WINDOW) or wrong:
+    if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
         asked = " and ".join(wrong) or f"action {action}"
         raise ContradictoryRequest(
             f"a backfill run reads its data interval and takes no {asked}; trigger the DAG instead"
@@ -183,7 +185,7 @@ def _backfill(action: Action, given: Mapping[str, Any], interval: Interval) -> R
     _check_window(since, until)
     why = str(given["why"]).strip() if "why" in given else None
     dry_run, scan = (bool(given.get(name, False)) for name in ("dry_run", "scan"))
-    return Request(Action.WINDOW, since, until, limit=_whole("limit", given), dry_run=dry_run, why=why, scan=scan)
+    return Request(RunAction.WINDOW, since, until, limit=_whole("limit", given), dry_run=dry_run, why=why, scan=scan)
 
 
 def _check_window(since: datetime | None, until: datetime | None) -> None:

@@ -22,7 +22,7 @@ class State(StrEnum):
         return self not in (State.COMMITTED, State.ABANDONED)
 
 
-class Kind(StrEnum):
+class BatchKind(StrEnum):
     """What a batch is for; only ``head`` moves the cursors."""
 
     HEAD = "head"

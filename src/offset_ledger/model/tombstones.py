@@ -14,7 +14,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class ReadDelay:
     """How long the records of a range may have waited until they were read, and for how long tombstones were kept.
 
     ``kept`` is the shortest time since the first of them; None where the topic was not compacted meanwhile.
@@ -30,12 +30,12 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateRange:
     """A range with missing offsets that was read so late that some of them may have been tombstones."""
 
     offsets: OffsetRange
     missing: int
-    wait: Wait
+    wait: ReadDelay
 
     def __str__(self) -> str:
         count = f"{self.missing:,} of {self.offsets.width:,} offsets gave no record"
@@ -51,15 +51,15 @@ def shortest(seen_ms: int | None, today: timedelta | None) -> timedelta | None:
 def late_ranges(
     ranges: Iterable[OffsetRange],
     missing: Mapping[int, int],
-    waits: Mapping[int, Wait],
+    waits: Mapping[int, ReadDelay],
     approved: Sequence[Mapping[str, int]] = (),
-) -> tuple[Late, ...]:
+) -> tuple[LateRange, ...]:
     """The ranges that lack offsets and were read too late, but those that a person approved with as many missing.
 
     A range that lacks no offset lacks no tombstone.
     """
     return tuple(
-        Late(r, missing[r.partition], waits[r.partition])
+        LateRange(r, missing[r.partition], waits[r.partition])
         for r in ranges
         if missing[r.partition]
         and waits[r.partition].too_long
@@ -67,18 +67,18 @@ def late_ranges(
     )
 
 
-def kept_of(late: Sequence[Late]) -> timedelta:
+def kept_of(late: Sequence[LateRange]) -> timedelta:
     """The shortest time that tombstones of these ranges were kept for."""
     return min(each.wait.kept for each in late if each.wait.kept is not None)
 
 
-def in_words(late: Sequence[Late]) -> str:
+def in_words(late: Sequence[LateRange]) -> str:
     """The first of the ranges, and how many more there are."""
     more = f"; and {len(late) - _NAMED} more ranges" if len(late) > _NAMED else ""
     return "; ".join(map(str, late[:_NAMED])) + more
 
 
-def as_json(late: Sequence[Late]) -> dict[str, Any]:
+def as_json(late: Sequence[LateRange]) -> dict[str, Any]:
     """The numbers that a person is shown and the ledger keeps."""
     return {
         "ranges": [[e.offsets.partition, e.offsets.from_offset, e.offsets.until_offset] for e in late],

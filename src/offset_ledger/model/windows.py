@@ -22,7 +22,7 @@ class ReadBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class DeletedBefore:
     """What one partition has lost of a window. ``certain`` when the ledger knows that records of it were there."""
 
     offsets: OffsetRange
@@ -55,13 +55,13 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RecordWindow:
     """The window ``[since, until)``, what the log has of it, what it has lost and what is left out."""
 
     since: datetime
     until: datetime
     ranges: tuple[OffsetRange, ...]
-    gone: tuple[Gone, ...] = ()
+    gone: tuple[DeletedBefore, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
     @property
@@ -86,7 +86,7 @@ def find_window(
     ends: Mapping[int, FirstAt | None],
     before: Sequence[ReadBefore] = (),
     scan: bool = False,
-) -> Window:
+) -> RecordWindow:
     """The window in offsets, up to the last stable offset of each partition.
 
     ``starts`` and ``ends`` are the first records at or after ``since`` and ``until``; ``before`` is what the ledger
@@ -110,7 +110,7 @@ def find_window(
         whole_from = _whole_from(p, start, since, until)
         if whole_from and (lost := _gone(p, since, whole_from, mine)):
             gone.append(lost)
-    return Window(since, until, tuple(ranges), tuple(gone), tuple(left_out))
+    return RecordWindow(since, until, tuple(ranges), tuple(gone), tuple(left_out))
 
 
 def _behind(
@@ -141,15 +141,15 @@ def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, un
     return min(start.timestamp, until) if start.offset == p.log_start and start.timestamp > since else None
 
 
-def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[ReadBefore]) -> Gone | None:
+def _gone(p: PartitionSnapshot, since: datetime, until: datetime, before: Sequence[ReadBefore]) -> DeletedBefore | None:
     mine = [b for b in before if b.offsets.from_offset < p.log_start]
     held = [b.offsets for b in mine if _within(b, since, until)]
     if held:
         first, last = min(o.from_offset for o in held), max(o.until_offset for o in held)
-        return Gone(OffsetRange(p.partition, first, min(last, p.log_start)), until, True)
+        return DeletedBefore(OffsetRange(p.partition, first, min(last, p.log_start)), until, True)
     if mine and max(b.offsets.until_offset for b in mine) >= p.log_start:
         return None  # what was deleted last had been read, and was older
-    return Gone(OffsetRange(p.partition, 0, p.log_start), until, False)
+    return DeletedBefore(OffsetRange(p.partition, 0, p.log_start), until, False)
 
 
 def _within(read: ReadBefore, since: datetime, until: datetime) -> bool:

@@ -6,25 +6,27 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.ledger import batches, decisions
 from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.origin import here
+from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from offset_ledger.operations.log_change import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve as approve_tombstones
 
-_AFTER = {Answer.APPROVE: State.VALIDATED, Answer.ABANDON: State.ABANDONED}
+_AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State.ABANDONED}
 
 
-def keep(pipeline: Pipeline, question: Question) -> int:
+def keep_question(pipeline: Pipeline, question: Question) -> int:
     """Keep a question of this run and return its id."""
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
-        return decisions.ask(cursor, question, here())
+        return decisions.ask(cursor, question, current_origin())
 
 
-def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Origin, why: str) -> Answer:
+def answer_loss(
+    pipeline: Pipeline, decision_id: int, given: QuestionAnswer, origin: Origin, why: str
+) -> QuestionAnswer:
     """Answer a question about a loss; a yes skips or accepts exactly what was asked about.
 
     The answer that holds is returned: an earlier one, if somebody has decided by another way.
@@ -32,12 +34,12 @@ def answer_loss(pipeline: Pipeline, decision_id: int, given: Answer, origin: Ori
     Raises:
         StateConflict: what was asked about has changed meanwhile.
     """
-    solved = given is Answer.APPROVE and loss_question(pipeline) is None  # by another way, while the run waited
+    solved = given is QuestionAnswer.APPROVE and loss_question(pipeline) is None  # by another way, while the run waited
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
         found = decisions.read_question(cursor, decision_id, lock=True)
         if found.answer:
             return found.answer
-        if solved or given is not Answer.APPROVE:
+        if solved or given is not QuestionAnswer.APPROVE:
             decisions.answer(cursor, decision_id, given, origin, why)
             return given
     asked = found.question
@@ -68,7 +70,9 @@ def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
     return Question(pipeline.name, QuestionKind.REJECTED_BATCH, batch.topic_id, text, details, batch_id)
 
 
-def answer_batch(pipeline: Pipeline, decision_id: int, given: Answer, origin: Origin, why: str) -> Answer:
+def answer_batch(
+    pipeline: Pipeline, decision_id: int, given: QuestionAnswer, origin: Origin, why: str
+) -> QuestionAnswer:
     """Answer a question about a rejected batch.
 
     The answer that holds is returned: an earlier one, if somebody has decided by another way.

@@ -22,7 +22,7 @@ from offset_ledger.kafka import broker
 from offset_ledger.kafka.broker import Broker
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, connect, transaction
-from offset_ledger.ledger.dead_letters import Place
+from offset_ledger.ledger.dead_letters import RecordPosition
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
@@ -79,7 +79,7 @@ def _waiting(session: Session, pipeline: Pipeline) -> list[str]:
 def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
     """One transaction: the letters that wait for this topic, up to a number and a size."""
     connection = get_connection(pipeline.source.connection)
-    sent: list[Place] = []
+    sent: list[RecordPosition] = []
     answers: list[tuple[int, int]] = []
     with (
         broker.connect(connection) as kafka,
@@ -95,7 +95,7 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
         size = 0
         with closing(dead_letters.take(session, pipeline.name, topic, LETTERS_AT_ONCE)) as letters:
             for letter in letters:
-                place = Place(letter["topic_id"], letter["partition"], letter["offset"])
+                place = RecordPosition(letter["topic_id"], letter["partition"], letter["offset"])
                 if place in before.ahead:  # quarantined again since: the next read back marks it
                     continue
                 record = as_record(letter, pipeline.name, len(at.partitions))
@@ -124,7 +124,7 @@ class _Before:
     """
 
     found: int
-    ahead: Mapping[Place, int]
+    ahead: Mapping[RecordPosition, int]
 
 
 def _read_back(
@@ -202,7 +202,7 @@ def as_record(letter: Any, pipeline: str, partitions: int) -> Record:
     )
 
 
-def place_of(headers: Iterable[tuple[str, bytes]], pipeline: str) -> Place | None:
+def place_of(headers: Iterable[tuple[str, bytes]], pipeline: str) -> RecordPosition | None:
     """The coordinates that a dead letter of this pipeline carries; None for any other record.
 
     Of equal names the last one counts: a record that was a dead letter before brings headers of its own.
@@ -211,6 +211,6 @@ def place_of(headers: Iterable[tuple[str, bytes]], pipeline: str) -> Place | Non
     if found.get("pipeline") != pipeline.encode():
         return None
     try:
-        return Place(found["topic-id"].decode(), int(found["partition"]), int(found["offset"]))
+        return RecordPosition(found["topic-id"].decode(), int(found["partition"]), int(found["offset"]))
     except (KeyError, ValueError, TypeError, AttributeError):
         return None

@@ -10,7 +10,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.ledger import dismissals, pipelines
 from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.dismissals import Place, Selection
+from offset_ledger.ledger.dismissals import QuarantinePosition, Selection
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.model.batch import Origin
 
@@ -20,7 +20,7 @@ class Dismissed:
     """The decision and its records; no decision where none was selected."""
 
     dismissal_id: int | None
-    records: tuple[Place, ...]
+    records: tuple[QuarantinePosition, ...]
 
 
 def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, undo: bool = False) -> Dismissed:
@@ -54,7 +54,7 @@ def _check(selection: Selection, why: str) -> None:
         raise ConfigurationError("--why is empty; it is kept with the decision, for whoever asks later")
 
 
-def _check_found(pipeline: Pipeline, selection: Selection, places: tuple[Place, ...], undo: bool) -> None:
+def _check_found(pipeline: Pipeline, selection: Selection, places: tuple[QuarantinePosition, ...], undo: bool) -> None:
     if missing := sorted({*(selection.offsets or ())} - {offset for _, offset in places}):
         state = "dismissed" if undo else "unresolved"
         raise StateConflict(

@@ -11,13 +11,13 @@ from offset_ledger.commit.step import Committed, commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.dead_letters import deliver
 from offset_ledger.operations.redrive import stage_redrive
-from offset_ledger.plan.step import Planned, plan
+from offset_ledger.plan.step import PlannedBatch, plan
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.report.step import report
-from offset_ledger.stage.step import Staged, settled, stage
+from offset_ledger.stage.step import StagedBatch, already_staged, stage
 from offset_ledger.validate.step import validate
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def ingest(
 
 
 def run_batch(
-    pipeline: Pipeline, planned: Planned, origin: Origin, say: Callable[[str], None], plan_seconds: float = 0.0
+    pipeline: Pipeline, planned: PlannedBatch, origin: Origin, say: Callable[[str], None], plan_seconds: float = 0.0
 ) -> Ingested:
     """Take a planned batch through every step; a redrive needs no Spark session.
 
@@ -57,7 +57,7 @@ def run_batch(
     assert planned.batch is not None
     batch_id = planned.batch.batch_id
     clock = Clock({"plan": plan_seconds})
-    if planned.batch.kind is Kind.REDRIVE:
+    if planned.batch.kind is BatchKind.REDRIVE:
         staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
     else:
         staged = _stage(pipeline, batch_id, origin, clock)
@@ -89,8 +89,8 @@ def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
     return batch
 
 
-def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> Staged:
-    if done := clock.time("stage", lambda: settled(pipeline, batch_id)):
+def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> StagedBatch:
+    if done := clock.time("stage", lambda: already_staged(pipeline, batch_id)):
         return done
     from offset_ledger.stage.session import local_session
 

@@ -21,7 +21,7 @@ from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.pipelines import planned_epochs, read_boundaries
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import State
@@ -29,7 +29,7 @@ from offset_ledger.model.truncation import Boundary, agrees, last_agreed
 
 
 @dataclass(frozen=True, slots=True)
-class AnotherLog:
+class LogChange:
     """What a person is asked, and where the partitions of the new log begin; nowhere if only a batch is in the way."""
 
     question: Question
@@ -48,7 +48,7 @@ class AnotherLog:
         return {b.partition: b.offset for b in self.beginnings}
 
 
-def find(kafka: Broker, session: Session, pipeline: Pipeline, snapshot: TopicSnapshot) -> AnotherLog | None:
+def find(kafka: Broker, session: Session, pipeline: Pipeline, snapshot: TopicSnapshot) -> LogChange | None:
     """Whether the log is another one than the cursors, or the open head batch, belong to.
 
     Raises:
@@ -95,7 +95,7 @@ def _epoch_ends(kafka: Broker, topic: str, known: Iterable[Boundary]) -> dict[tu
     return found
 
 
-def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) -> AnotherLog:
+def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) -> LogChange:
     where = "" if cursors.cluster_id == snapshot.cluster_id else " and on another cluster"
     text = (
         f"topic {snapshot.topic} is another one{where} than the cursors belong to: go on with the new topic from the "
@@ -109,12 +109,12 @@ def _recreated(pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot) ->
     }
     asked = Question(pipeline.name, QuestionKind.RECREATED_TOPIC, snapshot.topic_id, text, details)
     starts = tuple(Boundary(p.partition, p.log_start) for p in snapshot.partitions)
-    return AnotherLog(asked, snapshot.topic_id, snapshot.cluster_id, starts, cursors)
+    return LogChange(asked, snapshot.topic_id, snapshot.cluster_id, starts, cursors)
 
 
 def _truncated(
     pipeline: Pipeline, cursors: Cursors, snapshot: TopicSnapshot, back: Mapping[int, Boundary], head: Batch | None
-) -> AnotherLog:
+) -> LogChange:
     """Every partition goes on at its cursor, but those that were cut: at the last place where log and ledger agree."""
     goes_on = {
         p: back.get(p, Boundary(p, offset, cursors.leader_epochs.get(p))) for p, offset in cursors.next_offsets.items()
@@ -134,12 +134,12 @@ def _truncated(
         )
         details["abandons"] = head.batch_id
     asked = Question(pipeline.name, QuestionKind.TRUNCATED_LOG, log_id, text, details)
-    return AnotherLog(asked, log_id, cursors.cluster_id, tuple(goes_on.values()) if back else (), cursors)
+    return LogChange(asked, log_id, cursors.cluster_id, tuple(goes_on.values()) if back else (), cursors)
 
 
 def accept_topic(
     pipeline: Pipeline, origin: Origin, why: str, approved: Question | None = None, decision_id: int | None = None
-) -> AnotherLog:
+) -> LogChange:
     """Go on with the log as it is now: a recreated topic from its start, a log that was cut off from where it agrees.
 
     ``approved`` is the question that the person saw. Open batches of the log before are abandoned: nobody can read
@@ -179,7 +179,7 @@ def _essence(question: Question) -> tuple[Any, ...]:
 
 
 def _accept(
-    cursor: Cursor, pipeline: Pipeline, found: AnotherLog, origin: Origin, why: str, decision_id: int | None
+    cursor: Cursor, pipeline: Pipeline, found: LogChange, origin: Origin, why: str, decision_id: int | None
 ) -> None:
     cursor.execute(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')"
@@ -190,7 +190,7 @@ def _accept(
         decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its log is another one now: {why}")
     asked = decisions.answered_by(cursor, pipeline.name, found.question.kind, decision_id)
     for each in asked or [decisions.ask(cursor, found.question, origin)]:
-        decisions.answer(cursor, each, Answer.APPROVE, origin, why)
+        decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
     cursor.execute(
         "UPDATE offset_ledger.pipeline SET topic_id = %s, cluster_id = %s, updated_at = now() WHERE pipeline = %s",
         [found.log_id, found.cluster_id, pipeline.name],
@@ -198,4 +198,4 @@ def _accept(
     known = pipelines.read_cursors(cursor, pipeline.name)
     begun = set(known.next_offsets) if known else set()
     new = [b for b in found.beginnings if b.partition not in begun]
-    pipelines.record_beginnings(cursor, pipeline.name, found.log_id, new)
+    pipelines.record_start_offsets(cursor, pipeline.name, found.log_id, new)

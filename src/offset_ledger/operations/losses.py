@@ -19,13 +19,13 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations import log_change, tombstones
-from offset_ledger.plan.step import look_at_topic
+from offset_ledger.plan.step import snapshot_topic
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
@@ -101,7 +101,7 @@ def skip_lost(
         check_migrated(session)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
-        snapshot, _ = look_at_topic(pipeline, before)
+        snapshot, _ = snapshot_topic(pipeline, before)
         with transaction(session) as cursor:
             pipelines.lock_pipeline(cursor, pipeline.name)
             cursors = pipelines.read_cursors(cursor, pipeline.name)
@@ -110,7 +110,7 @@ def skip_lost(
             _begin(cursor, pipeline, cursors, ranges)
             done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
             for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
-                decisions.answer(cursor, asked, Answer.APPROVE, origin, why, done.batch.batch_id)
+                decisions.answer(cursor, asked, QuestionAnswer.APPROVE, origin, why, done.batch.batch_id)
             return done
 
 
@@ -131,7 +131,7 @@ def _begin(cursor: Cursor, pipeline: Pipeline, cursors: Cursors | None, ranges: 
     """Record the beginnings of partitions that no plan has seen yet."""
     if cursors:
         new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
-        pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, new)
+        pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
 
 
 def _skip(
@@ -144,7 +144,7 @@ def _skip(
 ) -> Committed:
     if head := batches.open_head(cursor, pipeline.name):
         _give_up(cursor, head, origin, why)
-    batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin, why)
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin, why)
     epoch = batches.claim(cursor, batch_id, origin)
     key, now = (batch_id, epoch), datetime.now(UTC)
     lost = total_width(ranges)

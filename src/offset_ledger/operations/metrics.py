@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.ledger.database import connect, named_sql, rows
-from offset_ledger.operations.status import look
+from offset_ledger.operations.status import status
 
 _STEPS = ("stage", "validate", "commit")
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class BatchMetrics:
     """``lag`` is in offsets, ``seconds`` by step; a step that did not run, such as of a skipped loss, is absent."""
 
     lag: int
@@ -22,10 +22,10 @@ class Figures:
     seconds: dict[str, float]
 
 
-def figures(pipeline: Pipeline, batch_id: int) -> Figures:
+def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
     """What the ledger says of the batch, and the broker of the lag that is left."""
     with connect(get_connection(pipeline.target.connection)) as session:
         (found,) = rows(session, named_sql("figures"), [batch_id])
-    lag = sum(max(p.lag, 0) for p in look(pipeline).partitions)
+    lag = sum(max(p.lag, 0) for p in status(pipeline).partitions)
     seconds = {step: found[step] for step in _STEPS if found[step] is not None}
-    return Figures(lag, found["records"] or 0, found["quarantined"] or 0, seconds)
+    return BatchMetrics(lag, found["records"] or 0, found["quarantined"] or 0, seconds)

@@ -17,18 +17,18 @@ from offset_ledger.ledger.requests import committed_ranges
 from offset_ledger.model.log_checks import check_identity, check_replay
 from offset_ledger.model.overlap import Overlap, overlaps
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.request import Action, Request
-from offset_ledger.model.states import Kind
+from offset_ledger.model.request import Request, RunAction
+from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.requests import wanted_ranges
-from offset_ledger.plan.head import backlogs, beginnings, nothing_new, plan_head
-from offset_ledger.plan.step import look_at_topic, most, turn
+from offset_ledger.plan.head import backlogs, nothing_new, plan_head, start_offsets
+from offset_ledger.plan.step import batch_limit, snapshot_topic, turn_of_partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What would be planned."""
 
-    kind: Kind
+    kind: BatchKind
     lines: tuple[Overlap, ...]
     notes: str
 
@@ -72,7 +72,7 @@ def preview(pipeline: Pipeline, request: Request) -> Preview:
     Raises:
         LostRange: the same errors as the plan itself.
     """
-    if request.action is Action.NEXT:
+    if request.action is RunAction.NEXT:
         return _next(pipeline, request)
     wanted, notes = wanted_ranges(pipeline, request)
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
@@ -91,21 +91,21 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             found = batches.open_head(cursor, pipeline.name)
-        snapshot, at_timestamp = look_at_topic(pipeline, cursors)
+        snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
         with transaction(session) as cursor:
             if found:
-                return Preview(Kind.HEAD, _lines(cursor, pipeline, found.ranges), f"{found} would be resumed")
-            new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
+                return Preview(BatchKind.HEAD, _lines(cursor, pipeline, found.ranges), f"{found} would be resumed")
+            new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
             starts = {**(cursors.next_offsets if cursors else {}), **new}
-            waiting, taken = backlogs(starts, snapshot), turn(cursor, pipeline)
-            ranges = plan_head(waiting, most(pipeline, request.limit), taken)
+            waiting, taken = backlogs(starts, snapshot), turn_of_partitions(cursor, pipeline)
+            ranges = plan_head(waiting, batch_limit(pipeline, request.limit), taken)
             left = sum(b.width for b in waiting) - sum(r.width for r in ranges)
             notes = (
                 f"{left:,} offsets left for later"
                 if ranges
                 else f"nothing new: {nothing_new(starts, snapshot, taken == 0)}"
             )
-            return Preview(Kind.HEAD, _lines(cursor, pipeline, ranges), notes)
+            return Preview(BatchKind.HEAD, _lines(cursor, pipeline, ranges), notes)
 
 
 def _lines(cursor: Cursor, pipeline: Pipeline, wanted: tuple[OffsetRange, ...]) -> tuple[Overlap, ...]:

@@ -13,11 +13,11 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.plan.step import Planned, resume
-from offset_ledger.stage.step import Staged, Written, stage_with
+from offset_ledger.plan.step import PlannedBatch, resume
+from offset_ledger.stage.step import StagedBatch, Written, stage_with
 from offset_ledger.target.table import ensure_target
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BYTES_AT_ONCE = 32 * 1024 * 1024
 _FETCHED_AT_ONCE = 100  # a record may have a megabyte
 
 
-def read_choice(reason: str | None = None, since: str | None = None, limit: int | None = None) -> Choice:
+def read_choice(reason: str | None = None, since: str | None = None, limit: int | None = None) -> RedriveChoice:
     """The choice that a person wrote; ``since`` is ISO 8601 with a zone.
 
     Raises:
@@ -42,10 +42,10 @@ def read_choice(reason: str | None = None, since: str | None = None, limit: int 
         raise ConfigurationError(f"since: {since!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
     if limit is not None and limit < 1:
         raise ConfigurationError(f"limit: {limit} is below 1; leave it out to take all records")
-    return Choice(reason or None, moment, limit)
+    return RedriveChoice(reason or None, moment, limit)
 
 
-def plan_redrive(pipeline: Pipeline, choice: Choice, origin: Origin, why: str | None = None) -> Planned:
+def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why: str | None = None) -> PlannedBatch:
     """Freeze the chosen quarantined records as a batch, or resume the open batch of the same choice.
 
     Raises:
@@ -65,7 +65,7 @@ def plan_redrive(pipeline: Pipeline, choice: Choice, origin: Origin, why: str | 
     return planned
 
 
-def _plan(session: Session, pipeline: Pipeline, choice: Choice, origin: Origin, why: str | None) -> Planned:
+def _plan(session: Session, pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why: str | None) -> PlannedBatch:
     with transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
         if cursor.rowcount == 0:
@@ -83,13 +83,13 @@ def _plan(session: Session, pipeline: Pipeline, choice: Choice, origin: Origin, 
             "own options, or abandon the batch"
         )
     if chosen.batch is None:
-        return Planned(None, False, 0, f"nothing to redrive: no unresolved record of {pipeline.name} is chosen")
+        return PlannedBatch(None, False, 0, f"nothing to redrive: no unresolved record of {pipeline.name} is chosen")
     left_out = f"; left with others: {held}" if held else ""
     message = f"planned {chosen.batch}: {chosen.records:,} records, {chosen.left:,} left for later{left_out}"
-    return Planned(chosen.batch, False, chosen.left, message)
+    return PlannedBatch(chosen.batch, False, chosen.left, message)
 
 
-def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> Staged:
+def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch:
     """Stage the records of a redrive batch under a new epoch, from quarantine; neither Spark nor Kafka is needed.
 
     Raises:
@@ -152,7 +152,7 @@ def _bytes(kept: memoryview | None) -> bytes | None:
 
 
 def quarantined(
-    pipeline: Pipeline, choice: Choice, resolved: bool = False, dismissed: bool = False
+    pipeline: Pipeline, choice: RedriveChoice, resolved: bool = False, dismissed: bool = False
 ) -> list[dict[str, Any]]:
     """The quarantined records by reason, with at most ``choice.limit`` coordinates of each.
 

@@ -20,9 +20,9 @@ from offset_ledger.model.log_checks import check_identity
 from offset_ledger.model.overlap import in_parts, within
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.ingest import Ingested, run_batch
-from offset_ledger.plan.step import look_at_topic, plan_replay
+from offset_ledger.plan.step import plan_replay, snapshot_topic
 from offset_ledger.target.restate import Part, read_pending, read_reach, restate
 from offset_ledger.target.table import ensure_target
 
@@ -59,7 +59,7 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
         check_migrated(session)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
-        snapshot, _ = look_at_topic(pipeline, before)
+        snapshot, _ = snapshot_topic(pipeline, before)
         with transaction(session) as cursor:
             return _restate(cursor, pipeline, snapshot, origin, why)
 
@@ -92,7 +92,7 @@ def replay_parts(
         with broker.connect(get_connection(pipeline.source.connection)) as kafka:
             ranges = within(part.ranges, _bounds(kafka.snapshot(pipeline.source.topic)))
         if ranges:
-            planned = plan_replay(pipeline, ranges, origin, Kind.REPLAY, why, part.request)
+            planned = plan_replay(pipeline, ranges, origin, BatchKind.REPLAY, why, part.request)
             say(planned.message)
             yield run_batch(pipeline, planned, origin, say)
 

@@ -14,16 +14,16 @@ from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import limited
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.request import Action, Request
+from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
 from offset_ledger.operations.log_change import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve as approve_tombstones
-from offset_ledger.plan.step import Planned, plan, plan_replay
+from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
 from offset_ledger.plan.window import look_up, missed, nothing_in
 
 
-def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
+def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     """Do what was asked, up to a planned batch; without one, the message says what was done or why nothing is left.
 
     Raises:
@@ -35,7 +35,7 @@ def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planne
 
 def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRange, ...], str]:
     """The ranges of a window or of the form, within the limit, and what has to be said about them."""
-    if request.action is Action.RANGES:
+    if request.action is RunAction.RANGES:
         found: Sequence[OffsetRange] = request.ranges
         notes = []
     else:
@@ -52,32 +52,32 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
     return cut, "; ".join(notes)
 
 
-def _next(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
+def _next(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     return plan(pipeline, origin, request.limit, take_rejected=True)
 
 
-def _again(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
+def _again(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     """Read ranges again: resume the open batch of this run and request, whatever a window means now, or plan one."""
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
         if found := open_request(cursor, pipeline.name, request.kind, origin, request.key):
-            return Planned(found, True, 0, f"resuming {found}, which this run has planned before")
+            return PlannedBatch(found, True, 0, f"resuming {found}, which this run has planned before")
     wanted, notes = wanted_ranges(pipeline, request)
     if not wanted:
-        return Planned(None, False, 0, notes)
+        return PlannedBatch(None, False, 0, notes)
     why = "; ".join(filter(None, [request.why, notes])) or None
     planned = plan_replay(pipeline, wanted, origin, request.kind, why, request.key)
     message = f"{planned.message}; {notes}" if notes else planned.message
-    return Planned(planned.batch, False, 0, message)
+    return PlannedBatch(planned.batch, False, 0, message)
 
 
-def _approve(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
+def _approve(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     found = _decided(pipeline, request, origin, State.VALIDATED, lambda b: b.approved or b.state is State.COMMITTED)
-    return Planned(found, True, 0, f"approved {found}")
+    return PlannedBatch(found, True, 0, f"approved {found}")
 
 
-def _abandon(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
+def _abandon(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     found = _decided(pipeline, request, origin, State.ABANDONED, lambda b: b.state is State.ABANDONED)
-    return Planned(None, False, 0, f"abandoned {found}; a head batch's ranges are planned again by the next run")
+    return PlannedBatch(None, False, 0, f"abandoned {found}; a head batch's ranges are planned again by the next run")
 
 
 def _decided(
@@ -92,24 +92,24 @@ def _decided(
         return found if done(found) else decide(session, found.batch_id, after, origin, request.why)
 
 
-def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> Planned:
+def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     assert request.why is not None
     question = loss_question(pipeline)
     if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
         approved = approve_tombstones(pipeline, origin, request.why, question)
-        return Planned(None, False, 0, f"approved {approved}; the next run goes on with it")
+        return PlannedBatch(None, False, 0, f"approved {approved}; the next run goes on with it")
     if question and question.kind is not QuestionKind.LOST_RANGE:
-        return Planned(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
+        return PlannedBatch(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
     committed = skip_lost(pipeline, origin, request.why)
     lost = ", ".join(map(str, committed.batch.ranges))
-    return Planned(None, False, 0, f"{committed.batch} records {committed.total.skipped:,} lost offsets: {lost}")
+    return PlannedBatch(None, False, 0, f"{committed.batch} records {committed.total.skipped:,} lost offsets: {lost}")
 
 
-_HOW: dict[Action, Callable[[Pipeline, Request, Origin], Planned]] = {
-    Action.NEXT: _next,
-    Action.WINDOW: _again,
-    Action.RANGES: _again,
-    Action.APPROVE: _approve,
-    Action.ABANDON: _abandon,
-    Action.SKIP: _skip,
+_HOW: dict[RunAction, Callable[[Pipeline, Request, Origin], PlannedBatch]] = {
+    RunAction.NEXT: _next,
+    RunAction.WINDOW: _again,
+    RunAction.RANGES: _again,
+    RunAction.APPROVE: _approve,
+    RunAction.ABANDON: _abandon,
+    RunAction.SKIP: _skip,
 }

@@ -52,7 +52,7 @@ class PipelineStatus:
     """What a person has to decide about the open batch, and why; None where nothing."""
 
 
-def look(pipeline: Pipeline) -> PipelineStatus:
+def status(pipeline: Pipeline) -> PipelineStatus:
     """Cursors against the log, and the open head batch."""
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)

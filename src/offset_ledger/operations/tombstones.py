@@ -12,13 +12,13 @@ from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import clock, connect, transaction
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import State
 
 _OFTEN = timedelta(minutes=5)
 
 
-def remember(pipeline: Pipeline) -> None:
+def record_stable_offsets(pipeline: Pipeline) -> None:
     """Record how far the log is stable, for who looks without planning; a look of the last minutes is enough."""
     if pipeline.record.tombstone is not Tombstone.DELETE:
         return
@@ -36,7 +36,9 @@ def remember(pipeline: Pipeline) -> None:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors and (cursors.cluster_id, cursors.topic_id) == (snapshot.cluster_id, snapshot.topic_id):
-                pipelines.record_look(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, cursors.next_offsets)
+                pipelines.record_snapshot(
+                    cursor, pipeline.name, cursors.log_id, seen_at, snapshot, cursors.next_offsets
+                )
 
 
 def question(head: Batch | None) -> Question | None:
@@ -77,5 +79,5 @@ def approve(
             batches.move(cursor, key, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC))
         waiting = decisions.answered_by(cursor, pipeline.name, now.kind, decision_id)
         for each in waiting or [decisions.ask(cursor, now, origin)]:
-            decisions.answer(cursor, each, Answer.APPROVE, origin, why)
+            decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
         return batches.read_batch(cursor, head.batch_id)

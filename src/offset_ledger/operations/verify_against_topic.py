@@ -18,7 +18,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json import compile_decoder
-from offset_ledger.decoding.outcome import Decoder, Reason, Refusal, Row, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
 from offset_ledger.decoding.proofs import MOMENT
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
@@ -65,7 +65,9 @@ class _Slowly:
     def record(self) -> RecordShape:
         return self.whole.record
 
-    def decode(self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason) -> Row | Refusal | Skip:
+    def decode(
+        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
         return self.whole.decode(value, key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> None:  # noqa: ARG002

@@ -12,43 +12,52 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.page import queries
 from offset_ledger.page.batches import BatchView, batch_view, sheet
-from offset_ledger.page.history import Window
+from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.history import history as in_steps
-from offset_ledger.page.live import Seen, Watch
+from offset_ledger.page.live import BrokerAnswer, Watch
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import Condition, Level, Position, Remembered, condition, positions, recreated, totals
-from offset_ledger.page.queries import Row, Wanted
+from offset_ledger.page.positions import (
+    Condition,
+    LedgerPartition,
+    Level,
+    Position,
+    condition,
+    positions,
+    recreated,
+    totals,
+)
+from offset_ledger.page.queries import LedgerRow, Wanted
 from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """What the ledger knows of some pipelines; or why it could not be asked."""
 
-    pipelines: Mapping[str, Row] = field(default_factory=dict)
-    partitions: Mapping[str, Sequence[Remembered]] = field(default_factory=dict)
+    pipelines: Mapping[str, LedgerRow] = field(default_factory=dict)
+    partitions: Mapping[str, Sequence[LedgerPartition]] = field(default_factory=dict)
     problem: str | None = None
 
 
-def overview(pipelines: Sequence[Pipeline], rights: Rights, watch: Watch) -> list[Answer]:
+def overview(pipelines: Sequence[Pipeline], rights: Rights, watch: Watch) -> list[JsonObject]:
     """Every pipeline in a line."""
     seen = watch.looks(pipelines)
-    found: list[Answer] = []
+    found: list[JsonObject] = []
     for conn_id, here in by_ledger(pipelines):
         ledger = _ledger(conn_id, [pipeline.name for pipeline in here])
         found += [_summary(pipeline, rights, ledger, seen[pipeline.name])[0] for pipeline in here]
     return sorted(found, key=lambda each: str(each["name"]))
 
 
-def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> Answer:
+def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> JsonObject:
     """One pipeline with its partitions, its quarantine, the findings about its topic and its quality report."""
     seen = watch.looks([pipeline])[pipeline.name]
     ledger = _ledger(pipeline.target.connection, [pipeline.name])
     summary, found = _summary(pipeline, rights, ledger, seen)
-    quarantined: Row = {"waiting": None, "codes": [], "dismissed": None}
-    findings: list[Row] = []
+    quarantined: LedgerRow = {"waiting": None, "codes": [], "dismissed": None}
+    findings: list[LedgerRow] = []
     if ledger.problem is None:
         with queries.reading(pipeline.target.connection) as cursor:
             quarantined = queries.quarantined(cursor, pipeline.name)
@@ -65,7 +74,7 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> A
     }
 
 
-def batches(pipeline: Pipeline, wanted: Wanted, reports: Path) -> Answer:
+def batches(pipeline: Pipeline, wanted: Wanted, reports: Path) -> JsonObject:
     """A page of batches, and the id to ask the next one below."""
     now = datetime.now(UTC)
     with queries.reading(pipeline.target.connection) as cursor:
@@ -74,7 +83,7 @@ def batches(pipeline: Pipeline, wanted: Wanted, reports: Path) -> Answer:
     return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == wanted.limit else None}
 
 
-def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> Answer:
+def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
     """One batch with its ranges and its transitions.
 
     Raises:
@@ -92,7 +101,7 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> Answer:
     }
 
 
-def history(pipeline: Pipeline, window: Window) -> list[Answer]:
+def history(pipeline: Pipeline, window: HistoryWindow) -> list[JsonObject]:
     """The points of the charts."""
     now = datetime.now(UTC)
     with queries.reading(pipeline.target.connection) as cursor:
@@ -108,7 +117,9 @@ def _ledger(conn_id: str, names: Sequence[str]) -> Ledger:
         return Ledger(problem=str(error))
 
 
-def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> tuple[Answer, tuple[Position, ...]]:
+def _summary(
+    pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: BrokerAnswer
+) -> tuple[JsonObject, tuple[Position, ...]]:
     row = ledger.pipelines.get(pipeline.name)
     open_head = row if row and row["batch_id"] is not None else None
     topic_id = row["topic_id"] if row else None
@@ -143,7 +154,7 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: Seen) -> 
 _OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
 
 
-def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> Answer:
+def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> JsonObject:
     return {**asdict(view), "report": _report(reports, f"{pipeline.name}/{view.batch_id}.html")}
 
 

@@ -21,10 +21,10 @@ from pydantic import AfterValidator, AwareDatetime
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
 from offset_ledger.page import answers, audit_answers
-from offset_ledger.page.answers import Answer
+from offset_ledger.page.answers import JsonObject
 from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.live import Watch
-from offset_ledger.page.pipelines import Known, read_pipelines
+from offset_ledger.page.pipelines import KnownPipelines, read_pipelines
 from offset_ledger.page.queries import NEWEST, Wanted, WantedAudits
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
@@ -49,7 +49,7 @@ class Site:
     folder: Path
     watch: Watch
 
-    def known(self) -> Known:
+    def known(self) -> KnownPipelines:
         """The pipelines as their files are now."""
         return read_pipelines(self.folder)
 
@@ -118,7 +118,7 @@ def static(name: str) -> Response:
 
 
 @router.get("/api/pipelines")
-def overview(user: User, here: Here) -> Answer:
+def overview(user: User, here: Here) -> JsonObject:
     """The pipelines that the user may see."""
     known = here.known()
     problems = known.problems if user.import_errors else ()
@@ -126,7 +126,7 @@ def overview(user: User, here: Here) -> Answer:
 
 
 @router.get("/api/pipelines/{name}")
-def detail(this: This, user: User, here: Here) -> Answer:
+def detail(this: This, user: User, here: Here) -> JsonObject:
     """One pipeline with its partitions."""
     return answers.detail(this, user, here.watch, reports_folder())
 
@@ -140,19 +140,19 @@ def batches(
     state: Word = None,
     dag_id: Word = None,
     run_id: Word = None,
-) -> Answer:
+) -> JsonObject:
     """A page of batches, newest first."""
     return answers.batches(this, Wanted(before, limit, kind, state, dag_id, run_id), reports_folder())
 
 
 @router.get("/api/pipelines/{name}/batches/{batch_id}")
-def batch(this: This, batch_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> Answer:
+def batch(this: This, batch_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
     """One batch with its ranges and transitions."""
     return answers.batch(this, batch_id, reports_folder())
 
 
 @router.get("/api/pipelines/{name}/history")
-def history(this: This, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> list[Answer]:
+def history(this: This, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> list[JsonObject]:
     """The points of the charts."""
     return answers.history(this, WINDOWS[window])
 
@@ -164,7 +164,7 @@ def audit_page() -> Response:
 
 
 @router.get("/api/audits")
-def audit_overview(user: User, here: Here) -> Answer:
+def audit_overview(user: User, here: Here) -> JsonObject:
     """The newest audits of the pipelines that the user may see."""
     known = here.known()
     problems = known.problems if user.import_errors else ()
@@ -180,14 +180,14 @@ def audits(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     severity: Severity | None = None,
     rule: Annotated[str | None, Query(pattern=r"^[a-z-]{1,100}$")] = None,
-) -> Answer:
+) -> JsonObject:
     """A page of past audits, newest first."""
     wanted = WantedAudits(before, limit, severity.value if severity else None, rule)
     return _found(audit_answers.audits(this, topic, own, wanted), f"pipeline {this.name} has no such topic")
 
 
 @router.get("/api/pipelines/{name}/audits/{audit_id}")
-def audit(this: This, audit_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> Answer:
+def audit(this: This, audit_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
     """One audit with what it said of each rule."""
     return _found(audit_answers.audit(this, audit_id), f"pipeline {this.name} has no audit {audit_id}")
 
@@ -201,7 +201,7 @@ def report(path: str, user: User, here: Here) -> Response:
     return _file(found[1], found[2], _REPORT_POLICY)
 
 
-def _found(answer: Answer | None, missing: str) -> Answer:
+def _found(answer: JsonObject | None, missing: str) -> JsonObject:
     if answer is None:
         raise HTTPException(404, missing)
     return answer

@@ -9,7 +9,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.page import queries
-from offset_ledger.page.answers import Answer
+from offset_ledger.page.answers import JsonObject
 from offset_ledger.page.audits import judged, line, severities
 from offset_ledger.page.pipelines import by_ledger
 from offset_ledger.page.queries import Series, WantedAudits
@@ -18,14 +18,14 @@ from offset_ledger.page.rights import AUDIT_DAG, Rights
 NEWEST_ONE = WantedAudits(limit=1)
 
 
-def overview(pipelines: Sequence[Pipeline], rights: Rights) -> Answer:
+def overview(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
     """The newest audit of each pipeline's topics, and whether the user may have them audited now."""
     found = [told for conn_id, here in by_ledger(pipelines) for told in _of_ledger(conn_id, here)]
     action = {"dag_id": AUDIT_DAG, "hindrance": rights.hindrance(AUDIT_DAG)}
     return {"pipelines": sorted(found, key=lambda each: str(each["name"])), "action": action}
 
 
-def audits(pipeline: Pipeline, topic: str | None, own: bool, wanted: WantedAudits) -> Answer | None:
+def audits(pipeline: Pipeline, topic: str | None, own: bool, wanted: WantedAudits) -> JsonObject | None:
     """A page of the audits of one topic, and the time to ask the next one below; None if it is not the pipeline's.
 
     ``own`` are those made for the pipeline; the others were made of the topic alone.
@@ -39,7 +39,7 @@ def audits(pipeline: Pipeline, topic: str | None, own: bool, wanted: WantedAudit
     return {"audits": [asdict(line(row)) for row in rows], "before": below}
 
 
-def audit(pipeline: Pipeline, audit_id: int) -> Answer | None:
+def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
     """One audit with all that it said; None if the pipeline has none of this id."""
     with queries.reading(pipeline.target.connection) as cursor:
         found = queries.find_audit(cursor, audit_id, pipeline.name, topics_of(pipeline))
@@ -58,7 +58,7 @@ def topics_of(pipeline: Pipeline) -> list[str]:
     return [pipeline.source.topic, *([dead_letters] if dead_letters else [])]
 
 
-def _of_ledger(conn_id: str, here: Sequence[Pipeline]) -> list[Answer]:
+def _of_ledger(conn_id: str, here: Sequence[Pipeline]) -> list[JsonObject]:
     try:
         with queries.reading(conn_id) as cursor:
             known = queries.audited_topics(cursor, [pipeline.name for pipeline in here])
@@ -67,11 +67,11 @@ def _of_ledger(conn_id: str, here: Sequence[Pipeline]) -> list[Answer]:
         return [_pipeline(pipeline, [], str(error)) for pipeline in here]
 
 
-def _pipeline(pipeline: Pipeline, topics: list[Answer], problem: str | None = None) -> Answer:
+def _pipeline(pipeline: Pipeline, topics: list[JsonObject], problem: str | None = None) -> JsonObject:
     return {"name": pipeline.name, "topic": pipeline.source.topic, "topics": topics, "ledger_problem": problem}
 
 
-def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list[Answer]:
+def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list[JsonObject]:
     """By topic, that of the pipeline first, whether it was audited or not."""
     source = Series(pipeline.name, pipeline.source.topic)
     others = [series for series in known if series.pipeline == pipeline.name and series != source]
@@ -84,5 +84,5 @@ def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list
     return found
 
 
-def _named(pipeline: Pipeline, series: Series) -> Answer:
+def _named(pipeline: Pipeline, series: Series) -> JsonObject:
     return {"topic": series.topic, "own": series.pipeline == pipeline.name}

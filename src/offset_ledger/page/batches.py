@@ -15,7 +15,7 @@ SHEET = tuple(field.name for field in fields(Dispositions))
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BatchStep:
     """One step of the batch and how long it took, or has been taking."""
 
     name: str
@@ -40,7 +40,7 @@ class BatchView:
     sheet: dict[str, int] | None
     min_timestamp: datetime | None
     max_timestamp: datetime | None
-    steps: tuple[Step, ...]
+    steps: tuple[BatchStep, ...]
     verdict: str | None
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
@@ -74,7 +74,7 @@ def sheet(row: Mapping[str, Any]) -> dict[str, int] | None:
     return None if row["inserted"] is None else {name: row[name] for name in SHEET}
 
 
-def steps(row: Mapping[str, Any], now: datetime) -> tuple[Step, ...]:
+def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
     """How long each step took; the one under way runs until ``now``. Clocks of two machines never give less than 0.
 
     A batch that a person approved has waited for it between ``validate`` and ``commit``.
@@ -87,10 +87,10 @@ def steps(row: Mapping[str, Any], now: datetime) -> tuple[Step, ...]:
         ("commit", row["ended_at"] if row["state"] == State.COMMITTED else None),
     ]
     known = [("plan", row["planned_at"]), *((name, at) for name, at in ends if at)]
-    taken = [Step(name, _seconds(before, at)) for (_, before), (name, at) in pairwise(known)]
+    taken = [BatchStep(name, _seconds(before, at)) for (_, before), (name, at) in pairwise(known)]
     under_way = _UNDER_WAY.get(State(row["state"]))
     if under_way:
-        taken.append(Step(under_way, _seconds(known[-1][1], now), running=True))
+        taken.append(BatchStep(under_way, _seconds(known[-1][1], now), running=True))
     return tuple(taken)
 
 

@@ -11,7 +11,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class HistoryWindow:
     """A span of time that ends now, and its steps."""
 
     span: timedelta
@@ -23,10 +23,10 @@ class Window:
 
 
 WINDOWS = {
-    "1h": Window(timedelta(hours=1), timedelta(minutes=1)),
-    "24h": Window(timedelta(hours=24), timedelta(minutes=30)),
-    "7d": Window(timedelta(days=7), timedelta(hours=2)),
-    "30d": Window(timedelta(days=30), timedelta(hours=12)),
+    "1h": HistoryWindow(timedelta(hours=1), timedelta(minutes=1)),
+    "24h": HistoryWindow(timedelta(hours=24), timedelta(minutes=30)),
+    "7d": HistoryWindow(timedelta(days=7), timedelta(hours=2)),
+    "30d": HistoryWindow(timedelta(days=30), timedelta(hours=12)),
 }
 
 
@@ -43,7 +43,7 @@ class Point:
     quarantined_share: float | None = None
 
 
-def history(rows: Iterable[Mapping[str, Any]], window: Window, now: datetime) -> tuple[Point, ...]:
+def history(rows: Iterable[Mapping[str, Any]], window: HistoryWindow, now: datetime) -> tuple[Point, ...]:
     """One point for each step of the window, whether or not a batch fell into it."""
     found = {row["at"]: _point(row) for row in rows}
     begin = window.begin(now)

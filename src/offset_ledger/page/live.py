@@ -15,7 +15,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka import broker
-from offset_ledger.page.positions import Look, Retention
+from offset_ledger.page.positions import BrokerSnapshot, Retention
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retent
 Topic = tuple[str, str]  # connection id, topic
 
 
-def ask_broker(pipeline: Pipeline, patience: float = 2.0) -> Look:
+def ask_broker(pipeline: Pipeline, patience: float = 2.0) -> BrokerSnapshot:
     """One look at the topic of the pipeline.
 
     Raises:
@@ -33,20 +33,20 @@ def ask_broker(pipeline: Pipeline, patience: float = 2.0) -> Look:
     with broker.connect(get_connection(pipeline.source.connection), patience) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         settings = kafka.settings(pipeline.source.topic, *_SETTINGS)
-    return Look(snapshot, Retention.from_settings(settings), datetime.now(UTC))
+    return BrokerSnapshot(snapshot, Retention.from_settings(settings), datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BrokerAnswer:
     """What is known of a topic now: a look, or why there is none."""
 
-    look: Look | None = None
+    look: BrokerSnapshot | None = None
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    answer: Future[Seen]
+    answer: Future[BrokerAnswer]
     at: float
 
 
@@ -54,7 +54,11 @@ class Watch:
     """Asks about topics in threads of its own; an answer serves everybody for ``fresh`` seconds."""
 
     def __init__(
-        self, ask: Callable[[Pipeline], Look] = ask_broker, fresh: float = 10.0, most: float = 3.0, threads: int = 4
+        self,
+        ask: Callable[[Pipeline], BrokerSnapshot] = ask_broker,
+        fresh: float = 10.0,
+        most: float = 3.0,
+        threads: int = 4,
     ) -> None:
         self._ask = ask
         self._fresh = fresh
@@ -63,7 +67,7 @@ class Watch:
         self._asked: dict[Topic, _Asked] = {}
         self._lock = Lock()
 
-    def looks(self, pipelines: Iterable[Pipeline]) -> dict[str, Seen]:
+    def looks(self, pipelines: Iterable[Pipeline]) -> dict[str, BrokerAnswer]:
         """What is known of each pipeline's topic, after ``most`` seconds at the latest."""
         asked = {pipeline.name: self._asked_for(pipeline) for pipeline in pipelines}
         left = max((self._most - (time.monotonic() - each.at) for each in asked.values()), default=0.0)
@@ -78,16 +82,16 @@ class Watch:
                 last = self._asked[topic] = _Asked(self._pool.submit(self._look, pipeline), time.monotonic())
             return last
 
-    def _look(self, pipeline: Pipeline) -> Seen:
+    def _look(self, pipeline: Pipeline) -> BrokerAnswer:
         try:
-            return Seen(self._ask(pipeline))
+            return BrokerAnswer(self._ask(pipeline))
         except OffsetLedgerError as error:
-            return Seen(problem=str(error))
+            return BrokerAnswer(problem=str(error))
         except Exception as error:  # noqa: BLE001 - whatever a client raises, the page goes on with what the ledger knows
             # Not its text: clients put their settings into it, and those hold secrets.
             log.warning("looking at topic %s failed: %s", pipeline.source.topic, type(error).__name__)
-            return Seen(problem=f"looking at topic {pipeline.source.topic} failed: {type(error).__name__}")
+            return BrokerAnswer(problem=f"looking at topic {pipeline.source.topic} failed: {type(error).__name__}")
 
 
-def _seen(answer: Future[Seen]) -> Seen:
-    return answer.result() if answer.done() else Seen(problem="the broker has not answered yet")
+def _seen(answer: Future[BrokerAnswer]) -> BrokerAnswer:
+    return answer.result() if answer.done() else BrokerAnswer(problem="the broker has not answered yet")

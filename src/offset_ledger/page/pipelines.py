@@ -16,7 +16,7 @@ from offset_ledger.page.rights import Rights
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPipelines:
     """The pipelines by name, and a line for each mistake in the files."""
 
     pipelines: dict[str, Pipeline]
@@ -38,14 +38,14 @@ def pipelines_folder(dags: Path) -> Path:
     return Path(os.environ.get("OFFSET_LEDGER_PIPELINES") or dags / "pipelines")
 
 
-def read_pipelines(folder: Path) -> Known:
+def read_pipelines(folder: Path) -> KnownPipelines:
     """Every pipeline of the folder; a file with mistakes does not hide the others."""
     pipelines: dict[str, Pipeline] = {}
     problems: list[str] = []
     try:
         paths = pipeline_files(folder)
     except ConfigurationError as error:
-        return Known({}, (str(error),))
+        return KnownPipelines({}, (str(error),))
     for path in paths:
         try:
             pipeline = _parsed(path, path.stat().st_mtime_ns)
@@ -55,7 +55,7 @@ def read_pipelines(folder: Path) -> Known:
             problems.append(f"{path}: {error.strerror}")
         else:
             pipelines.setdefault(pipeline.name, pipeline)
-    return Known(pipelines, tuple(problems))
+    return KnownPipelines(pipelines, tuple(problems))
 
 
 @lru_cache(maxsize=1024)

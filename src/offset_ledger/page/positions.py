@@ -44,7 +44,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BrokerSnapshot:
     """What the broker said of a topic, and when."""
 
     snapshot: TopicSnapshot
@@ -53,7 +53,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class LedgerPartition:
     """What the ledger knows of a partition; the log as the newest batch that read it saw it.
 
     ``complete_to`` is the newest record timestamp of the last committed range that had one. Nothing from the
@@ -102,7 +102,7 @@ class Log:
     as_of: datetime
 
 
-def log_of(known: Remembered | None, live: PartitionSnapshot | None, look: Look | None) -> Log | None:
+def log_of(known: LedgerPartition | None, live: PartitionSnapshot | None, look: BrokerSnapshot | None) -> Log | None:
     """From the broker where it answered, else from the newest batch; None where neither knows.
 
     A look that is older than a batch which has moved the cursor beyond it is no look at the log of this cursor.
@@ -120,7 +120,7 @@ def _after(moment: datetime | None, other: datetime) -> bool:
     return moment is not None and moment > other
 
 
-def position(partition: int, known: Remembered | None, log: Log | None, kept: Retention) -> Position:
+def position(partition: int, known: LedgerPartition | None, log: Log | None, kept: Retention) -> Position:
     """One partition."""
     cursor, newest = (known.cursor, known.complete_to) if known else (None, None)
     if log is None:
@@ -160,12 +160,12 @@ def shares(cursor: int, log_start: int, last_stable: int, high_watermark: int) -
     return lost, committed, waiting, unstable
 
 
-def recreated(topic_id: str | None, look: Look | None) -> bool:
+def recreated(topic_id: str | None, look: BrokerSnapshot | None) -> bool:
     """Whether the topic is another one than the cursors belong to: they say nothing about its log."""
     return bool(look and topic_id and look.snapshot.topic_id != topic_id)
 
 
-def positions(known: Iterable[Remembered], look: Look | None) -> tuple[Position, ...]:
+def positions(known: Iterable[LedgerPartition], look: BrokerSnapshot | None) -> tuple[Position, ...]:
     """Every partition that the ledger or the broker knows, in order."""
     ledger = {each.partition: each for each in known}
     live = {each.partition: each for each in look.snapshot.partitions} if look else {}
@@ -226,7 +226,7 @@ def condition(
     topic_id: str | None,
     open_head: Mapping[str, Any] | None,
     found: Sequence[Position],
-    look: Look | None,
+    look: BrokerSnapshot | None,
     now: datetime,
 ) -> Condition:
     """What a person should know first; ``topic_id`` is the one that the cursors belong to, None before any."""

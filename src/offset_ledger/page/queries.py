@@ -14,15 +14,15 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.page.history import Window
-from offset_ledger.page.positions import Remembered
+from offset_ledger.page.history import HistoryWindow
+from offset_ledger.page.positions import LedgerPartition
 
 COUNTED = 10_000  # quarantined records are counted so far
 NEWEST = 2**63 - 1
 _CONNECT_SECONDS = "3"
 _STATEMENT_MILLISECONDS = 10_000
 
-Row = Mapping[str, Any]
+LedgerRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,42 +83,42 @@ def reading(conn_id: str) -> Iterator[Cursor]:
                 ) from error
 
 
-def pipelines(cursor: Cursor, names: Sequence[str]) -> dict[str, Row]:
+def pipelines(cursor: Cursor, names: Sequence[str]) -> dict[str, LedgerRow]:
     """By name: topic id, open head batch and last commit of each pipeline that the ledger has."""
     return {row["pipeline"]: row for row in _rows(cursor, "pipelines", pipelines=list(names))}
 
 
-def partitions(cursor: Cursor, names: Sequence[str]) -> dict[str, list[Remembered]]:
+def partitions(cursor: Cursor, names: Sequence[str]) -> dict[str, list[LedgerPartition]]:
     """By pipeline: its partitions as the ledger knows them."""
-    found: dict[str, list[Remembered]] = {}
+    found: dict[str, list[LedgerPartition]] = {}
     for row in _rows(cursor, "partitions", pipelines=list(names)):
         values = {name: value for name, value in row.items() if name != "pipeline"}
-        found.setdefault(row["pipeline"], []).append(Remembered(**values))
+        found.setdefault(row["pipeline"], []).append(LedgerPartition(**values))
     return found
 
 
-def batches(cursor: Cursor, pipeline: str, wanted: Wanted) -> list[Row]:
+def batches(cursor: Cursor, pipeline: str, wanted: Wanted) -> list[LedgerRow]:
     """Newest first, with the sums of their ranges."""
     asked = {name: getattr(wanted, name) for name in Wanted.__slots__}
     return _rows(cursor, "batches", pipeline=pipeline, **asked)
 
 
-def batch_ranges(cursor: Cursor, batch_id: int) -> list[Row]:
+def batch_ranges(cursor: Cursor, batch_id: int) -> list[LedgerRow]:
     """The ranges of a batch with their balance sheets."""
     return _rows(cursor, "batch_ranges", batch_id=batch_id)
 
 
-def batch_events(cursor: Cursor, batch_id: int) -> list[Row]:
+def batch_events(cursor: Cursor, batch_id: int) -> list[LedgerRow]:
     """Every transition of a batch, with who and why."""
     return _rows(cursor, "batch_events", batch_id=batch_id)
 
 
-def history(cursor: Cursor, pipeline: str, window: Window, now: datetime) -> list[Row]:
+def history(cursor: Cursor, pipeline: str, window: HistoryWindow, now: datetime) -> list[LedgerRow]:
     """Sums of the batches in each step of the window that had one."""
     return _rows(cursor, "history", pipeline=pipeline, since=window.begin(now), step=window.step)
 
 
-def quarantined(cursor: Cursor, pipeline: str) -> Row:
+def quarantined(cursor: Cursor, pipeline: str) -> LedgerRow:
     """``waiting``: records that nothing has resolved, counted up to one more than COUNTED; ``codes``: their reasons.
 
     ``dismissed``: those that a person has dismissed, counted up to there too.
@@ -126,7 +126,7 @@ def quarantined(cursor: Cursor, pipeline: str) -> Row:
     return _rows(cursor, "quarantine", pipeline=pipeline, most=COUNTED)[0]
 
 
-def findings(cursor: Cursor, pipeline: str, topic: str) -> list[Row]:
+def findings(cursor: Cursor, pipeline: str, topic: str) -> list[LedgerRow]:
     """What the newest audit found for the topic; nothing where no audit ever ran."""
     cursor.execute("SELECT to_regclass('offset_ledger.topic_audit') IS NOT NULL")
     return _rows(cursor, "findings", pipeline=pipeline, topic=topic) if cursor.one()[0] else []
@@ -137,7 +137,7 @@ def audited_topics(cursor: Cursor, names: Sequence[str]) -> list[Series]:
     return [Series(row["pipeline"], row["topic"]) for row in _rows(cursor, "audited_topics", pipelines=list(names))]
 
 
-def audits(cursor: Cursor, series: Series, wanted: WantedAudits) -> list[Row]:
+def audits(cursor: Cursor, series: Series, wanted: WantedAudits) -> list[LedgerRow]:
     """Newest first: when, by whom, and the severity of each rule then and in the audit before."""
     asked = {**asdict(wanted), "before": wanted.before or "infinity"}
     return _rows(cursor, "audits", **asdict(series), **asked)
@@ -149,11 +149,11 @@ def find_audit(cursor: Cursor, audit_id: int, pipeline: str, topics: Sequence[st
     return (Series(found[0]["pipeline"], found[0]["topic"]), found[0]["audited_at"]) if found else None
 
 
-def audit_findings(cursor: Cursor, series: Series, at: datetime) -> list[Row]:
+def audit_findings(cursor: Cursor, series: Series, at: datetime) -> list[LedgerRow]:
     """What one audit said of each rule, the worst first, and since when audits say so."""
     return _rows(cursor, "audit_findings", **asdict(series), at=at)
 
 
-def _rows(cursor: Cursor, name: str, **arguments: object) -> list[Row]:
+def _rows(cursor: Cursor, name: str, **arguments: object) -> list[LedgerRow]:
     cursor.execute(named_sql(f"page/{name}"), arguments)
     return [dict(row) for row in cursor.fetchall()]

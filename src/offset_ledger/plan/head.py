@@ -45,7 +45,7 @@ def nothing_new(starts: Mapping[int, int], snapshot: TopicSnapshot, first: bool)
     return text
 
 
-def beginnings(
+def start_offsets(
     cursors: Cursors | None, snapshot: TopicSnapshot, start: StartAt, at_timestamp: Mapping[int, int | None]
 ) -> dict[int, int]:
     """Where each partition that the ledger does not know yet begins.

@@ -19,17 +19,17 @@ from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.request import Action, Request
+from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.plan.dead_letter_topic import check_dead_letter_topic
-from offset_ledger.plan.head import backlogs, beginnings, boundaries, nothing_new, plan_head
+from offset_ledger.plan.head import backlogs, boundaries, nothing_new, plan_head, start_offsets
 from offset_ledger.retry import retrying
 from offset_ledger.target.table import ensure_target
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedBatch:
     """What planning came to: a batch, or nothing new. ``waiting`` are offsets left for later batches."""
 
     batch: Batch | None
@@ -38,7 +38,7 @@ class Planned:
     message: str
 
 
-def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_rejected: bool = False) -> Planned:
+def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_rejected: bool = False) -> PlannedBatch:
     """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
 
     ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
@@ -63,7 +63,7 @@ def _may_be_stale(error: BaseException) -> bool:
     return isinstance(error, LogEndBelowCursor | PartitionVanished)
 
 
-def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> Planned:
+def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> PlannedBatch:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
@@ -73,7 +73,7 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
-        snapshot, at_timestamp = look_at_topic(pipeline, before)
+        snapshot, at_timestamp = snapshot_topic(pipeline, before)
         with transaction(session) as cursor:
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
@@ -83,7 +83,7 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             )
 
 
-def look_at_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
+def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
     """The topic as it is now, held against the ledger's cursors, and where the start timestamp lies.
 
     Raises:
@@ -102,12 +102,12 @@ def look_at_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSna
     return snapshot, {}
 
 
-def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> Planned | None:
+def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> PlannedBatch | None:
     found = batches.open_head(cursor, pipeline.name)
     return resume(cursor, found, origin, take_rejected) if found else None
 
 
-def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = False) -> Planned:
+def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = False) -> PlannedBatch:
     """Go on with an open batch, as a batch of this run from now on.
 
     Raises:
@@ -120,7 +120,7 @@ def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = F
             f"offset-ledger approve {found.batch_id} --why ..., or offset-ledger abandon {found.batch_id} --why ..."
         )
     take_over(cursor, found.batch_id, origin)
-    return Planned(found, True, 0, f"resuming {found}: {describe(found.ranges)}")
+    return PlannedBatch(found, True, 0, f"resuming {found}: {describe(found.ranges)}")
 
 
 def _plan_next(
@@ -131,33 +131,33 @@ def _plan_next(
     origin: Origin,
     limit: int | None,
     seen_at: datetime,
-) -> Planned:
+) -> PlannedBatch:
     cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
     check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
-    new = beginnings(cursors, snapshot, pipeline.source.start, at_timestamp)
-    pipelines.record_beginnings(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
+    new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
+    pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
     next_offsets = {**cursors.next_offsets, **new}
     waiting = backlogs(next_offsets, snapshot)
     if pipeline.record.tombstone is Tombstone.DELETE:
-        pipelines.record_look(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, next_offsets)
-    ranges = plan_head(waiting, most(pipeline, limit), turn(cursor, pipeline))
+        pipelines.record_snapshot(cursor, pipeline.name, cursors.log_id, seen_at, snapshot, next_offsets)
+    ranges = plan_head(waiting, batch_limit(pipeline, limit), turn_of_partitions(cursor, pipeline))
     if not ranges:
-        why = nothing_new({**cursors.next_offsets, **new}, snapshot, turn(cursor, pipeline) == 0)
-        return Planned(None, False, 0, f"nothing new in {pipeline.source.topic}: {why}")
-    batch_id = batches.insert_batch(cursor, pipeline, Kind.HEAD, snapshot, ranges, origin)
+        why = nothing_new({**cursors.next_offsets, **new}, snapshot, turn_of_partitions(cursor, pipeline) == 0)
+        return PlannedBatch(None, False, 0, f"nothing new in {pipeline.source.topic}: {why}")
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin)
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)
-    return Planned(batch, False, left, f"planned {batch}: {describe(ranges)}, {left:,} offsets left for later")
+    return PlannedBatch(batch, False, left, f"planned {batch}: {describe(ranges)}, {left:,} offsets left for later")
 
 
-def turn(cursor: Cursor, pipeline: Pipeline) -> int:
+def turn_of_partitions(cursor: Cursor, pipeline: Pipeline) -> int:
     """Whose turn it is where a limit cannot give every partition an offset."""
     cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline.name])
     return int(cursor.one()[0])
 
 
-def most(pipeline: Pipeline, limit: int | None) -> int:
+def batch_limit(pipeline: Pipeline, limit: int | None) -> int:
     """The offsets that one head batch may have."""
     return min(pipeline.limits.records_per_batch, limit or pipeline.limits.records_per_batch)
 
@@ -171,10 +171,10 @@ def plan_replay(
     pipeline: Pipeline,
     wanted: Sequence[OffsetRange],
     origin: Origin,
-    kind: Kind = Kind.REPLAY,
+    kind: BatchKind = BatchKind.REPLAY,
     why: str | None = None,
     request: Mapping[str, Any] | None = None,
-) -> Planned:
+) -> PlannedBatch:
     """Plan a batch that reads offset ranges again; cursors do not move and the merge order keeps newer rows.
 
     ``request`` is what the run was asked for, by default these ranges, kept so that a rerun of it resumes the batch
@@ -190,7 +190,7 @@ def plan_replay(
         check_dead_letter_topic(kafka, pipeline)
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
-        key = request or Request(Action.RANGES, ranges=tuple(wanted)).key
+        key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
         with transaction(session) as cursor:
             if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
                 return resume(cursor, found, origin)
@@ -204,4 +204,4 @@ def plan_replay(
                 return resume(cursor, found, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
-            return Planned(batch, False, 0, f"planned {batch}: {describe(wanted)}")
+            return PlannedBatch(batch, False, 0, f"planned {batch}: {describe(wanted)}")

@@ -13,10 +13,10 @@ from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.requests import read_before
 from offset_ledger.model.log_checks import check_identity
-from offset_ledger.model.windows import Window, find_window
+from offset_ledger.model.windows import RecordWindow, find_window
 
 
-def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = False) -> Window:
+def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = False) -> RecordWindow:
     """The offsets of the record timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
 
     Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
@@ -37,7 +37,7 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = F
     return find_window(since, until, snapshot, starts, ends, before, scan)
 
 
-def filled(pipeline: Pipeline, window: Window) -> Window:
+def filled(pipeline: Pipeline, window: RecordWindow) -> RecordWindow:
     """The window, if the log has a record of it.
 
     Raises:
@@ -48,7 +48,7 @@ def filled(pipeline: Pipeline, window: Window) -> Window:
     return window
 
 
-def nothing_in(pipeline: Pipeline, window: Window) -> str:
+def nothing_in(pipeline: Pipeline, window: RecordWindow) -> str:
     """Why the window has nothing to read, in one line."""
     topic, lost = pipeline.source.topic, f": {window.lost}" if window.lost else ""
     if window.missed:
@@ -56,6 +56,6 @@ def nothing_in(pipeline: Pipeline, window: Window) -> str:
     return f"topic {topic} has no record in {window}{lost}"
 
 
-def missed(window: Window) -> str:
+def missed(window: RecordWindow) -> str:
     """What the window leaves out and how to read it, in one line."""
     return f"{window.missed} that came late; a full scan (--scan, or scan in the form) reads them too"

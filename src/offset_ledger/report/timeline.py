@@ -63,7 +63,7 @@ class JudgedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleTimeline:
     """One expectation over the batches that were judged by it. ``passed`` is one boolean a batch, oldest first."""
 
     text: str
@@ -120,7 +120,7 @@ class Timeline:
         return dict(total.most_common())
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[RuleTimeline, ...]:
         """Each expectation that judged one of the batches; in the order of the newest suite, older ones last."""
         return tuple(rules(self.batches))
 
@@ -139,7 +139,7 @@ class Timeline:
         }
 
 
-def rules(newest_first: Iterable[JudgedBatch]) -> Iterable[Rule]:
+def rules(newest_first: Iterable[JudgedBatch]) -> Iterable[RuleTimeline]:
     """The expectations of these batches, each with its results over all of them."""
     judged: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Any]]]] = {}
     for batch in newest_first:
@@ -147,7 +147,7 @@ def rules(newest_first: Iterable[JudgedBatch]) -> Iterable[Rule]:
             key = (str(found["text"]), str(found["type"]), str(found["action"]))
             judged.setdefault(key, []).append((batch.batch_id, found))
     for (text, kind, action), results in judged.items():
-        yield Rule(
+        yield RuleTimeline(
             text,
             kind,
             action,

@@ -17,11 +17,11 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import Staged, decode_batch, moment_of, timestamps
+from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, moment_of, timestamps
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger.awake import awake
+from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.staging import StagingTables
@@ -93,7 +93,7 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
     with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
         try:
-            decoded = awake(session, _decode_all(task, tally, batches))
+            decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
             with transaction(session) as cursor:
                 _begin(cursor, tables, slice_no)
@@ -124,7 +124,7 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
         )
 
 
-def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[Staged]:
+def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
     decoder = compile_decoder(task.record, task.limits)
     for batch in filter(len, batches):
         tally.see(batch)

@@ -35,7 +35,7 @@ from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.model.tombstones import as_json
 from offset_ledger.stage import tombstones
-from offset_ledger.stage.topic_check import hold
+from offset_ledger.stage.topic_check import check_readable
 from offset_ledger.target.table import ensure_target
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedBatch:
     """What one epoch staged, in records; ``done`` when there was nothing to stage: the batch is
     committed already, or all that an earlier attempt staged of it is still there.
     """
@@ -61,7 +61,7 @@ class Staged:
     done: bool = False
 
 
-def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin) -> Staged:
+def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch:
     """Stage the batch under a new epoch, unless its staging is whole.
 
     Raises:
@@ -80,7 +80,7 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
     def look(batch: Batch, read: bool = False) -> TopicSnapshot:
         with connect(database) as session, transaction(session) as cursor:
             epochs = planned_epochs(cursor, batch_id)
-        return hold(kafka, pipeline.source.topic, batch, epochs, read)
+        return check_readable(kafka, pipeline.source.topic, batch, epochs, read)
 
     def read(batch: Batch, tables: StagingTables) -> Written:
         before = look(batch)  # again: the claim may have waited for a lock
@@ -88,7 +88,7 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
         slices = _run(spark, kafka, batch, look, pipeline, task)
         after = look(batch, read=_why_gaps(pipeline, before) is None)
         gaps_are = _why_gaps(pipeline, before, after)
-        return Written(slices, gaps_are, tombstones.kept(pipeline, batch, before, after))
+        return Written(slices, gaps_are, tombstones.tombstone_retention(pipeline, batch, before, after))
 
     return stage_with(read, pipeline, batch_id, origin, look)
 
@@ -107,7 +107,7 @@ class Written:
 
     slices: int
     gaps_are: str | None = None
-    kept: tombstones.Kept | None = None
+    kept: tombstones.TombstoneRetention | None = None
 
 
 def stage_with(
@@ -116,7 +116,7 @@ def stage_with(
     batch_id: int,
     origin: Origin,
     look: Callable[[Batch], object] = lambda _: None,
-) -> Staged:
+) -> StagedBatch:
     """Claim the batch, let ``write`` write its slices into the tables of the new epoch, and seal it.
 
     Before anything is dropped for that, ``look`` raises where the records can no longer be read.
@@ -127,7 +127,7 @@ def stage_with(
     database = get_connection(pipeline.target.connection)
     with connect(database) as session:
         batch, kept = _read(session, pipeline, batch_id)
-        if kept is Kept.USABLE or (batch.state in CLAIMABLE and _last_copy(batch, kept, look)):
+        if kept is KeptStaging.USABLE or (batch.state in CLAIMABLE and _last_copy(batch, kept, look)):
             return _done(batch)
         try:
             tables = claim(session, pipeline, batch_id, origin)
@@ -141,17 +141,17 @@ def stage_with(
             written = write(batch, tables)
             counts = seal(session, batch, tables, written.slices, written.gaps_are, origin, written.kept)
     reach(Failpoint.AFTER_STAGE)
-    return Staged(batch_id, tables.epoch, counts)
+    return StagedBatch(batch_id, tables.epoch, counts)
 
 
-def settled(pipeline: Pipeline, batch_id: int) -> Staged | None:
+def already_staged(pipeline: Pipeline, batch_id: int) -> StagedBatch | None:
     """The batch, if it needs no staging any more: its staging is whole, a person decides on it, or it is committed."""
     with connect(get_connection(pipeline.target.connection)) as session:
         batch, kept = _read(session, pipeline, batch_id)
-    return _done(batch) if kept is Kept.USABLE or batch.state is State.REJECTED else None
+    return _done(batch) if kept is KeptStaging.USABLE or batch.state is State.REJECTED else None
 
 
-class Kept(Enum):
+class KeptStaging(Enum):
     """What earlier attempts have left of a batch."""
 
     NOTHING = auto()  # that could be used
@@ -160,7 +160,7 @@ class Kept(Enum):
     USABLE = auto()
 
 
-def _last_copy(batch: Batch, kept: Kept, look: Callable[[Batch], object]) -> bool:
+def _last_copy(batch: Batch, kept: KeptStaging, look: Callable[[Batch], object]) -> bool:
     """Whether what was staged by an earlier pipeline file has to do, because the topic has the records no longer.
 
     Raises:
@@ -169,10 +169,10 @@ def _last_copy(batch: Batch, kept: Kept, look: Callable[[Batch], object]) -> boo
     try:
         look(batch)
     except LostRange as lost:
-        if kept is Kept.NOTHING:
+        if kept is KeptStaging.NOTHING:
             raise
         gone = str(lost).split("; nothing was committed")[0]  # without its advice to abandon the batch
-        if kept is Kept.OTHER_COLUMNS:
+        if kept is KeptStaging.OTHER_COLUMNS:
             raise type(lost)(
                 f"{gone}. All of it is staged, with other columns than the pipeline file declares now: restore them in "
                 f"the file to commit batch {batch.batch_id}; nothing was committed"
@@ -218,29 +218,29 @@ def _far(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
     return "no record in them has such a timestamp any more"
 
 
-def _done(batch: Batch) -> Staged:
+def _done(batch: Batch) -> StagedBatch:
     counts = StagedCounts(batch.rows or 0, batch.refused or 0, batch.skipped or 0)
-    return Staged(batch.batch_id, batch.epoch, counts, done=True)
+    return StagedBatch(batch.batch_id, batch.epoch, counts, done=True)
 
 
-def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, Kept]:
+def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, KeptStaging]:
     """The batch, and what is left of its staging; all of it, without a look, if it is committed."""
     with transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
-        kept = Kept.USABLE if batch.state is State.COMMITTED else _kept(cursor, pipeline, batch)
-    if (batch.approved or batch.late_approved) and kept is not Kept.USABLE:
+        kept = KeptStaging.USABLE if batch.state is State.COMMITTED else _kept(cursor, pipeline, batch)
+    if (batch.approved or batch.late_approved) and kept is not KeptStaging.USABLE:
         log.warning("staging of the approved batch %d cannot be used any more; it is staged and judged again", batch_id)
     return batch, kept
 
 
-def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Kept:
+def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> KeptStaging:
     if batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
-        return Kept.NOTHING
+        return KeptStaging.NOTHING
     if not staging.fits(cursor, StagingTables(batch.batch_id, batch.epoch), pipeline.record):
-        return Kept.OTHER_COLUMNS
+        return KeptStaging.OTHER_COLUMNS
     # What a person approved was judged by whatever file there was.
     same = batch.approved or batch.config_hash == pipeline.config_hash
-    return Kept.USABLE if same else Kept.OTHER_FILE
+    return KeptStaging.USABLE if same else KeptStaging.OTHER_FILE
 
 
 def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagingTables:
@@ -253,7 +253,7 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
         fencing.begin_claim(cursor, batch_id)
         before = batches.read_batch(cursor, batch_id).epoch
         others = fencing.end_lower_epochs(cursor, batch_id, before + 1)
-        with fencing.beside(cursor, batch_id, others):
+        with fencing.alongside_lower_epochs(cursor, batch_id, others):
             ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
             epoch = batches.claim(cursor, batch_id, origin)
             batches.note_file(cursor, batch_id, pipeline)
@@ -275,7 +275,7 @@ def seal(
     slices: int,
     gaps_are: str | None,
     origin: Origin,
-    kept: tombstones.Kept | None = None,
+    kept: tombstones.TombstoneRetention | None = None,
 ) -> StagedCounts:
     """Check that the slices are the planned offsets, each once, and every gap is legal; then move it to staged.
 

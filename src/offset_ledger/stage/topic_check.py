@@ -14,7 +14,7 @@ from offset_ledger.model.snapshot import TopicSnapshot, topic_of
 from offset_ledger.retry import retrying
 
 
-def hold(
+def check_readable(
     connection: Connection, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool = False
 ) -> TopicSnapshot:
     """Hold that the topic still has the planned ranges: Spark itself would read a recreated topic silently.

@@ -16,13 +16,13 @@ from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, validate
-from offset_ledger.validate.suite import Action, Expectation, Suite
-from offset_ledger.validate.verdict import Finding, Verdict, observed_text, quarantined_share
+from offset_ledger.validate.suite import Expectation, Suite, SuiteAction
+from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text, quarantined_share
 
 Session = psycopg2.extensions.connection
 
 
-def judge(
+def run_gate(
     suite: Suite | None,
     arguments: Arguments,
     schema: str,
@@ -31,7 +31,7 @@ def judge(
     row_count: int,
     refused: int = 0,
     max_quarantined_share: float = 1.0,
-) -> Verdict:
+) -> GateVerdict:
     """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
 
     ``arguments`` are those of ``psycopg2.connect``; the sessions opened here carry their application_name. Where no
@@ -59,7 +59,7 @@ def judge(
     reasons = [finding.summary for finding in findings if finding.rejects]
     if share > max_quarantined_share:
         reasons.append(_share_text(refused, quarantined, share, max_quarantined_share))
-    return Verdict(
+    return GateVerdict(
         success=not reasons,
         findings=findings,
         rows=rows,
@@ -90,7 +90,7 @@ def _count_rows(session: Session, schema: str, table: str, expected: int) -> tup
     return rows, deleted
 
 
-def _findings(suite: Suite | None, validation: Validation | None) -> list[Finding]:
+def _findings(suite: Suite | None, validation: Validation | None) -> list[ExpectationResult]:
     expectations = suite.expectations if suite is not None else ()
     if validation is None:
         return [_finding(expectation, success=True, evaluated=0) for expectation in expectations]
@@ -100,7 +100,7 @@ def _findings(suite: Suite | None, validation: Validation | None) -> list[Findin
     ]
 
 
-def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_rows: str | None) -> Finding:
+def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_rows: str | None) -> ExpectationResult:
     if result is None:
         return _finding(expectation, success=False, exception="it returned no result for this expectation")
     detail, exception = result["result"], exception_of(result)
@@ -116,17 +116,17 @@ def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_
     )
 
 
-def _finding(expectation: Expectation, **found: Any) -> Finding:
-    return Finding(
+def _finding(expectation: Expectation, **found: Any) -> ExpectationResult:
+    return ExpectationResult(
         expectation.line, expectation.type, expectation.columns, expectation.action, expectation.text, **found
     )
 
 
-def _checked(session: Session, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _checked(session: Session, findings: Iterable[ExpectationResult]) -> tuple[ExpectationResult, ...]:
     return tuple(_check(session, finding) if finding.quarantine_sql else finding for finding in findings)
 
 
-def _check(session: Session, finding: Finding) -> Finding:
+def _check(session: Session, finding: ExpectationResult) -> ExpectationResult:
     """Hold the query of the failing rows against their count: rows are only moved when both agree."""
     selected = _count(session, [finding])
     if selected == finding.unexpected:
@@ -135,14 +135,14 @@ def _check(session: Session, finding: Finding) -> Finding:
     return replace(finding, exception=text, quarantine_sql=None)
 
 
-def _count_quarantined(session: Session, findings: Iterable[Finding]) -> int:
+def _count_quarantined(session: Session, findings: Iterable[ExpectationResult]) -> int:
     failing = [finding for finding in findings if finding.quarantine_sql]
     if len(failing) == 1:  # counted a moment ago
         return failing[0].unexpected or 0
     return _count(session, failing)
 
 
-def _count(session: Session, findings: list[Finding]) -> int:
+def _count(session: Session, findings: list[ExpectationResult]) -> int:
     """How many rows the queries of these findings select together, each row once."""
     if not findings:
         return 0
@@ -153,11 +153,11 @@ def _count(session: Session, findings: list[Finding]) -> int:
     return int(count)
 
 
-def _notes(findings: Iterable[Finding]) -> Iterable[str]:
+def _notes(findings: Iterable[ExpectationResult]) -> Iterable[str]:
     for finding in findings:
         if finding.quarantine_sql is not None:
             yield f"quarantine: {finding.summary}"
-        elif not finding.success and finding.action is Action.WARN:
+        elif not finding.success and finding.action is SuiteAction.WARN:
             yield f"warning: {finding.summary}"
 
 

@@ -18,7 +18,7 @@ from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import meaning_in
 from offset_ledger.validate import expectations as gx
 from offset_ledger.validate.failing_rows import as_sql, exact_queries, repeated
-from offset_ledger.validate.suite import Action, Suite
+from offset_ledger.validate.suite import Suite, SuiteAction
 
 if TYPE_CHECKING:
     from great_expectations.datasource.fluent.interfaces import Batch
@@ -77,7 +77,7 @@ def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
         failing = {
             position: _failing_rows(source, expectations[position], each, live)
             for position, each in by_position.items()
-            if suite.expectations[position].action is Action.QUARANTINE and _has_failing_rows(each)
+            if suite.expectations[position].action is SuiteAction.QUARANTINE and _has_failing_rows(each)
         }
     return Validation(package.__version__, result, by_position, failing)
 

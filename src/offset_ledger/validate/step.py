@@ -22,18 +22,18 @@ from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.states import Kind, State
-from offset_ledger.validate.gate import judge
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.validate.gate import run_gate
 from offset_ledger.validate.history import compare
 from offset_ledger.validate.suite import Suite, load_suite
-from offset_ledger.validate.verdict import Finding, Verdict
+from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
 
 log = logging.getLogger(__name__)
 
 _JUDGED = (State.VALIDATED, State.REJECTED, State.COMMITTED)
 
 
-def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, Verdict | None]:
+def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, GateVerdict | None]:
     """Judge a staged batch: the failing rows leave it, and it becomes validated or rejected, in one transaction.
 
     A batch that is past this step already is returned as it is, with no verdict. An approval that a person gave holds
@@ -52,18 +52,18 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
             return batch, None
         if batch.state is not State.STAGED:
             batches.refuse(batch, batch.epoch, State.STAGED)
-        staging.hold_columns(cursor, StagingTables(batch_id, batch.epoch), pipeline.record)
+        staging.check_columns(cursor, StagingTables(batch_id, batch.epoch), pipeline.record)
     with fenced(database, batch_id, batch.epoch):
         return _validate(database, pipeline, batch, origin, suite)
 
 
 def _validate(
     database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
-) -> tuple[Batch, Verdict | None]:
+) -> tuple[Batch, GateVerdict | None]:
     batch_id = batch.batch_id
     tables = StagingTables(batch_id, batch.epoch)
     name = application_name(batch_id, batch.epoch, "validate")
-    judgement = judge(
+    judgement = run_gate(
         suite,
         session_arguments(database, name),
         SCHEMA,
@@ -71,7 +71,7 @@ def _validate(
         row_count=batch.rows or 0,
         refused=batch.refused or 0,
         # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
-        max_quarantined_share=1.0 if batch.kind is Kind.REDRIVE else pipeline.quality.max_quarantined_share,
+        max_quarantined_share=1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share,
     )
     with connect(database, name) as session:
         wait_for(session, batch_id, lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
@@ -83,8 +83,8 @@ def _validate(
 
 
 def _settle(
-    session: Session, pipeline: Pipeline, batch: Batch, verdict: Verdict, origin: Origin
-) -> tuple[Batch, Verdict | None]:
+    session: Session, pipeline: Pipeline, batch: Batch, verdict: GateVerdict, origin: Origin
+) -> tuple[Batch, GateVerdict | None]:
     """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
     batch_id, tables = batch.batch_id, StagingTables(batch.batch_id, batch.epoch)
     with transaction(session) as cursor:
@@ -108,13 +108,15 @@ def _settle(
         return batches.read_batch(cursor, batch_id), verdict
 
 
-def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict) -> Verdict:
+def _with_history(
+    cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
+) -> GateVerdict:
     """The verdict compared with recent batches as the pipeline file asks; the profile is kept in any case."""
     nullable = [column.name for column in pipeline.record.columns if column.nullable]
     profile = profiles.measure(cursor, tables, nullable)
     profiles.keep(cursor, tables, profile)
     rule = pipeline.quality.history
-    if rule is None or batch.kind is not Kind.HEAD:
+    if rule is None or batch.kind is not BatchKind.HEAD:
         return verdict
     history = compare(rule, profile, profiles.recent(cursor, batch, rule.batches + 1))
     for each in history:
@@ -123,7 +125,7 @@ def _with_history(cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: Stag
 
 
 def _identity(
-    cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: Verdict
+    cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
 ) -> dict[str, Any]:
     """What was judged and by what, in so far as another attempt at the batch may come to something else."""
     cursor.execute(
@@ -163,7 +165,7 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
     return load_suite(Path(path), [*columns, "_value"])
 
 
-def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Finding]) -> dict[str, int]:
+def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[ExpectationResult]) -> dict[str, int]:
     """Move the failing rows to the refusals, each once with all its reasons; the count of each partition."""
     if not failed:
         return {}
@@ -187,6 +189,6 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Finding]
     return moved
 
 
-def _reason(finding: Finding) -> str:
+def _reason(finding: ExpectationResult) -> str:
     path = ", ".join(finding.columns)
     return json.dumps({"path": path, "code": finding.type, "detail": finding.text})

@@ -26,7 +26,7 @@ _SINGLE_COLUMN = ("column", "column_A", "column_B")
 _COLUMN_LISTS = ("column_list", "column_set")
 
 
-class Action(StrEnum):
+class SuiteAction(StrEnum):
     """What happens when an expectation fails."""
 
     QUARANTINE = "quarantine"  # the failing rows are moved, the rest of the batch goes on
@@ -41,7 +41,7 @@ class Expectation:
     line: int
     type: str
     columns: tuple[str, ...]
-    action: Action
+    action: SuiteAction
     configuration: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -143,16 +143,16 @@ class _Reader:
                 self._note(where, f"column {name!r} is not in the staging table; {right}")
         return tuple(name for where, name in named if "row_condition" not in where)
 
-    def _action(self, place: Place, entry: Mapping[str, Any], meta: Mapping[str, Any]) -> Action:
+    def _action(self, place: Place, entry: Mapping[str, Any], meta: Mapping[str, Any]) -> SuiteAction:
         if "action" not in meta:
-            return Action.WARN if entry.get("severity") in ("warning", "info") else Action.REJECT
-        if meta["action"] in list(Action):
-            return Action(meta["action"])
-        right = f"one of {', '.join(Action)}"
+            return SuiteAction.WARN if entry.get("severity") in ("warning", "info") else SuiteAction.REJECT
+        if meta["action"] in list(SuiteAction):
+            return SuiteAction(meta["action"])
+        right = f"one of {', '.join(SuiteAction)}"
         self._note((*place, "meta", "action"), f"action: expected {right}, found {meta['action']!r}")
-        return Action.REJECT
+        return SuiteAction.REJECT
 
-    def _build(self, place: Place, configuration: dict[str, Any], action: Action) -> None:
+    def _build(self, place: Place, configuration: dict[str, Any], action: SuiteAction) -> None:
         kwargs = configuration["kwargs"]
         for key in _OURS.keys() & kwargs.keys():
             self._note((*place, "kwargs", key), f"{key} is not allowed in a suite: {_OURS[key]}; remove it")
@@ -167,7 +167,7 @@ class _Reader:
         if not gx.runs_on_postgres(expectation):
             wrong = f"Great Expectations cannot run {configuration['type']} on Postgres, where the rows are"
             self._note((*place, "type"), f"{wrong}; use another expectation")
-        if action is Action.QUARANTINE:
+        if action is SuiteAction.QUARANTINE:
             self._can_quarantine((*place, "meta", "action"), gx.names_rows(expectation), kwargs)
         query = kwargs.get("unexpected_rows_query")
         if isinstance(query, str) and "{batch}" not in query:

@@ -9,13 +9,13 @@ from typing import Any
 
 from offset_ledger.config.model import Unusual
 from offset_ledger.validate.history import Comparison, Standing
-from offset_ledger.validate.suite import Action
+from offset_ledger.validate.suite import SuiteAction
 
 _OBSERVED_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExpectationResult:
     """What became of one expectation.
 
     ``quarantine_sql`` selects ``_partition, _offset`` of each failing row, without parameters (execute it with none,
@@ -26,7 +26,7 @@ class Finding:
     line: int
     type: str
     columns: tuple[str, ...]
-    action: Action
+    action: SuiteAction
     text: str
     success: bool
     evaluated: int | None = None
@@ -39,8 +39,8 @@ class Finding:
     @property
     def rejects(self) -> bool:
         """Whether this alone rejects the batch; of rows that cannot be named none can be quarantined."""
-        unnamed = self.action is Action.QUARANTINE and self.quarantine_sql is None
-        return not self.success and (self.action is Action.REJECT or unnamed)
+        unnamed = self.action is SuiteAction.QUARANTINE and self.quarantine_sql is None
+        return not self.success and (self.action is SuiteAction.REJECT or unnamed)
 
     @property
     def summary(self) -> str:
@@ -55,7 +55,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """The judgement of one staging table.
 
     ``rows`` are those judged, ``deleted`` the delete markers (not judged), ``refused`` the records the decoder
@@ -65,7 +65,7 @@ class Verdict:
     """
 
     success: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[ExpectationResult, ...]
     rows: int
     deleted: int
     refused: int
@@ -86,11 +86,11 @@ class Verdict:
         return quarantined_share(self.rows, self.deleted, self.refused, self.quarantined)
 
     @property
-    def quarantines(self) -> tuple[Finding, ...]:
+    def quarantines(self) -> tuple[ExpectationResult, ...]:
         """The findings whose rows are to be moved, in the order of the suite."""
         return tuple(finding for finding in self.findings if finding.quarantine_sql is not None)
 
-    def compared(self, history: Sequence[Comparison]) -> Verdict:
+    def compared(self, history: Sequence[Comparison]) -> GateVerdict:
         """This verdict with the comparison with recent batches: what is unusual rejects or warns as its rule says."""
         unusual = [each for each in history if each.standing is Standing.UNUSUAL]
         reasons = (*self.reasons, *(each.text for each in unusual if each.action is Unusual.REJECT))

@@ -18,11 +18,11 @@ from offset_ledger.errors import AccessDenied
 from offset_ledger.kafka import broker
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.migrate import migrate
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import plan_redrive, quarantined
-from offset_ledger.operations.status import look
+from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
@@ -99,7 +99,7 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     orders = pipeline(tmp_path, 2)
 
     with pytest.raises(AccessDenied, match=r"TopicAuthorizationFailedError.*docs/production\.md"):
-        look(orders)
+        status(orders)
     (commands,) = re.findall(r"```\n(kafka-acls\.sh.*?)```", PAGE, re.S)
     secured.allow(commands)
     (done,) = ingest(orders, ME, until_drained=False, say=print)
@@ -109,8 +109,8 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
 
     execute(roles.writer, "ALTER TABLE sales.orders ALTER amount TYPE numeric(12,3)")  # its own table
     orders = pipeline(tmp_path, 3)
-    run_batch(orders, plan_redrive(orders, Choice(), ME, None), ME, print)
-    assert quarantined(orders, Choice(limit=5))[0]["records"] == 0
+    run_batch(orders, plan_redrive(orders, RedriveChoice(), ME, None), ME, print)
+    assert quarantined(orders, RedriveChoice(limit=5))[0]["records"] == 0
     assert verify(orders) == ([], 12)
     with connect(roles.reader) as session:
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [

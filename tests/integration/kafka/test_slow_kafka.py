@@ -16,7 +16,7 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.awake import awake
+from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
@@ -72,7 +72,7 @@ def test_whoever_does_not_wait_for_records_loses_the_session_as_before(
 
     def stand_still() -> None:
         with connect(database) as session:
-            items = awake(session, iter("abc"))
+            items = kept_awake(session, iter("abc"))
             next(items)
             with transaction(session) as cursor:
                 cursor.execute("SELECT 1")
@@ -90,11 +90,11 @@ def test_a_failure_of_the_source_and_an_ended_session_are_both_seen(servers: Ser
         raise ValueError("Kafka is away")
 
     with connect(servers.postgres) as session, pytest.raises(ValueError, match="Kafka is away"):
-        list(awake(session, failing()))
+        list(kept_awake(session, failing()))
     with connect(servers.postgres) as session:
         session.close()
         with pytest.raises(psycopg2.InterfaceError):
-            list(awake(session, [1]))
+            list(kept_awake(session, [1]))
 
 
 PIPELINE = """

@@ -15,7 +15,7 @@ from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import Session, connect, rows
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.operations.ingest import pass_gate
 from offset_ledger.operations.redrive import plan_redrive, quarantined, stage_redrive
 from offset_ledger.operations.verify import verify
@@ -121,13 +121,13 @@ def test_the_first_and_last_moments_pass_every_step_in_every_zone(
     assert [(b["batch_id"], b["max_timestamp"]) for b in found] == [(1, datetime.max.replace(tzinfo=UTC))]
 
     write_suite(tmp_path, "größer ≠ 漢字", "other")
-    redriven = plan_redrive(pipeline, Choice(reason="expect_column_values_to_be_in_set"), ME)
+    redriven = plan_redrive(pipeline, RedriveChoice(reason="expect_column_values_to_be_in_set"), ME)
     assert redriven.batch
     stage_redrive(pipeline, redriven.batch.batch_id, ME)
     pass_gate(pipeline, redriven.batch.batch_id, ME)
     commit(pipeline, redriven.batch.batch_id, ME)
     assert in_the_table(session) == expected | {("odd", last, last, last[:10], "other", SHARE)}
-    assert quarantined(pipeline, Choice(limit=5))[0]["records"] == 1
+    assert quarantined(pipeline, RedriveChoice(limit=5))[0]["records"] == 1
     assert verify(pipeline)[0] == []
 
 

@@ -26,7 +26,7 @@ from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.verify import verify
 from offset_ledger.target.table import ensure_target
 from tests.fixtures.servers import Servers
@@ -42,7 +42,11 @@ def session(servers: Servers) -> Iterator[Session]:
 
 
 def run(
-    session: Session, pipeline: Pipeline, ranges: list[OffsetRange], events: list[Event], kind: Kind = Kind.HEAD
+    session: Session,
+    pipeline: Pipeline,
+    ranges: list[OffsetRange],
+    events: list[Event],
+    kind: BatchKind = BatchKind.HEAD,
 ) -> int:
     batch_id = planned(session, pipeline, ranges, kind)
     validated(session, staged(session, pipeline, batch_id, events, "transaction"))
@@ -82,7 +86,7 @@ def test_merging_is_independent_of_the_order_of_batches(
     for piece in [*order, order[0]]:  # the last one is a replay of the same records
         if piece:
             ranges = [OffsetRange(p, 0, 20) for p in sorted({e.partition for e in piece})]
-            run(session, pipeline, ranges, piece, Kind.REPLAY)
+            run(session, pipeline, ranges, piece, BatchKind.REPLAY)
     assert table(session, pipeline) == {(e.event_id, e.state, e.partition, e.offset) for e in newest.values()}
 
 
@@ -91,7 +95,7 @@ def test_a_second_run_of_the_same_records_changes_no_row(session: Session) -> No
     events = [Event(1, 0, 0, "a"), Event(2, 0, 1, "a"), Event(1, 0, 2, "b"), Event(3, 0, 3, "c", deleted=True)]
     run(session, pipeline, [OffsetRange(0, 0, 4)], events)
     before = snapshot_of_rows(session, pipeline)
-    replay = run(session, pipeline, [OffsetRange(0, 0, 4)], events, Kind.REPLAY)
+    replay = run(session, pipeline, [OffsetRange(0, 0, 4)], events, BatchKind.REPLAY)
     assert snapshot_of_rows(session, pipeline) == before
     with transaction(session) as cursor:
         cursor.execute("SELECT duplicate, superseded FROM offset_ledger.batch_range WHERE batch_id = %s", [replay])
@@ -101,7 +105,7 @@ def test_a_second_run_of_the_same_records_changes_no_row(session: Session) -> No
 def test_a_delete_leaves_a_marker_that_an_older_replay_does_not_resurrect(session: Session) -> None:
     pipeline = a_pipeline()
     run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(1, 0, 0, "a"), Event(2, 0, 1, "a", deleted=True)])
-    run(session, pipeline, [OffsetRange(0, 0, 1)], [Event(1, 0, 0, "a")], Kind.REPLAY)
+    run(session, pipeline, [OffsetRange(0, 0, 1)], [Event(1, 0, 0, "a")], BatchKind.REPLAY)
     assert table(session, pipeline) == {("a", None, 0, 1)}
 
 
@@ -110,7 +114,7 @@ def test_another_record_at_the_same_place_is_accounted_for(session: Session, how
     """After another log was accepted, its records have the offsets of lost ones."""
     pipeline = a_pipeline(merge=how)
     run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(5, 0, 0, "a"), Event(1, 0, 1, "b")])
-    run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(4, 0, 0, "a"), Event(2, 0, 1, "b")], Kind.REPLAY)
+    run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(4, 0, 0, "a"), Event(2, 0, 1, "b")], BatchKind.REPLAY)
     stands = "2/0/1" if how is Merge.NEWEST_WINS else "1/0/1"
     assert table(session, pipeline) == {("a", "5/0/0", 0, 0), ("b", stands, 0, 1)}
 

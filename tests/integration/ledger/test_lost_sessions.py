@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.airflow.concurrent_runs import one_after_the_other
+from offset_ledger.airflow.concurrent_runs import one_run_plans
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.connections import Connection
@@ -248,10 +248,10 @@ def test_the_lock_of_a_run_that_plans_is_of_one_transaction_as_a_pooler_keeps_it
         "SELECT a.state FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
         " WHERE l.locktype = 'advisory' AND a.datname = current_database()"
     )
-    with one_after_the_other(a_pipeline()):
+    with one_run_plans(a_pipeline()):
         assert rows(session, holders) == [["idle in transaction"]]
         ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
         rows(session, f"{ended} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
-    with one_after_the_other(a_pipeline()):  # a session that was ended while the run planned is no error
+    with one_run_plans(a_pipeline()):  # a session that was ended while the run planned is no error
         pass
     assert rows(session, holders) == []

@@ -20,7 +20,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.kafka import broker
 from offset_ledger.ledger.database import Session, connect, rows, transaction
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import run_batch
@@ -130,7 +130,7 @@ class Bench:
         commit_next(self.pipeline, produced, 6)
         commit_next(self.pipeline, produced)
         self.rule("new", "paid")
-        run_batch(self.pipeline, plan_redrive(self.pipeline, Choice(), ME), ME, lambda _: None)
+        run_batch(self.pipeline, plan_redrive(self.pipeline, RedriveChoice(), ME), ME, lambda _: None)
         again = plan_replay(self.pipeline, [OffsetRange(0, 0, 8), OffsetRange(1, 0, 4)], ME).batch
         assert again is not None
         commit_planned(self.pipeline, again, produced)

@@ -19,7 +19,7 @@ from offset_ledger.ledger.decisions import decide_batch
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from offset_ledger.operations.answers import answer_batch
@@ -176,10 +176,10 @@ def test_of_two_people_who_decide_at_once_the_first_one_holds(
     with connect(servers.postgres) as other:
         with transaction(other) as cursor:
             batches.read_batch(cursor, batch_id, lock=True)  # what the decision begins with
-            late = beside.submit(answer_batch, pipeline, decision_id, Answer.APPROVE, Origin("bob"), "fine")
+            late = beside.submit(answer_batch, pipeline, decision_id, QuestionAnswer.APPROVE, Origin("bob"), "fine")
             until_waiting(session, 1)
             decide_batch(cursor, batch_id, State.ABANDONED, ANN, "bad")
-        assert late.result(30) is Answer.ABANDON
+        assert late.result(30) is QuestionAnswer.ABANDON
     kept = rows(session, "SELECT answer, who FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("abandon", "ann")]
 

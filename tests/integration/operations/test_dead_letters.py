@@ -24,9 +24,9 @@ from offset_ledger.failpoints import ONCE, VARIABLE, Failpoint
 from offset_ledger.kafka import broker
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.dead_letters import Delivery, deliver, place_of
-from offset_ledger.operations.status import look
+from offset_ledger.operations.status import status
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record
@@ -140,7 +140,7 @@ def test_a_letter_is_the_record_as_it_was_with_its_coordinates_and_reasons(bench
             Raw(0, 8, None, None),
             Raw(2, 0, b""),
         ],
-        Kind.REPLAY,
+        BatchKind.REPLAY,
     )
     assert deliver(bench.pipeline) == Delivery(published=4)
     found = dict(bench.letters())
@@ -247,7 +247,7 @@ def test_a_dead_letter_topic_that_is_away_harms_nothing_and_its_letters_wait(ben
     says = f"dead letter topic '{bench.dead}' does not exist; create it, or correct quality.dead_letter_topic"
     with pytest.raises(ConfigurationError, match=says):
         deliver(bench.pipeline)
-    assert look(bench.pipeline).dead_letters_waiting == 2
+    assert status(bench.pipeline).dead_letters_waiting == 2
     create_topic(bench.extra, bench.dead, 2, 1)  # another topic of that name: its marks are its own
     assert deliver(bench.pipeline) == Delivery(published=2)
     assert bench.counted() == Counter([(0, 2), (1, 2)])

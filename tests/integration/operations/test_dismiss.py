@@ -15,7 +15,7 @@ from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.dismissals import Selection
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.states import State
 from offset_ledger.operations.dismiss import Dismissed, dismiss
 from offset_ledger.operations.redrive import plan_redrive
@@ -52,7 +52,7 @@ def test_a_dismissed_record_is_taken_by_no_redrive_until_that_is_undone(bench: B
 
     assert dismiss(bench.pipeline, Selection(0, (1,)), ME, "may be read after all", undo=True).dismissal_id == 2
     assert by_decision(bench) == {(0, 1): None, (0, 2): None, (1, 0): None}
-    plan_redrive(bench.pipeline, Choice(), ME)
+    plan_redrive(bench.pipeline, RedriveChoice(), ME)
     held = rows(bench.session, "SELECT quarantine_id FROM offset_ledger.redrive_record WHERE outcome IS NULL")
     assert len(held) == 2
     kept = rows(bench.session, "SELECT undone, who, why FROM offset_ledger.dismissal ORDER BY dismissal_id")

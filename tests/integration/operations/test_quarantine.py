@@ -11,7 +11,7 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import Session, connect, rows
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import plan_redrive
@@ -126,7 +126,7 @@ def test_every_produced_record_is_in_the_table_or_in_quarantine_for_its_own_reas
         assert (done.committed.total.quarantined, done.committed.total.gap) == (len(refused), 0)
 
         write_rule(tmp_path, "new", "paid")
-        redriven = run_batch(pipeline, plan_redrive(pipeline, Choice(), me), me, quiet).committed
+        redriven = run_batch(pipeline, plan_redrive(pipeline, RedriveChoice(), me), me, quiet).committed
         fixed = {place for place, (value, _) in refused.items() if value in [each for each, _ in FIXED]}
         assert quarantine(session) == {place: found for place, found in refused.items() if place not in fixed}
         assert table(session) == Counter((produced.keys() - refused.keys()) | fixed)

@@ -24,15 +24,15 @@ from offset_ledger.errors import BatchRejected, ConfigurationError, IncompleteSt
 from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations import redrive as step
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import plan_redrive, quarantined, read_choice, stage_redrive
 from offset_ledger.operations.verify import verify
-from offset_ledger.plan.step import Planned
+from offset_ledger.plan.step import PlannedBatch
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.raw import Raw, arrow, commit_raw
 from tests.fixtures.servers import Servers
@@ -90,16 +90,16 @@ class Bench:
         (folder / "orders.json").write_text(json.dumps({"name": "orders", "expectations": [one], "meta": {}}))
         self.suite = ", suite: orders"
 
-    def commit(self, *records: Raw, kind: Kind = Kind.HEAD) -> Committed:
+    def commit(self, *records: Raw, kind: BatchKind = BatchKind.HEAD) -> Committed:
         return commit_raw(self.session, self.pipeline, records, kind)
 
     def plan(self, **choice: Any) -> Batch:
-        planned = plan_redrive(self.pipeline, Choice(**choice), ME)
+        planned = plan_redrive(self.pipeline, RedriveChoice(**choice), ME)
         assert planned.batch is not None, planned.message
         return planned.batch
 
     def redrive(self, **choice: Any) -> Committed:
-        planned = plan_redrive(self.pipeline, Choice(**choice), ME)
+        planned = plan_redrive(self.pipeline, RedriveChoice(**choice), ME)
         return run_batch(self.pipeline, planned, ME, quiet).committed
 
     def table(self) -> dict[str, tuple[str, int, int]]:
@@ -175,7 +175,7 @@ def test_what_fails_again_keeps_its_old_reasons_beside_the_new_ones(bench: Bench
     attempt = rows(bench.session, "SELECT batch_id, outcome, reasons->0->>'code' FROM offset_ledger.redrive_record")
     assert [tuple(row) for row in attempt] == [(batch_id, "refused", RULE)]
     bench.rule("new")
-    assert plan_redrive(bench.pipeline, Choice(reason="precision"), ME).batch is None
+    assert plan_redrive(bench.pipeline, RedriveChoice(reason="precision"), ME).batch is None
     bench.redrive(reason=RULE)
     assert bench.table()["c"] == ("new", 0, 3)
     assert bench.reasons("retried_reasons") == {**again, (0, 2): [RULE], (1, 0): [RULE]}
@@ -261,7 +261,7 @@ def test_a_limit_comes_to_every_record_in_the_end(bench: Bench) -> None:
 def test_the_listing_counts_by_reason_and_shows_coordinates(bench: Bench) -> None:
     seeded(bench)
     bench.plan(reason="syntax")
-    whole, *lines = quarantined(bench.pipeline, Choice(limit=1))
+    whole, *lines = quarantined(bench.pipeline, RedriveChoice(limit=1))
     assert (whole["records"], whole["in_redrive"], whole["code"]) == (5, 1, None)
     assert [(line["code"], line["path"], line["records"], line["examples"]) for line in lines] == [
         (RULE, "state", 2, ["0:2"]),
@@ -269,7 +269,7 @@ def test_the_listing_counts_by_reason_and_shows_coordinates(bench: Bench) -> Non
         ("precision", "$.amount", 1, ["0:3"]),
         ("syntax", "$", 1, ["0:1"]),
     ]
-    assert [line["records"] for line in quarantined(bench.pipeline, Choice(limit=1), resolved=True)] == [0]
+    assert [line["records"] for line in quarantined(bench.pipeline, RedriveChoice(limit=1), resolved=True)] == [0]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_choice_that_cannot_be_meant_is_refused(asked: dict[str, Any], says: s
 
 def test_a_pipeline_that_never_ran_has_nothing_to_redrive(bench: Bench) -> None:
     with pytest.raises(ConfigurationError, match="not in this ledger"):
-        plan_redrive(bench.pipeline, Choice(), ME)
+        plan_redrive(bench.pipeline, RedriveChoice(), ME)
 
 
 def test_the_verbs_say_what_they_found(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,7 +316,7 @@ def test_an_open_batch_is_resumed_with_the_very_records_it_was_planned_with(benc
     seeded(bench)
     first = bench.plan()
     bench.commit(Raw(1, 2, b"["))
-    again = plan_redrive(bench.pipeline, Choice(), ME)
+    again = plan_redrive(bench.pipeline, RedriveChoice(), ME)
     assert again.batch is not None
     assert (again.resumed, again.batch.batch_id, again.batch.ranges) == (True, first.batch_id, first.ranges)
     bench.rule("new", "paid", "lost")
@@ -328,8 +328,8 @@ def test_a_record_is_in_one_open_redrive_only_and_the_second_says_which_has_it(b
     seeded(bench)
     first = bench.plan(reason=RULE)
     with pytest.raises(StateConflict, match=f"2 in open batch {first.batch_id}; run that redrive again"):
-        plan_redrive(bench.pipeline, Choice(reason=RULE, limit=5), ME)
-    rest = plan_redrive(bench.pipeline, Choice(), ME)
+        plan_redrive(bench.pipeline, RedriveChoice(reason=RULE, limit=5), ME)
+    rest = plan_redrive(bench.pipeline, RedriveChoice(), ME)
     assert rest.message.endswith(f"3 records, 0 left for later; left with others: 2 in open batch {first.batch_id}")
     assert rest.batch is not None
     with pytest.raises(pg.UniqueViolation, match="redrive_record_one_open"):
@@ -366,7 +366,7 @@ def test_a_quarantined_share_does_not_reject_a_redrive(bench: Bench) -> None:
     text = bench.pipeline.path.read_text().replace("max_quarantined_share: 1.0", "max_quarantined_share: 0.0")
     bench.pipeline.path.write_text(text)
     strict = parse_pipeline(bench.folder / "orders.yaml")
-    done = run_batch(strict, plan_redrive(strict, Choice(), ME), ME, quiet).committed
+    done = run_batch(strict, plan_redrive(strict, RedriveChoice(), ME), ME, quiet).committed
     assert done.total.quarantined == 5
 
 
@@ -410,7 +410,7 @@ def test_a_killed_redrive_resolves_each_record_once(
     killed(place)
     resolved = {(p, n): 2 for p in (0, 1) for n in (1, 3, 5)}
     if place is Failpoint.AFTER_COMMIT:
-        assert plan_redrive(bench.pipeline, Choice(), ME).batch is None
+        assert plan_redrive(bench.pipeline, RedriveChoice(), ME).batch is None
     else:
         assert bench.quarantine() == dict.fromkeys(resolved)
         bench.redrive()
@@ -462,5 +462,5 @@ def test_a_redrive_that_reads_other_records_than_the_chosen_ones_is_refused(
         read = [arrow([Raw(0, n, order(f"{n}", n)) for n in (*given, 3)])]
         wrong.setattr(step, "kept_records", lambda *_: iter(read))
         with pytest.raises(IncompleteStaging):
-            run_batch(bench.pipeline, Planned(batch, False, 0, ""), ME, quiet)
+            run_batch(bench.pipeline, PlannedBatch(batch, False, 0, ""), ME, quiet)
     assert (bench.table(), bench.quarantine()) == ({}, dict.fromkeys([(0, n) for n in range(4)]))

@@ -12,22 +12,22 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from offset_ledger.airflow.concurrent_runs import one_after_the_other
+from offset_ledger.airflow.concurrent_runs import one_run_plans
 from offset_ledger.errors import OffsetExpired, StateConflict, UnknownBatch
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.questions import Answer, Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.request import Action, Request
-from offset_ledger.model.states import Kind
+from offset_ledger.model.request import Request, RunAction
+from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.answers import answer_loss
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.log_change import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
-from offset_ledger.operations.metrics import figures
+from offset_ledger.operations.metrics import batch_metrics
 from offset_ledger.operations.preview import preview
 from offset_ledger.operations.requests import plan_request
 from offset_ledger.operations.verify import verify
@@ -49,7 +49,7 @@ def at(minute: int, partition: int, event_id: str, state: str = "new") -> Record
 
 def window(first: int, last: int, **more: Any) -> Request:
     since, until = (NOON + timedelta(minutes=minute) for minute in (first, last))
-    return Request(Action.WINDOW, since, until, **more)
+    return Request(RunAction.WINDOW, since, until, **more)
 
 
 def again(bench: Bench, request: Request, origin: Origin = RUN) -> Dispositions:
@@ -80,7 +80,7 @@ def test_a_window_reads_its_records_again_and_moves_no_cursor(bench: Bench) -> N
     planned = plan_request(bench.pipeline, window(5, 10), RUN)
     assert planned.batch is not None
     assert (planned.batch.kind, planned.batch.ranges) == (
-        Kind.BACKFILL,
+        BatchKind.BACKFILL,
         (OffsetRange(0, 1, 3), OffsetRange(1, 0, 1)),
     )
     total = run_batch(bench.pipeline, planned, RUN, quiet).committed.total
@@ -167,7 +167,7 @@ def test_a_dry_run_shows_ranges_and_overlap_and_writes_nothing(bench: Bench) -> 
     bench.publish(at(2, 0, "d"), at(3, 0, "e"))
     before = written()
     found = preview(
-        bench.pipeline, Request(Action.RANGES, ranges=(OffsetRange(0, 1, 4), OffsetRange(1, 0, 1)), limit=3)
+        bench.pipeline, Request(RunAction.RANGES, ranges=(OffsetRange(0, 1, 4), OffsetRange(1, 0, 1)), limit=3)
     )
     assert found.data["ranges"] == [
         {"partition": 0, "from": 1, "until": 3, "offsets": 2, "committed": 1, "batches": [1]},
@@ -183,7 +183,7 @@ def test_a_decision_is_about_a_batch_of_this_pipeline_and_may_be_repeated(bench:
     bench.publish(at(0, 0, "a"))
     first = plan(bench.pipeline, ME)
     assert first.batch is not None
-    request = Request(Action.ABANDON, batch_id=first.batch.batch_id, why="a mistake")
+    request = Request(RunAction.ABANDON, batch_id=first.batch.batch_id, why="a mistake")
     with pytest.raises(UnknownBatch, match="is of pipeline orders, not of others"):
         plan_request(replace(bench.pipeline, name="others"), request, RUN)
     for _ in range(2):  # the second as a cleared task would
@@ -204,11 +204,11 @@ def test_a_person_approves_exactly_the_loss_that_was_shown(bench: Bench) -> None
     with transaction(bench.session) as cursor:
         decision_id = decisions.ask(cursor, question, RUN)
     delete_records(bench, 0, 6)  # more is lost meanwhile, and nobody has approved that
-    answer_loss(bench.pipeline, decision_id, Answer.APPROVE, replace(RUN, who="ann"), "gone for good")
+    answer_loss(bench.pipeline, decision_id, QuestionAnswer.APPROVE, replace(RUN, who="ann"), "gone for good")
     assert cursors(bench)[0] == 5
     with pytest.raises(OffsetExpired, match=r"offsets \[5, 6\) are gone"):
         bench.ingest()
-    assert answer_loss(bench.pipeline, decision_id, Answer.REJECT, ME, "too late") is Answer.APPROVE
+    assert answer_loss(bench.pipeline, decision_id, QuestionAnswer.REJECT, ME, "too late") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id, run_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("lost_range", "approve", "ann", "gone for good", 2, "backfill__1")]
 
@@ -220,16 +220,16 @@ def test_who_decides_by_another_way_answers_the_run_that_waits(bench: Bench) -> 
     rejected = Question(bench.pipeline.name, QuestionKind.REJECTED_BATCH, "id", "commit it?", {}, 1)
     with transaction(bench.session) as cursor:
         decisions.ask(cursor, rejected, RUN)
-    plan_request(bench.pipeline, Request(Action.ABANDON, batch_id=1, why="seen"), replace(RUN, who="ann"))
+    plan_request(bench.pipeline, Request(RunAction.ABANDON, batch_id=1, why="seen"), replace(RUN, who="ann"))
     delete_records(bench, 0, 2)
     question = loss_question(bench.pipeline)
     assert question is not None
     with transaction(bench.session) as cursor:
         waits = decisions.ask(cursor, question, RUN)
-    plan_request(bench.pipeline, Request(Action.SKIP, why="known"), replace(RUN, who="bob"))
+    plan_request(bench.pipeline, Request(RunAction.SKIP, why="known"), replace(RUN, who="bob"))
     kept = rows(bench.session, "SELECT answer, who, why FROM offset_ledger.decision ORDER BY decision_id")
     assert [tuple(row) for row in kept] == [("abandon", "ann", "seen"), ("approve", "bob", "known")]
-    assert answer_loss(bench.pipeline, waits, Answer.REJECT, ME, "no answer in time") is Answer.APPROVE
+    assert answer_loss(bench.pipeline, waits, QuestionAnswer.REJECT, ME, "no answer in time") is QuestionAnswer.APPROVE
 
 
 def test_an_open_batch_that_would_read_lost_offsets_is_abandoned_with_the_yes(bench: Bench) -> None:
@@ -242,7 +242,7 @@ def test_an_open_batch_that_would_read_lost_offsets_is_abandoned_with_the_yes(be
     assert question.details == {"ranges": [[0, 0, 2]], "abandons": 1}
     with transaction(bench.session) as cursor:
         decision_id = decisions.ask(cursor, question, RUN)
-    answer_loss(bench.pipeline, decision_id, Answer.APPROVE, replace(RUN, who="ann"), "known")
+    answer_loss(bench.pipeline, decision_id, QuestionAnswer.APPROVE, replace(RUN, who="ann"), "known")
     bench.ingest()
     assert set(bench.table()) == {"2", "3", "4"}
     states = rows(bench.session, "SELECT batch_id, state FROM offset_ledger.batch ORDER BY 1")
@@ -274,13 +274,13 @@ def test_a_no_changes_nothing_and_a_loss_that_changed_its_shape_is_not_skipped(b
     bench.settings["expired"] = "earliest_after_approval"
     bench.publish(*(at(minute, 0, f"{minute}") for minute in range(6)))
     plan(bench.pipeline, ME)
-    plan_request(bench.pipeline, Request(Action.ABANDON, batch_id=1, why="to lose some"), ME)
+    plan_request(bench.pipeline, Request(RunAction.ABANDON, batch_id=1, why="to lose some"), ME)
     delete_records(bench, 0, 2)
     question = loss_question(bench.pipeline)
     assert question is not None
     with transaction(bench.session) as cursor:
         decision_id = decisions.ask(cursor, question, RUN)
-    answer_loss(bench.pipeline, decision_id, Answer.REJECT, ME, "no")
+    answer_loss(bench.pipeline, decision_id, QuestionAnswer.REJECT, ME, "no")
     assert cursors(bench) == {}
     with pytest.raises(StateConflict, match=r"range 0:\[0, 3\) was approved, but the loss is 0:\[0, 2\) now"):
         skip_lost(bench.pipeline, ME, "x", [OffsetRange(0, 0, 3)])
@@ -357,7 +357,7 @@ def test_figures_of_a_batch_and_of_the_lag_that_is_left(bench: Bench) -> None:
     bench.publish(at(0, 0, "a"), Record(b"k", b"{", (), None, 1))
     bench.ingest()
     bench.publish(at(1, 0, "b"), at(2, 1, "c"))
-    found = figures(bench.pipeline, 1)
+    found = batch_metrics(bench.pipeline, 1)
     assert (found.lag, found.records, found.quarantined) == (2, 2, 1)
     assert set(found.seconds) == {"stage", "validate", "commit"}
     assert all(seconds > 0 for seconds in found.seconds.values())
@@ -375,10 +375,10 @@ def test_of_two_runs_that_begin_together_one_looks_after_the_other_has_planned(b
     seen: list[str] = []
 
     def second() -> None:
-        with one_after_the_other(bench.pipeline):
+        with one_run_plans(bench.pipeline):
             seen.append("second")
 
-    with one_after_the_other(bench.pipeline):
+    with one_run_plans(bench.pipeline):
         other = threading.Thread(target=second)
         other.start()
         other.join(0.5)

@@ -20,16 +20,16 @@ from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.questions import Answer, QuestionKind
+from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.states import Kind, State
-from offset_ledger.model.tombstones import Wait, late_ranges
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.model.tombstones import ReadDelay, late_ranges
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations import tombstones
-from offset_ledger.operations.answers import answer_loss, keep
+from offset_ledger.operations.answers import answer_loss, keep_question
 from offset_ledger.operations.losses import loss_question, skip_lost
-from offset_ledger.operations.status import look
+from offset_ledger.operations.status import status
 from offset_ledger.operations.tombstones import approve
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.audit.finding import Severity
@@ -37,13 +37,14 @@ from offset_ledger.reliability.audit.run import audit_pipeline
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.step import settled
-from offset_ledger.stage.tombstones import Kept
+from offset_ledger.stage.step import already_staged
+from offset_ledger.stage.tombstones import tombstone_retention
+from offset_ledger.stage.tombstones import TombstoneRetention
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
 
 HOUR = timedelta(hours=1)
-DAY = Kept(24 * HOUR)
+DAY = TombstoneRetention(24 * HOUR)
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Bench:
         assert batch is not None
         return batch
 
-    def stage(self, batch: Batch, missing: Sequence[int] = (), kept: Kept = DAY) -> Batch:
+    def stage(self, batch: Batch, missing: Sequence[int] = (), kept: TombstoneRetention = DAY) -> Batch:
         """Stage all offsets of the batch but those."""
         offsets = [(r.partition, o) for r in batch.ranges for o in range(r.from_offset, r.until_offset)]
         events = [Event(o, p, o, f"e{p}-{o}") for p, o in offsets if o not in missing]
@@ -140,7 +141,7 @@ def test_what_was_read_too_late_stops_the_batch_and_loses_nothing(bench: Bench) 
         cursors = pipelines.read_cursors(cursor, "orders")
     assert cursors is not None
     assert cursors.next_offsets == {0: 3}
-    assert "offset-ledger skip orders" in (look(bench.pipeline).waits_for or "")
+    assert "offset-ledger skip orders" in (status(bench.pipeline).waits_for or "")
 
 
 def test_a_range_without_a_gap_may_be_read_as_late_as_it_is(bench: Bench) -> None:
@@ -167,8 +168,8 @@ def test_a_pipeline_that_is_only_woken_looks_without_a_plan(bench: Bench) -> Non
     bench.publish(3)
     bench.through()
     bench.hours_ago(30)
-    tombstones.remember(bench.pipeline)
-    tombstones.remember(bench.pipeline)
+    tombstones.record_stable_offsets(bench.pipeline)
+    tombstones.record_stable_offsets(bench.pipeline)
     assert bench.looks() == [([3], 86_400_000)]
     bench.publish(3)
     assert bench.stage(bench.plan(), missing=[3]).state is State.STAGED
@@ -199,11 +200,11 @@ def test_a_pipeline_that_deletes_by_nothing_keeps_no_looks_and_only_head_batches
     compacted = replace(a_snapshot(bench.pipeline), compacted=True, delete_retention_ms=5000)
     plain = replace(compacted, compacted=False, delete_retention_ms=1)
     declared = replace(bench.pipeline, source=replace(bench.pipeline.source, compacted=True))
-    assert tombstones.kept(skips, batch, compacted) is None
-    assert tombstones.kept(bench.pipeline, replace(batch, kind=Kind.REPLAY), compacted) is None
-    assert tombstones.kept(bench.pipeline, batch, plain, compacted) == Kept(timedelta(seconds=5))
-    assert tombstones.kept(bench.pipeline, batch, plain) == Kept(None)
-    assert tombstones.kept(declared, batch, compacted, plain) == Kept(timedelta(milliseconds=1))
+    assert tombstone_retention(skips, batch, compacted) is None
+    assert tombstone_retention(bench.pipeline, replace(batch, kind=BatchKind.REPLAY), compacted) is None
+    assert tombstone_retention(bench.pipeline, batch, plain, compacted) == TombstoneRetention(timedelta(seconds=5))
+    assert tombstone_retention(bench.pipeline, batch, plain) == TombstoneRetention(None)
+    assert tombstone_retention(declared, batch, compacted, plain) == TombstoneRetention(timedelta(milliseconds=1))
 
 
 def test_the_shortest_time_that_plans_saw_counts_and_not_what_was_raised_since(bench: Bench) -> None:
@@ -215,9 +216,9 @@ def test_the_shortest_time_that_plans_saw_counts_and_not_what_was_raised_since(b
     bench.publish(3)
     batch = bench.plan()
     with pytest.raises(TombstonesMayBeGone, match=r"2 hours, but tombstones are kept for only 1 hour "):
-        bench.stage(batch, missing=[4], kept=Kept(1000 * HOUR))
+        bench.stage(batch, missing=[4], kept=TombstoneRetention(1000 * HOUR))
     with pytest.raises(TombstonesMayBeGone):  # it was compacted then, whatever it is now
-        bench.stage(batch, missing=[4], kept=Kept(None))
+        bench.stage(batch, missing=[4], kept=TombstoneRetention(None))
 
 
 def test_an_audit_tells_before(bench: Bench) -> None:
@@ -257,11 +258,11 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     question = loss_question(bench.pipeline)
     assert question is not None
     assert (question.kind, question.batch_id) == (QuestionKind.UNREAD_TOMBSTONES, late.batch_id)
-    asked = keep(bench.pipeline, question)
-    assert answer_loss(bench.pipeline, asked, Answer.APPROVE, ME, "looked") is Answer.APPROVE
+    asked = keep_question(bench.pipeline, question)
+    assert answer_loss(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
-    done = settled(bench.pipeline, late.batch_id)
+    done = already_staged(bench.pipeline, late.batch_id)
     assert done is not None
     assert (bench.read(late).state, done.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
     assert bench.plan().batch_id == late.batch_id
@@ -277,8 +278,8 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
 def test_a_no_changes_nothing(bench: Bench, late: Batch) -> None:
     question = loss_question(bench.pipeline)
     assert question is not None
-    asked = keep(bench.pipeline, question)
-    assert answer_loss(bench.pipeline, asked, Answer.REJECT, ME, "not yet") is Answer.REJECT
+    asked = keep_question(bench.pipeline, question)
+    assert answer_loss(bench.pipeline, asked, QuestionAnswer.REJECT, ME, "not yet") is QuestionAnswer.REJECT
     assert (bench.read(late).state, loss_question(bench.pipeline)) == (State.STAGING, question)
 
 
@@ -287,7 +288,7 @@ def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_appro
     with transaction(bench.session) as cursor:
         name = StagingTables(late.batch_id, 1)
         cursor.execute(f"TRUNCATE offset_ledger_staging.{name.rows}")
-    assert settled(bench.pipeline, late.batch_id) is None
+    assert already_staged(bench.pipeline, late.batch_id) is None
     with pytest.raises(TombstonesMayBeGone, match="3 of 4 offsets"):
         bench.stage(late, missing=[4, 5, 6])
     assert bench.stage(late, missing=[4, 5]).state is State.STAGED
@@ -296,11 +297,11 @@ def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_appro
 def test_only_what_was_shown_is_approved(bench: Bench, late: Batch) -> None:
     question = loss_question(bench.pipeline)
     assert question is not None
-    asked = keep(bench.pipeline, question)
+    asked = keep_question(bench.pipeline, question)
     with pytest.raises(TombstonesMayBeGone):
         bench.stage(late, missing=[4, 5, 6])
     with pytest.raises(StateConflict, match="not what was approved"):
-        answer_loss(bench.pipeline, asked, Answer.APPROVE, ME, "looked")
+        answer_loss(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked")
     assert bench.read(late).state is State.STAGING
 
 
@@ -323,7 +324,7 @@ def test_a_partition_that_was_added_waits_since_the_last_look_without_it(bench: 
     admin.create_partitions({bench.pipeline.source.topic: NewPartitions(2)})
     admin.close()
     for _ in range(50):
-        if len(look(bench.pipeline).partitions) == 2:
+        if len(status(bench.pipeline).partitions) == 2:
             break
     bench.publish(3, partition=1)
     batch = bench.plan()
@@ -406,7 +407,7 @@ class Cleaned:
         end = len(self.written)
         until = min(end, self.cursor + limit)
         snapshot = TopicSnapshot("c", "t", "topic-1", True, (PartitionSnapshot(0, 0, end, end, 1),))
-        pipelines.record_look(self.db, "orders", "topic-1", self.at(), snapshot, {0: self.cursor})
+        pipelines.record_snapshot(self.db, "orders", "topic-1", self.at(), snapshot, {0: self.cursor})
         self.now += takes
         if cleaned:
             self.clean()
@@ -417,7 +418,7 @@ class Cleaned:
         found = [o for o in range(offsets.from_offset, offsets.until_offset) if o not in self.gone]
         query = "SELECT offset_ledger.not_compacted_before('orders', 'topic-1', 0, %s)"
         self.db.execute(query, [offsets.from_offset])
-        wait = Wait(self.at() - self.db.one()[0], timedelta(hours=KEPT_HOURS))
+        wait = ReadDelay(self.at() - self.db.one()[0], timedelta(hours=KEPT_HOURS))
         self.late = self.late or bool(late_ranges([offsets], {0: offsets.width - len(found)}, {0: wait}))
         for key, tombstone in (self.written[o] for o in found):
             (self.table.discard if tombstone else self.table.add)(key)
@@ -438,7 +439,7 @@ def begun(servers: Servers) -> Iterator[Session]:
     with connect(servers.postgres) as session:
         with transaction(session) as cursor:
             pipelines.register(cursor, a_pipeline(), a_snapshot(a_pipeline()))
-            pipelines.record_beginnings(cursor, "orders", "topic-1", [Boundary(0, 0)])
+            pipelines.record_start_offsets(cursor, "orders", "topic-1", [Boundary(0, 0)])
             cursor.execute("UPDATE offset_ledger.beginning SET recorded_at = %s", [NOON])
         yield session
 

@@ -11,7 +11,7 @@ import pytest
 
 from offset_ledger.cli.main import main
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.model.states import Kind
+from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.verify import verify
 from tests.fixtures.raw import Raw
 from tests.fixtures.servers import Servers
@@ -29,7 +29,7 @@ def filled(bench: Bench) -> None:
     first = [Raw(0, 0, order("a", 1)), Raw(0, 1, order("b", 1)), Raw(0, 2, b"{"), Raw(1, 0, order("c", 1))]
     bench.commit(*first)
     bench.commit(Raw(0, 3, order("a", 2, "paid")), Raw(1, 1, order("d", 2)))
-    bench.commit(*first[:2], kind=Kind.REPLAY)
+    bench.commit(*first[:2], kind=BatchKind.REPLAY)
 
 
 REMOVED, PUT_IN, SHEET = "rows were removed", "rows were put in", "its balance sheet has"
@@ -66,7 +66,7 @@ def test_redrives_and_replays_keep_the_count_right(bench: Bench) -> None:
     bench.state = "text"
     bench.execute("ALTER TABLE public.orders ALTER state TYPE text")
     bench.redrive()
-    bench.commit(Raw(0, 1, order("b", 1, "paid")), Raw(0, 2, order("a", 3)), kind=Kind.REPLAY)
+    bench.commit(Raw(0, 1, order("b", 1, "paid")), Raw(0, 2, order("a", 3)), kind=BatchKind.REPLAY)
     added = rows(bench.session, "SELECT batch_id, added FROM offset_ledger.batch_range ORDER BY 1")
     assert [tuple(row) for row in added] == [(1, 1), (2, 1), (3, 0)]
     assert verify(bench.pipeline)[0] == []
@@ -98,12 +98,12 @@ def test_a_ledger_of_before_counts_its_table_at_the_next_commit(
 def test_a_table_that_was_emptied_on_purpose_is_accepted_by_a_person(bench: Bench) -> None:
     filled(bench)
     bench.execute("TRUNCATE public.orders")
-    bench.commit(Raw(0, 0, order("a", 1)), Raw(0, 1, order("b", 1)), kind=Kind.REPLAY)
+    bench.commit(Raw(0, 0, order("a", 1)), Raw(0, 1, order("b", 1)), kind=BatchKind.REPLAY)
     (line,) = verify(bench.pipeline)[0]
     assert "the table has 2 event ids, rows and delete markers together, but its batches make it 6" in line
     assert main(["accept-table", str(bench.pipeline.path), "--why", "started over from offset 0"]) == 0
     assert verify(bench.pipeline)[0] == []
     (counted,) = rows(bench.session, "SELECT event_ids, added, why FROM offset_ledger.table_count")
     assert tuple(counted) == (2, 6, "started over from offset 0")
-    bench.commit(Raw(1, 0, order("c", 1)), kind=Kind.REPLAY)
+    bench.commit(Raw(1, 0, order("c", 1)), kind=BatchKind.REPLAY)
     assert verify(bench.pipeline)[0] == []

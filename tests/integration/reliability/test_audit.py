@@ -37,7 +37,7 @@ from offset_ledger.local.layout import PortChoice, Ports, free_ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.reliability.audit.facts import ReaderFacts
-from offset_ledger.reliability.audit.finding import Finding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import Reading, read_facts
 from offset_ledger.reliability.audit.rules import RULES, judge
 from offset_ledger.reliability.audit.run import Audit, audit_pipeline, audit_topic
@@ -203,7 +203,7 @@ def topics(connection: Connection, kafka: Kafka) -> Callable[[str], str]:
     return of
 
 
-def finding(connection: Connection, topic: str, rule: str, reader: ReaderFacts | None = READER) -> Finding:
+def finding(connection: Connection, topic: str, rule: str, reader: ReaderFacts | None = READER) -> AuditFinding:
     reading = Reading(reader) if reader else None
     (found,) = (each for each in judge(read_facts(connection, topic, reading)) if each.rule == rule)
     return found
@@ -395,7 +395,7 @@ def test_lag_is_counted_from_the_cursors_of_the_ledger(
     pipeline.write_text(PIPELINE.format(topic=topic))
     read = parse_pipeline(pipeline)
 
-    def lag() -> Finding:
+    def lag() -> AuditFinding:
         return next(f for f in audit_pipeline(read).findings if f.rule == "retention-against-lag")
 
     def begin_at(offset: int) -> None:
@@ -404,7 +404,7 @@ def test_lag_is_counted_from_the_cursors_of_the_ledger(
         with connect(postgres) as session, transaction(session) as cursor:
             pipelines.register(cursor, read, snapshot)
             cursor.execute("DELETE FROM offset_ledger.beginning")
-            pipelines.record_beginnings(cursor, read.name, snapshot.topic_id, [Boundary(0, offset)])
+            pipelines.record_start_offsets(cursor, read.name, snapshot.topic_id, [Boundary(0, offset)])
 
     assert lag().severity is ERROR
     begin_at(4)
@@ -594,7 +594,7 @@ def test_a_lost_broker_and_its_return(
     third = kafka.broker(3)
     third.kill()
 
-    def down(topic: str, rule: str, told: str) -> Finding:
+    def down(topic: str, rule: str, told: str) -> AuditFinding:
         """The finding once it is told so: a lost broker is noticed after its session, and not by all at once."""
         found = until(lambda: finding(connection, topic, rule), lambda found: found.found == told)
         assert found.found == told

@@ -28,7 +28,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch, silent
 from offset_ledger.model.truncation import Boundary
-from offset_ledger.reliability.audit.finding import Finding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import read_facts
 from offset_ledger.reliability.audit.rules import judge
 from offset_ledger.reliability.audit.run import audit_pipeline
@@ -69,12 +69,12 @@ def connection(kafka: Kafka) -> Connection:
     return Connection("kafka_default", "kafka", extra={"bootstrap.servers": kafka.bootstrap})
 
 
-def finding(connection: Connection, topic: str, rule: str) -> Finding:
+def finding(connection: Connection, topic: str, rule: str) -> AuditFinding:
     (found,) = (each for each in judge(read_facts(connection, topic)) if each.rule == rule)
     return found
 
 
-def until(ask: Callable[[], Finding], severity: Severity) -> Finding:
+def until(ask: Callable[[], AuditFinding], severity: Severity) -> AuditFinding:
     """What ``ask`` finds, once it is that bad or after a minute."""
     wait(lambda: ask().severity is severity)
     return ask()
@@ -211,7 +211,7 @@ def pipeline(connection: Connection, postgres: Connection, monkeypatch: pytest.M
         snapshot = cluster.snapshot("events.mirrored")
     with connect(postgres) as session, transaction(session) as cursor:
         pipelines.register(cursor, made, snapshot)
-        pipelines.record_beginnings(cursor, made.name, snapshot.topic_id, [Boundary(0, 0)])
+        pipelines.record_start_offsets(cursor, made.name, snapshot.topic_id, [Boundary(0, 0)])
     return made
 
 
@@ -228,7 +228,7 @@ def test_a_mirror_that_is_about_to_expire_is_found(
 ) -> None:
     """The broker keeps offsets for a minute, so forty seconds are two thirds."""
 
-    def audited() -> Finding:
+    def audited() -> AuditFinding:
         return next(each for each in audit_pipeline(pipeline).findings if each.rule == "group-offsets")
 
     assert audited().severity is Severity.OK

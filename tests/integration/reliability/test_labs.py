@@ -19,7 +19,7 @@ from offset_ledger.reliability.labs import trial
 from offset_ledger.reliability.labs.ordering import CASES, Fault, Ordering, Producer, weigh
 from offset_ledger.reliability.labs.replication import replication
 from offset_ledger.reliability.labs.semantics import Bench, Semantics, semantics
-from offset_ledger.reliability.labs.trial import Fate, Step, Trial
+from offset_ledger.reliability.labs.trial import Fate, Trial, TrialStep
 from tests.fixtures.servers import Servers
 
 
@@ -31,7 +31,7 @@ def test_at_most_once_loses_at_least_once_doubles_and_the_pipeline_does_neither(
     servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:
     # Killed before Spark starts: the fault suite kills it everywhere else.
-    plan = replace(semantics_lab.Plan.draw(7, events=300, kills=1), places=(Failpoint.AFTER_PLAN,))
+    plan = replace(semantics_lab.SemanticsPlan.draw(7, events=300, kills=1), places=(Failpoint.AFTER_PLAN,))
     bench = Bench(servers.kafka, servers.postgres, {}, tmp_path, topic_name(), quiet)
     most, least, pipeline = semantics(bench, plan)
     assert (most.reader, most.killed, most.duplicated, set(most.lost) < most.produced) == ("at most once", 1, (), True)
@@ -44,14 +44,14 @@ def test_at_most_once_loses_at_least_once_doubles_and_the_pipeline_does_neither(
 
 @pytest.mark.timeout(400)
 def test_what_each_acks_and_min_insync_keeps_loses_and_refuses() -> None:
-    plan = trial.Plan.draw(3, most=8)
+    plan = trial.TrialPlan.draw(3, most=8)
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
         found = {(row.acks, row.min_insync): row.fates for row in replication(plan, Path(folder), quiet)}
     assert set(found) == {(acks, least) for acks in (0, 1, "all") for least in (1, 2, 3)}
     sent = {step: frozenset(values) for step, values in plan.values.items()}
     # On a slow machine the lab sends these more than once, with a mark.
-    (sent[Step.ALONE],) = {fates[Step.ALONE].sent for fates in found.values()}
-    assert {value.split(" again")[0] for value in sent[Step.ALONE]} == set(plan.values[Step.ALONE])
+    (sent[TrialStep.ALONE],) = {fates[TrialStep.ALONE].sent for fates in found.values()}
+    assert {value.split(" again")[0] for value in sent[TrialStep.ALONE]} == set(plan.values[TrialStep.ALONE])
 
     def words(acks: int | str, least: int) -> list[str]:
         """One word for all records of each step."""
@@ -70,7 +70,7 @@ def test_what_each_acks_and_min_insync_keeps_loses_and_refuses() -> None:
     assert words("all", 2) == ["kept", "kept", "kept", "not acknowledged"]
     # Of what went to the leader that died, the next one's refusal is the last word, or there is none in time.
     assert words("all", 3) == ["kept", "not acknowledged", "not acknowledged", "not acknowledged"]
-    for least, step in ((2, Step.TWO_AWAY), (3, Step.ONE_AWAY), (3, Step.TWO_AWAY)):
+    for least, step in ((2, TrialStep.TWO_AWAY), (3, TrialStep.ONE_AWAY), (3, TrialStep.TWO_AWAY)):
         assert found["all", least][step].refused == sent[step]
     assert all(fate.readable == sent[step] for step, fate in found["all", 1].items())
     for least in (1, 2, 3):  # min.insync.replicas binds acks=all only
@@ -78,29 +78,32 @@ def test_what_each_acks_and_min_insync_keeps_loses_and_refuses() -> None:
         # Nobody says when a record of acks=0 has arrived, so what is lost of those sent between deaths may differ.
         silent = found[0, least]
         assert all(fate.acknowledged == sent[step] for step, fate in silent.items())
-        assert {step for step, fate in silent.items() if fate.lost == sent[step]} >= {Step.ALONE, Step.TWO_AWAY}
-        assert silent[Step.IN_SYNC].lost == frozenset()
+        assert {step for step, fate in silent.items() if fate.lost == sent[step]} >= {
+            TrialStep.ALONE,
+            TrialStep.TWO_AWAY,
+        }
+        assert silent[TrialStep.IN_SYNC].lost == frozenset()
 
 
 def test_the_replication_lab_tells_each_fate_by_its_step() -> None:
-    plan = trial.Plan.draw(1, most=2)
+    plan = trial.TrialPlan.draw(1, most=2)
     made = Trial("all", 1)
     values = {step: list(sent) for step, sent in plan.values.items()}
-    made.acknowledged[Step.IN_SYNC] = set(values[Step.IN_SYNC])
-    made.acknowledged[Step.TWO_AWAY] = set(values[Step.TWO_AWAY])
-    made.refused[Step.ONE_AWAY] = set(values[Step.ONE_AWAY])
-    made.unanswered[Step.ALONE] = set(values[Step.ALONE])
-    made.readable = made.stored = set(values[Step.IN_SYNC])
+    made.acknowledged[TrialStep.IN_SYNC] = set(values[TrialStep.IN_SYNC])
+    made.acknowledged[TrialStep.TWO_AWAY] = set(values[TrialStep.TWO_AWAY])
+    made.refused[TrialStep.ONE_AWAY] = set(values[TrialStep.ONE_AWAY])
+    made.unanswered[TrialStep.ALONE] = set(values[TrialStep.ALONE])
+    made.readable = made.stored = set(values[TrialStep.IN_SYNC])
     result = made.result()
     assert {step: fate.told() for step, fate in result.fates.items()} == {
-        Step.IN_SYNC: f"{len(values[Step.IN_SYNC])} kept",
-        Step.ALONE: f"{len(values[Step.ALONE])} unanswered",
-        Step.ONE_AWAY: f"{len(values[Step.ONE_AWAY])} refused",
-        Step.TWO_AWAY: f"{len(values[Step.TWO_AWAY])} LOST",
+        TrialStep.IN_SYNC: f"{len(values[TrialStep.IN_SYNC])} kept",
+        TrialStep.ALONE: f"{len(values[TrialStep.ALONE])} unanswered",
+        TrialStep.ONE_AWAY: f"{len(values[TrialStep.ONE_AWAY])} refused",
+        TrialStep.TWO_AWAY: f"{len(values[TrialStep.TWO_AWAY])} LOST",
     }
     none = frozenset[str]()
-    assert Fate(Step.ALONE, frozenset("ab"), none, none, none, frozenset("b")).told() == "1 kept, 1 LOST"
-    assert result.counts()["lost"] == len(values[Step.TWO_AWAY])
+    assert Fate(TrialStep.ALONE, frozenset("ab"), none, none, none, frozenset("b")).told() == "1 kept, 1 LOST"
+    assert result.counts()["lost"] == len(values[TrialStep.TWO_AWAY])
     assert "brokers_die" in trial.report(plan, [result]).plan
 
 
@@ -109,7 +112,7 @@ def test_idempotence_keeps_order_and_number_through_what_the_network_loses(
 ) -> None:
     assert main(["lab", "ordering", "--seed", "5", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["seed"], told["plan"]) == (5, order_lab.Plan.draw(5).told())
+    assert (told["seed"], told["plan"]) == (5, order_lab.OrderingPlan.draw(5).told())
     found = {(row["producer"], row["what_went_wrong"]): row for row in told["rows"]}
     assert set(found) == set(CASES)
     assert all((row["sent"], row["acknowledged"], row["lost"]) == (400, 400, 0) for row in found.values()), found
@@ -119,7 +122,7 @@ def test_idempotence_keeps_order_and_number_through_what_the_network_loses(
     assert found[Producer.PLAIN, Fault.ACKNOWLEDGEMENT]["duplicated"] > 0
     assert found[Producer.PLAIN, Fault.REQUEST]["reordered"] > 0
     again = Producer.IDEMPOTENT, Fault.REPLACED  # idempotence ends with its producer
-    assert found[again]["duplicated"] == order_lab.Plan.draw(5).breaks[again]
+    assert found[again]["duplicated"] == order_lab.OrderingPlan.draw(5).breaks[again]
 
 
 @pytest.mark.parametrize("lab", [trial, order_lab, semantics_lab])

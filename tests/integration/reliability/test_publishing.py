@@ -16,7 +16,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import Launch
 from offset_ledger.reliability.publishing import outbox
-from offset_ledger.reliability.publishing.disturbances import Kind, expected, plan_events
+from offset_ledger.reliability.publishing.disturbances import Disturbance, expected, plan_events
 from offset_ledger.reliability.publishing.feed import PARTITIONS, publish_flights
 from offset_ledger.reliability.publishing.flights import winning_events
 from offset_ledger.reliability.publishing.producer import Publisher, PublishFailed, publish, publish_aborted
@@ -162,7 +162,7 @@ def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str])
     found = list(read(extra, "flights").values())
     answer = expected(seed, limit)
 
-    wanted = [each.record for each in planned if each.kind is not Kind.ABORTED]
+    wanted = [each.record for each in planned if each.kind is not Disturbance.ABORTED]
     by_home = {each.key: each.partition for each in found}
     assert sorted(set(by_home.values()), key=str) == list(range(PARTITIONS))
     for partition in range(PARTITIONS):
@@ -184,7 +184,7 @@ def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str])
         event.event_id: (msgspec.to_builtins(event.publish_at), msgspec.json.encode(event))
         for event in winning_events(limit)
     }
-    hidden = {each.record.value for each in planned if each.kind is Kind.ABORTED}
+    hidden = {each.record.value for each in planned if each.kind is Disturbance.ABORTED}
     everything = {record.value for record in read(extra, "flights", "read_uncommitted").values()}
     assert hidden
     assert hidden <= everything

@@ -24,7 +24,7 @@ from psycopg2.extensions import connection
 from offset_ledger.config.model import Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
 from offset_ledger.decoding.json import compile_decoder
-from offset_ledger.decoding.outcome import Row
+from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.stage.copy import copy_csv
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
@@ -128,7 +128,7 @@ def check_rows(session: connection, values: list[bytes | None], keys: list[bytes
     expected = [
         (100 + place, outcome, value, key)
         for place, (value, key) in enumerate(zip(values, keys, strict=True))
-        if isinstance(outcome := decoder.decode(value, key, KAFKA_TIME), Row)
+        if isinstance(outcome := decoder.decode(value, key, KAFKA_TIME), DecodedRow)
     ]
     assert [row["_offset"] for row in found] == [offset for offset, *_ in expected]
     for row, (offset, outcome, value, key) in zip(found, expected, strict=True):

@@ -11,7 +11,7 @@ from offset_ledger.config.model import Pipeline, Quality
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, connect, rows, transaction
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.operations.dead_letters import as_record
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import plan_redrive
@@ -59,10 +59,10 @@ def test_without_a_timestamp_there_is_no_publish_at(session: Session) -> None:
 def test_it_is_still_none_in_a_redrive(session: Session) -> None:
     pipeline = replace(by_kafkas_time(), quality=Quality(max_quarantined_share=1.0))
     commit_raw(session, pipeline, [Raw(0, 0, value("a"), b"a", timestamp=NONE)])
-    run_batch(pipeline, plan_redrive(pipeline, Choice(), ME), ME, lambda _: None)
+    run_batch(pipeline, plan_redrive(pipeline, RedriveChoice(), ME), ME, lambda _: None)
     assert quarantined(session) == [[0, None, MISSING, None]]
     by_path = replace(a_pipeline(), quality=pipeline.quality)
-    done = run_batch(by_path, plan_redrive(by_path, Choice(), ME), ME, lambda _: None).committed.batch
+    done = run_batch(by_path, plan_redrive(by_path, RedriveChoice(), ME), ME, lambda _: None).committed.batch
     assert quarantined(session) == [[0, None, MISSING, done.batch_id]]
     found = rows(session, "SELECT event_id, publish_at, _timestamp, _offset FROM public.orders")
     assert found == [["a", NOON, None, 0]]

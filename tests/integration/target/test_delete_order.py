@@ -16,7 +16,7 @@ from offset_ledger.config.model import JsonPath, Pipeline, Tombstone
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import IncompleteStaging, PipelineFileError, StateConflict, TargetMismatch
 from offset_ledger.ledger.database import Session, connect, rows, transaction
-from offset_ledger.ledger.redrive import Choice
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import pass_gate
 from offset_ledger.operations.redrive import plan_redrive, stage_redrive
@@ -116,7 +116,7 @@ def test_what_nobody_can_call_a_delete_waits_in_quarantine_for_a_file_that_can(
     assert [tuple(row) for row in found] == [(1, "$.op", "type")]
 
     number = written(tmp_path, "$.at", OPERATION.replace("equals: d", "equals: 4"))
-    batch = plan_redrive(number, Choice(), ME).batch
+    batch = plan_redrive(number, RedriveChoice(), ME).batch
     assert batch is not None
     stage_redrive(number, batch.batch_id, ME)
     pass_gate(number, batch.batch_id, ME)

@@ -21,7 +21,7 @@ from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.verify import verify
 from offset_ledger.target.table import ensure_target
 from tests.fixtures.servers import new_database
@@ -52,7 +52,7 @@ def run(
     pipeline: Pipeline,
     ranges: list[OffsetRange],
     events: list[Event],
-    kind: Kind = Kind.HEAD,
+    kind: BatchKind = BatchKind.HEAD,
     notes: Mapping[str, str] | None = None,
 ) -> int:
     batch_id = planned(session, pipeline, ranges, kind)
@@ -303,7 +303,7 @@ def test_a_ledger_that_was_made_again_over_the_same_table_reads_it_all_again(ses
         (batch_id,) = {row[2] for row in before}
         do(session, f"ALTER TABLE offset_ledger.batch ALTER batch_id RESTART WITH {int(str(batch_id)) + 1}")
         do(session, f"UPDATE orders SET _batch_id = {int(str(batch_id)) + 1}")
-        again = run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(1, 0, 0, "a"), first[1]], Kind.REPLAY)
+        again = run(session, pipeline, [OffsetRange(0, 0, 2)], [Event(1, 0, 0, "a"), first[1]], BatchKind.REPLAY)
         assert again == int(str(batch_id)) + 1
         assert stands(session, "event_id, state") == {("a", "9/0/0"), ("b", "8/0/1")}
         do(session, "DROP TABLE orders", "TRUNCATE offset_ledger.pipeline CASCADE")
@@ -556,7 +556,7 @@ def test_a_plan_that_waited_for_a_takeover_sees_whose_the_table_is_now(session: 
     with connect(database) as other, ThreadPoolExecutor(1) as beside:
         with transaction(other) as cursor:
             pipelines.register(cursor, new, a_snapshot(new))
-            batches.insert_batch(cursor, new, Kind.HEAD, a_snapshot(new), [OffsetRange(0, 0, 1)], ME)
+            batches.insert_batch(cursor, new, BatchKind.HEAD, a_snapshot(new), [OffsetRange(0, 0, 1)], ME)
             waiting = beside.submit(planned, session, old, [OffsetRange(0, 0, 1)])
             with connect(database) as looking:
                 query = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -15,7 +15,7 @@ from offset_ledger.errors import BatchRejected, StateConflict
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.ingest import pass_gate
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
@@ -92,10 +92,10 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     pipeline = a_pipeline_with(tmp_path, history=history)
     offset = 0
 
-    def stage_next(minute: int, found: Sequence[Row], kind: Kind = Kind.HEAD) -> int:
+    def stage_next(minute: int, found: Sequence[Row], kind: BatchKind = BatchKind.HEAD) -> int:
         nonlocal offset
-        tables = stage_rows(session, pipeline, found, 0 if kind is Kind.REPLAY else offset, minute, kind)
-        offset += 0 if kind is Kind.REPLAY else len(found)
+        tables = stage_rows(session, pipeline, found, 0 if kind is BatchKind.REPLAY else offset, minute, kind)
+        offset += 0 if kind is BatchKind.REPLAY else len(found)
         return tables.batch_id
 
     def standings(batch_id: int) -> list[str]:
@@ -127,7 +127,7 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     decide(session, few, State.VALIDATED, ME, "a holiday")
     commit(pipeline, few, ME)
 
-    replayed, verdict = validate(pipeline, stage_next(75, [GOOD], Kind.REPLAY), ME)
+    replayed, verdict = validate(pipeline, stage_next(75, [GOOD], BatchKind.REPLAY), ME)
     assert (replayed.state, verdict.history if verdict else None) == (State.VALIDATED, ())
     assert verify(pipeline)[0] == []
 

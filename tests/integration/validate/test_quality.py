@@ -18,9 +18,9 @@ from msgspec import UNSET
 
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
 from offset_ledger.reliability.publishing.flights import Actual, Event, events_of, read_rows, winning_events
-from offset_ledger.validate.gate import judge
-from offset_ledger.validate.suite import Action, Suite, load_suite
-from offset_ledger.validate.verdict import Verdict
+from offset_ledger.validate.gate import run_gate
+from offset_ledger.validate.suite import Suite, SuiteAction, load_suite
+from offset_ledger.validate.verdict import GateVerdict
 from tests.paths import ROOT
 
 SCHEMA = "offset_ledger_staging"
@@ -102,7 +102,7 @@ def suite_of(folder: Path, *entries: dict[str, Any]) -> Suite:
     return load_suite(path, ["a", "b", "Text", "_partition", "_offset", "_deleted"])
 
 
-def entry(kind: str, action: Action, **kwargs: object) -> dict[str, Any]:
+def entry(kind: str, action: SuiteAction, **kwargs: object) -> dict[str, Any]:
     return {"type": kind, "kwargs": kwargs, "meta": {"action": str(action)}}
 
 
@@ -110,7 +110,7 @@ def where(column: str, operator: str, parameter: object) -> dict[str, object]:
     return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": parameter}
 
 
-def to_quarantine(session: Session, verdict: Verdict) -> Places:
+def to_quarantine(session: Session, verdict: GateVerdict) -> Places:
     return {tuple(row) for found in verdict.quarantines for row in query(session, str(found.quarantine_sql))}
 
 
@@ -160,8 +160,8 @@ NOT_NULL = "expect_column_values_to_not_be_null"
 def test_the_rows_that_fail_are_those_of_hand_written_sql(
     session: Session, arguments: Arguments, small: int, tmp_path: Path, kind: str, kwargs: dict[str, Any], failing: str
 ) -> None:
-    suite = suite_of(tmp_path, entry(kind, Action.QUARANTINE, **kwargs))
-    verdict = judge(suite, arguments, SCHEMA, "small", row_count=small)
+    suite = suite_of(tmp_path, entry(kind, SuiteAction.QUARANTINE, **kwargs))
+    verdict = run_gate(suite, arguments, SCHEMA, "small", row_count=small)
     by_hand = set(query(session, f"SELECT _partition, _offset FROM {SCHEMA}.small WHERE NOT _deleted AND ({failing})"))
     (finding,) = verdict.findings
     assert (finding.exception, finding.unexpected, finding.success) == (None, len(by_hand), not by_hand)
@@ -174,13 +174,13 @@ def test_reject_and_warn_and_quarantine_each_do_their_own(
 ) -> None:
     suite = suite_of(
         tmp_path,
-        entry(NOT_NULL, Action.WARN, column="a"),
-        entry(NOT_NULL, Action.REJECT, column="b"),
-        entry(NOT_NULL, Action.QUARANTINE, column="a"),
-        entry(BETWEEN, Action.QUARANTINE, column="a", max_value=10),
-        entry(NOT_NULL, Action.REJECT, column="_offset"),
+        entry(NOT_NULL, SuiteAction.WARN, column="a"),
+        entry(NOT_NULL, SuiteAction.REJECT, column="b"),
+        entry(NOT_NULL, SuiteAction.QUARANTINE, column="a"),
+        entry(BETWEEN, SuiteAction.QUARANTINE, column="a", max_value=10),
+        entry(NOT_NULL, SuiteAction.REJECT, column="_offset"),
     )
-    verdict = judge(suite, arguments, SCHEMA, "small", row_count=small, refused=2, max_quarantined_share=0.4)
+    verdict = run_gate(suite, arguments, SCHEMA, "small", row_count=small, refused=2, max_quarantined_share=0.4)
     assert verdict.reasons == (
         f'{NOT_NULL}(column="b"): 2 of 8 rows fail',
         "quarantined share 41.6667% is above the limit of 40.0000% "
@@ -206,27 +206,31 @@ def test_reject_and_warn_and_quarantine_each_do_their_own(
 def test_a_row_that_fails_twice_is_quarantined_once(
     session: Session, arguments: Arguments, small: int, tmp_path: Path
 ) -> None:
-    twice = [entry(NOT_NULL, Action.QUARANTINE, column=column) for column in ("a", "b")]
-    verdict = judge(suite_of(tmp_path, *twice), arguments, SCHEMA, "small", row_count=small)
+    twice = [entry(NOT_NULL, SuiteAction.QUARANTINE, column=column) for column in ("a", "b")]
+    verdict = run_gate(suite_of(tmp_path, *twice), arguments, SCHEMA, "small", row_count=small)
     assert [each.unexpected for each in verdict.quarantines] == [2, 2]
     assert (verdict.quarantined, to_quarantine(session, verdict)) == (3, {(0, 2), (0, 3), (0, 5)})
 
 
 def test_mostly_lets_a_share_of_the_rows_fail(arguments: Arguments, small: int, tmp_path: Path) -> None:
-    shares = [entry(NOT_NULL, Action.REJECT, column="a", mostly=share) for share in (0.75, 0.76)]
-    verdict = judge(suite_of(tmp_path, *shares), arguments, SCHEMA, "small", row_count=small)
+    shares = [entry(NOT_NULL, SuiteAction.REJECT, column="a", mostly=share) for share in (0.75, 0.76)]
+    verdict = run_gate(suite_of(tmp_path, *shares), arguments, SCHEMA, "small", row_count=small)
     assert [(each.success, each.unexpected_percent) for each in verdict.findings] == [(True, 25.0), (False, 25.0)]
 
 
 def test_expectations_on_the_whole_see_no_delete_markers(arguments: Arguments, small: int, tmp_path: Path) -> None:
     suite = suite_of(
         tmp_path,
-        entry("expect_table_row_count_to_equal", Action.REJECT, value=small - DELETED),
-        entry("expect_column_values_to_be_of_type", Action.REJECT, column="a", type_="INTEGER"),
-        entry("expect_column_mean_to_be_between", Action.REJECT, column="a", min_value=1000),
-        entry("unexpected_rows_expectation", Action.WARN, unexpected_rows_query="SELECT 1 FROM {batch} WHERE _deleted"),
+        entry("expect_table_row_count_to_equal", SuiteAction.REJECT, value=small - DELETED),
+        entry("expect_column_values_to_be_of_type", SuiteAction.REJECT, column="a", type_="INTEGER"),
+        entry("expect_column_mean_to_be_between", SuiteAction.REJECT, column="a", min_value=1000),
+        entry(
+            "unexpected_rows_expectation",
+            SuiteAction.WARN,
+            unexpected_rows_query="SELECT 1 FROM {batch} WHERE _deleted",
+        ),
     )
-    verdict = judge(suite, arguments, SCHEMA, "small", row_count=small)
+    verdict = run_gate(suite, arguments, SCHEMA, "small", row_count=small)
     assert [(each.success, each.observed) for each in verdict.findings] == [
         (True, "8"),
         (True, "INTEGER"),
@@ -236,16 +240,16 @@ def test_expectations_on_the_whole_see_no_delete_markers(arguments: Arguments, s
     assert (verdict.rows, verdict.deleted) == (8, DELETED)
 
 
-@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("action", list(SuiteAction))
 def test_an_exception_in_great_expectations_is_a_failure(
-    arguments: Arguments, small: int, tmp_path: Path, action: Action
+    arguments: Arguments, small: int, tmp_path: Path, action: SuiteAction
 ) -> None:
     suite = suite_of(tmp_path, entry("expect_column_values_to_match_regex", action, column="a", regex="x"))
-    verdict = judge(suite, arguments, SCHEMA, "small", row_count=small)
+    verdict = run_gate(suite, arguments, SCHEMA, "small", row_count=small)
     (finding,) = verdict.findings
     assert "operator does not exist: integer ~ unknown" in str(finding.exception)
     assert (finding.success, finding.quarantine_sql) == (False, None)
-    assert verdict.success is (action is Action.WARN)
+    assert verdict.success is (action is SuiteAction.WARN)
 
 
 def test_the_query_of_the_failing_rows_is_held_against_their_count(
@@ -255,8 +259,8 @@ def test_the_query_of_the_failing_rows_is_held_against_their_count(
     stage(session, "twins", "(NULL::integer, 1, 'x', false), (NULL, 2, 'x', false), (3, 3, 'x', false)")
     with session.cursor() as cursor:
         cursor.execute(f"UPDATE {SCHEMA}.twins SET _offset = 0")
-    suite = suite_of(tmp_path, entry(NOT_NULL, Action.QUARANTINE, column="a"))
-    verdict = judge(suite, arguments, SCHEMA, "twins", row_count=3)
+    suite = suite_of(tmp_path, entry(NOT_NULL, SuiteAction.QUARANTINE, column="a"))
+    verdict = run_gate(suite, arguments, SCHEMA, "twins", row_count=3)
     assert verdict.reasons == (
         f'{NOT_NULL}(column="a"): Great Expectations raised: it counted 2 failing rows and its query selects 1',
     )
@@ -273,19 +277,20 @@ def test_where_no_row_is_judged_no_expectation_fails(
     ((deleted,),) = query(session, f"SELECT count(*) FROM {SCHEMA}.bare")
     suite = suite_of(
         tmp_path,
-        entry("expect_table_row_count_to_be_between", Action.REJECT, min_value=1),
-        entry(NOT_NULL, Action.QUARANTINE, column="a"),
+        entry("expect_table_row_count_to_be_between", SuiteAction.REJECT, min_value=1),
+        entry(NOT_NULL, SuiteAction.QUARANTINE, column="a"),
     )
-    verdict = judge(suite, arguments, SCHEMA, "bare", row_count=deleted)
+    verdict = run_gate(suite, arguments, SCHEMA, "bare", row_count=deleted)
     assert (verdict.success, verdict.rows, verdict.deleted) == (True, 0, deleted)
     assert [(each.success, each.evaluated) for each in verdict.findings] == [(True, 0), (True, 0)]
-    refused = judge(suite, arguments, SCHEMA, "bare", row_count=deleted, refused=9, max_quarantined_share=0.5)
+    refused = run_gate(suite, arguments, SCHEMA, "bare", row_count=deleted, refused=9, max_quarantined_share=0.5)
     assert not refused.success
 
 
 def test_without_a_suite_only_the_share_is_judged(arguments: Arguments, small: int) -> None:
     shares = [
-        judge(None, arguments, SCHEMA, "small", row_count=small, refused=2, max_quarantined_share=s) for s in (0.2, 0.1)
+        run_gate(None, arguments, SCHEMA, "small", row_count=small, refused=2, max_quarantined_share=s)
+        for s in (0.2, 0.1)
     ]
     assert [(each.success, each.findings) for each in shares] == [(True, ()), (False, ())]
 
@@ -295,20 +300,20 @@ def test_a_table_that_lost_its_rows_gets_no_verdict(session: Session, arguments:
     with session.cursor() as cursor:
         cursor.execute(f"TRUNCATE {SCHEMA}.emptied")
     with pytest.raises(IncompleteStaging, match="expected 1 rows, found 0; stage again"):
-        judge(None, arguments, SCHEMA, "emptied", row_count=1)
+        run_gate(None, arguments, SCHEMA, "emptied", row_count=1)
     with pytest.raises(IncompleteStaging, match="expected 1 rows, found no table; stage again"):
-        judge(None, arguments, SCHEMA, "gone", row_count=1)
+        run_gate(None, arguments, SCHEMA, "gone", row_count=1)
 
 
 def test_a_lost_session_gets_no_verdict(arguments: Arguments, small: int, tmp_path: Path) -> None:
     ends_its_session = "SELECT pg_terminate_backend(pg_backend_pid()) FROM {batch}"
     suite = suite_of(
-        tmp_path, entry("unexpected_rows_expectation", Action.REJECT, unexpected_rows_query=ends_its_session)
+        tmp_path, entry("unexpected_rows_expectation", SuiteAction.REJECT, unexpected_rows_query=ends_its_session)
     )
     with pytest.raises(DatabaseUnavailable, match="Great Expectations lost its session"):
-        judge(suite, arguments, SCHEMA, "small", row_count=small)
+        run_gate(suite, arguments, SCHEMA, "small", row_count=small)
     with pytest.raises(DatabaseUnavailable, match="was lost"):
-        judge(None, {**arguments, "port": 1}, SCHEMA, "small", row_count=small)
+        run_gate(None, {**arguments, "port": 1}, SCHEMA, "small", row_count=small)
 
 
 def test_the_session_of_great_expectations_cannot_write(
@@ -317,17 +322,17 @@ def test_the_session_of_great_expectations_cannot_write(
     with session.cursor() as cursor:
         cursor.execute(f"CREATE SEQUENCE {SCHEMA}.counted")
     writes = f"SELECT nextval('{SCHEMA}.counted') FROM {{batch}}"
-    suite = suite_of(tmp_path, entry("unexpected_rows_expectation", Action.REJECT, unexpected_rows_query=writes))
-    verdict = judge(suite, arguments, SCHEMA, "small", row_count=small)
+    suite = suite_of(tmp_path, entry("unexpected_rows_expectation", SuiteAction.REJECT, unexpected_rows_query=writes))
+    verdict = run_gate(suite, arguments, SCHEMA, "small", row_count=small)
     assert "cannot execute nextval() in a read-only transaction" in verdict.reasons[0]
 
 
 def test_the_application_name_is_that_of_the_caller(arguments: Arguments, small: int, tmp_path: Path) -> None:
     """So that a later claim, which ends the sessions of lower epochs by that name, ends this one too."""
     other = "SELECT 1 FROM {batch} WHERE current_setting('application_name') <> 'offset-ledger b1 e2 validate'"
-    suite = suite_of(tmp_path, entry("unexpected_rows_expectation", Action.REJECT, unexpected_rows_query=other))
+    suite = suite_of(tmp_path, entry("unexpected_rows_expectation", SuiteAction.REJECT, unexpected_rows_query=other))
     named = {**arguments, "application_name": "offset-ledger b1 e2 validate"}
-    assert judge(suite, named, SCHEMA, "small", row_count=small).success
+    assert run_gate(suite, named, SCHEMA, "small", row_count=small).success
 
 
 def test_judging_prints_and_logs_nothing(
@@ -337,18 +342,18 @@ def test_judging_prints_and_logs_nothing(
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    suite = suite_of(tmp_path, entry("expect_column_values_to_match_regex", Action.REJECT, column="a", regex="x"))
-    judge(suite, arguments, SCHEMA, "small", row_count=small)
+    suite = suite_of(tmp_path, entry("expect_column_values_to_match_regex", SuiteAction.REJECT, column="a", regex="x"))
+    run_gate(suite, arguments, SCHEMA, "small", row_count=small)
     assert (*capfd.readouterr(), caplog.text) == ("", "", "")
 
 
 def test_a_judged_table_can_be_dropped_at_once(session: Session, arguments: Arguments, tmp_path: Path) -> None:
     """Nothing of a judgement depends on the table any more, however slowly the server ends closed sessions."""
-    suite = suite_of(tmp_path, entry(NOT_NULL, Action.QUARANTINE, column="a"))
+    suite = suite_of(tmp_path, entry(NOT_NULL, SuiteAction.QUARANTINE, column="a"))
     left = "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relkind = 'v'"
     for _ in range(20):
         stage(session, "dropped", ROWS)
-        judge(suite, arguments, SCHEMA, "dropped", row_count=10)
+        run_gate(suite, arguments, SCHEMA, "dropped", row_count=10)
         assert query(session, left) == []
         with session.cursor() as cursor:
             cursor.execute(f"DROP TABLE {SCHEMA}.dropped")
@@ -390,7 +395,7 @@ def staged_flights(session: Session) -> int:
 def test_the_suite_of_flights_passes_on_the_events_that_are_published(
     arguments: Arguments, staged_flights: int
 ) -> None:
-    verdict = judge(
+    verdict = run_gate(
         load_suite(FLIGHTS, COLUMNS), arguments, SCHEMA, "flights", row_count=staged_flights, max_quarantined_share=0
     )
     assert (verdict.success, verdict.reasons, verdict.notes, verdict.rows) == (True, (), (), staged_flights)
@@ -420,11 +425,11 @@ def test_each_expectation_of_flights_finds_its_own_mistake(session: Session, arg
             f"UPDATE {SCHEMA}.broken SET tail_number = 'N1', (_partition, _offset) = (9, 9) WHERE ctid = '(0,1)'"
         )
         cursor.execute(f"UPDATE {SCHEMA}.broken SET {BREAK[broken]} WHERE _partition = 9")
-    verdict = judge(load_suite(FLIGHTS, COLUMNS), arguments, SCHEMA, "broken", row_count=1000)
+    verdict = run_gate(load_suite(FLIGHTS, COLUMNS), arguments, SCHEMA, "broken", row_count=1000)
     failed = [each for each in verdict.findings if not each.success]
     column = "arr_time" if broken == "too early" else broken
     assert [(each.columns, each.unexpected, each.exception) for each in failed] == [((column,), 1, None)]
-    rejected = failed[0].action is Action.REJECT
+    rejected = failed[0].action is SuiteAction.REJECT
     assert verdict.success is not rejected
     assert to_quarantine(session, verdict) == (set() if rejected else {(9, 9)})
 
@@ -445,12 +450,12 @@ def test_a_delay_beyond_all_bounds_needs_more_than_one_in_a_thousand_rows(
                 f"UPDATE {SCHEMA}.delays SET dep_delay = 1441 WHERE (_partition, _offset) IN "
                 f"(SELECT _partition, _offset FROM {SCHEMA}.delays ORDER BY 1, 2 LIMIT {late})"
             )
-            verdict = judge(suite, arguments, SCHEMA, "delays", row_count=1000)
+            verdict = run_gate(suite, arguments, SCHEMA, "delays", row_count=1000)
             outcomes.append((verdict.success, [each.columns for each in verdict.findings if not each.success]))
     assert outcomes == [(True, []), (False, [("dep_delay",)])]
 
 
 def test_the_same_rows_get_the_same_verdict(arguments: Arguments, staged_flights: int) -> None:
     suite = load_suite(FLIGHTS, COLUMNS)
-    first, second = (judge(suite, arguments, SCHEMA, "flights", row_count=staged_flights) for _ in range(2))
+    first, second = (run_gate(suite, arguments, SCHEMA, "flights", row_count=staged_flights) for _ in range(2))
     assert replace(first, seconds=0) == replace(second, seconds=0)

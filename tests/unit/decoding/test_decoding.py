@@ -11,7 +11,7 @@ import pytest
 
 from offset_ledger.config.model import Column, ColumnType, DeleteWhen, Limits, RecordShape, Tombstone
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
-from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Refusal, Row, Skip
+from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, DecodedRow, Refusal, Skip
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 GOOD = b'{"event_id":"e1","publish_at":"2026-01-02T03:04:05+01:00","value":1}'
@@ -25,7 +25,7 @@ def decoder_of(
     return compile_decoder(RecordShape(("event_id",), ("publish_at",), (column,)), Limits(value_bytes=5000))
 
 
-def refused(outcome: Row | Refusal | Skip) -> list[tuple[str, str]]:
+def refused(outcome: DecodedRow | Refusal | Skip) -> list[tuple[str, str]]:
     """Path and code of each reason."""
     assert isinstance(outcome, Refusal), outcome
     return [(reason.path, reason.code.value) for reason in outcome.reasons]
@@ -37,7 +37,7 @@ def with_value(literal: str | bytes) -> bytes:
 
 
 def test_a_row_has_its_id_its_moment_and_its_values() -> None:
-    expected = Row("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (1,))
+    expected = DecodedRow("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (1,))
     assert decoder_of("integer").decode(GOOD, None, AT) == expected
 
 
@@ -158,7 +158,7 @@ def test_a_value_that_its_type_cannot_hold_is_refused(
 )
 def test_a_value_is_exact(type_: str, args: tuple[int, ...], encoding: str, literal: str, value: object) -> None:
     outcome = decoder_of(type_, *args, encoding=encoding).decode(with_value(literal), None, AT)
-    assert isinstance(outcome, Row)
+    assert isinstance(outcome, DecodedRow)
     assert outcome.values == (value,)
     assert type(outcome.values[0]) is type(value)
 
@@ -187,12 +187,12 @@ def test_every_wrong_value_has_its_reason() -> None:
 def test_a_missing_or_null_parent_counts_for_its_members(parent: str, nullable: bool, expected: object) -> None:
     decoder = decoder_of("integer", nullable=nullable, path=("p", "v"))
     outcome = decoder.decode(GOOD.replace(b'"value":1', parent.encode()), None, AT)
-    assert (outcome.values[0] if isinstance(outcome, Row) else refused(outcome)) == expected
+    assert (outcome.values[0] if isinstance(outcome, DecodedRow) else refused(outcome)) == expected
 
 
 def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
     value = with_value('1,"z":"\\u0000","y":{"value":null,"n":1e999999999999}')
-    assert isinstance(decoder_of("integer").decode(value, None, AT), Row)
+    assert isinstance(decoder_of("integer").decode(value, None, AT), DecodedRow)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
 def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> None:
     shape = RecordShape(("a",), ("b",), (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
     outcome = compile_decoder(shape, Limits()).decode(None, key, AT)
-    if isinstance(outcome, Row):
-        assert outcome == Row(str(expected), AT, (None,), deleted=True)
+    if isinstance(outcome, DecodedRow):
+        assert outcome == DecodedRow(str(expected), AT, (None,), deleted=True)
     else:
         assert refused(outcome) == expected
 
@@ -223,7 +223,7 @@ def test_tombstones_are_skipped_or_refused_as_declared() -> None:
 
 def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
     decoder = compile_decoder(RecordShape(None, None, ()), Limits())
-    assert decoder.decode(b"{}", b"k1", AT) == Row("k1", AT, ())
+    assert decoder.decode(b"{}", b"k1", AT) == DecodedRow("k1", AT, ())
     assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
     assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
 
@@ -264,7 +264,9 @@ def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | 
     if isinstance(outcome, Refusal):
         assert [(reason.path, reason.code, reason.detail) for reason in outcome.reasons] == [expected]
     else:
-        assert outcome == Row("e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (None if expected else 1,), expected)
+        assert outcome == DecodedRow(
+            "e1", datetime(2026, 1, 2, 2, 4, 5, tzinfo=UTC), (None if expected else 1,), expected
+        )
 
 
 @pytest.mark.parametrize(
@@ -281,14 +283,14 @@ def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | 
 def test_the_value_that_deletes_may_lie_deeper(meta: str, expected: object) -> None:
     shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=DeleteWhen(("meta", "op"), "d"))
     outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)
-    assert (outcome.deleted if isinstance(outcome, Row) else refused(outcome)) == expected
+    assert (outcome.deleted if isinstance(outcome, DecodedRow) else refused(outcome)) == expected
 
 
 def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
     columns = (Column("value", ColumnType("integer"), ("value",)),)
     shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("value",), "d"))
     decoder = compile_decoder(shape, Limits())
-    assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), Row)
+    assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), DecodedRow)
     assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [
         ("$.event_id", "missing"),
         ("$.publish_at", "missing"),

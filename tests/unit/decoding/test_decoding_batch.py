@@ -18,7 +18,7 @@ from offset_ledger.config.model import Column, ColumnType, DeleteWhen, RecordSha
 from offset_ledger.decoding.arrow import REFUSAL_SCHEMA, decode_batch, staging_schema
 from offset_ledger.decoding.documents import duplicate_path
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
-from offset_ledger.decoding.outcome import Refusal, Row, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.unique import UniqueNames
 from tests.unit.decoding.decoding_documents import (
     BAD,
@@ -61,13 +61,13 @@ def exact(column: Column | None, staged: Any) -> Any:
     return {"numeric": Decimal, "double precision": float, "uuid": str}[name](staged)
 
 
-def row_of(staged: dict[str, Any], columns: tuple[Column, ...] = COLUMNS) -> Row:
+def row_of(staged: dict[str, Any], columns: tuple[Column, ...] = COLUMNS) -> DecodedRow:
     """The row that was staged."""
     values = tuple(exact(column, staged[column.name]) for column in columns)
-    return Row(staged["event_id"], staged["publish_at"], values, staged["_deleted"])
+    return DecodedRow(staged["event_id"], staged["publish_at"], values, staged["_deleted"])
 
 
-def comparable(row: Row) -> Row:
+def comparable(row: DecodedRow) -> DecodedRow:
     """UUIDs as text, as they are staged."""
     values = tuple(str(v) if c.type.name == "uuid" and v else v for c, v in zip(COLUMNS, row.values, strict=True))
     return replace(row, values=values)
@@ -77,7 +77,7 @@ def check(decoder: JsonDecoder, values: list[bytes | None], keys: list[bytes | N
     """Hold that the batch is what the records are one by one, in their order."""
     staged = decode_batch(decoder, batch_of(values, keys))
     alone = [decoder.decode(value, key, KAFKA_TIME) for value, key in zip(values, keys, strict=True)]
-    rows = [(place, outcome) for place, outcome in enumerate(alone) if isinstance(outcome, Row)]
+    rows = [(place, outcome) for place, outcome in enumerate(alone) if isinstance(outcome, DecodedRow)]
     refusals = [(place, outcome) for place, outcome in enumerate(alone) if isinstance(outcome, Refusal)]
     found = staged.rows.to_pylist()
     assert [(r["_offset"] - 100, row_of(r)) for r in found] == [(place, comparable(row)) for place, row in rows]
@@ -215,7 +215,7 @@ def test_two_columns_of_one_path_both_get_its_value() -> None:
     columns = (Column("a", ColumnType("text"), ("x",)), Column("b", ColumnType("integer"), ("a\"'b",)))
     decoder = compile_decoder(RecordShape(("x",), None, columns), LIMITS)
     staged = decode_batch(decoder, batch_of([b'{"x":"e","a\\"\'b":5}']))
-    assert [row_of(r, columns) for r in staged.rows.to_pylist()] == [Row("e", KAFKA_TIME, ("e", 5))]
+    assert [row_of(r, columns) for r in staged.rows.to_pylist()] == [DecodedRow("e", KAFKA_TIME, ("e", 5))]
 
 
 def test_a_kafka_time_that_no_datetime_holds_is_refused_where_it_is_needed() -> None:

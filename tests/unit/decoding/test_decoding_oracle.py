@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import DeleteWhen
 from offset_ledger.decoding.json import compile_decoder
-from offset_ledger.decoding.outcome import Code, Refusal, Row
+from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from tests.unit.decoding.decoding_documents import (
     _READER,
     COLUMNS,
@@ -27,7 +27,7 @@ decoder = compile_decoder(SHAPE, LIMITS)
 _DOCUMENTS = [place for place, column in enumerate(COLUMNS, start=2) if column.type.name == "jsonb"]
 
 
-def slots(row: Row) -> tuple[Any, ...]:
+def slots(row: DecodedRow) -> tuple[Any, ...]:
     """All values of the row, and whether it is a delete; a jsonb as the oracle reads it."""
     found = [row.event_id, row.publish_at, *row.values, row.deleted]
     for place in _DOCUMENTS:
@@ -46,7 +46,7 @@ def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: Delete
     if expected is None:
         assert isinstance(outcome, Refusal), value
     else:
-        assert isinstance(outcome, Row), (value, outcome)
+        assert isinstance(outcome, DecodedRow), (value, outcome)
         assert slots(outcome) == expected
         assert list(map(type, slots(outcome))) == list(map(type, expected))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offset_ledger.decoding.headers import HEADERS, headers_json, kafka_headers, wrong_names
-from offset_ledger.ledger.dead_letters import Place
+from offset_ledger.ledger.dead_letters import RecordPosition
 from offset_ledger.operations.dead_letters import place_of
 
 ONE = st.tuples(st.text(), st.one_of(st.none(), st.binary(), st.text().map(str.encode)))
@@ -52,7 +52,7 @@ def headers(**changed: bytes | None) -> list[tuple[str, bytes]]:
 
 
 def test_a_letter_tells_its_coordinates_by_the_last_of_equal_headers() -> None:
-    assert place_of([("x", b"y"), *headers(offset=b"1"), *headers()], "p") == Place("t", 3, 70)
+    assert place_of([("x", b"y"), *headers(offset=b"1"), *headers()], "p") == RecordPosition("t", 3, 70)
 
 
 @pytest.mark.parametrize(

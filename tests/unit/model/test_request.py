@@ -9,8 +9,8 @@ import pytest
 
 from offset_ledger.errors import ContradictoryRequest
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.request import Action, Request, parse_request
-from offset_ledger.model.states import Kind
+from offset_ledger.model.request import Request, RunAction, parse_request
+from offset_ledger.model.states import BatchKind
 
 FIRST, SECOND = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
 EMPTY = {"action": "next", "since": None, "until": "", "ranges": " ", "limit": None, "dry_run": False, "why": None}
@@ -23,19 +23,19 @@ WINDOW = {"action": "window", "since": "2026-03-01T00:00:00Z", "until": "2026-03
         ({}, Request()),
         (EMPTY, Request()),
         ({**EMPTY, "limit": 5, "dry_run": True, "why": " a look "}, Request(limit=5, dry_run=True, why="a look")),
-        (WINDOW, Request(Action.WINDOW, FIRST, SECOND)),
-        ({**WINDOW, "scan": True}, Request(Action.WINDOW, FIRST, SECOND, scan=True)),
+        (WINDOW, Request(RunAction.WINDOW, FIRST, SECOND)),
+        ({**WINDOW, "scan": True}, Request(RunAction.WINDOW, FIRST, SECOND, scan=True)),
         (
             {"action": "ranges", "ranges": "1:10-20\n 0:5-6 , 2:0-1\n", "limit": "7"},
             Request(
-                Action.RANGES,
+                RunAction.RANGES,
                 ranges=(OffsetRange(0, 5, 6), OffsetRange(1, 10, 20), OffsetRange(2, 0, 1)),
                 limit=7,
             ),
         ),
-        ({"action": "approve", "batch_id": 17, "why": "seen"}, Request(Action.APPROVE, batch_id=17, why="seen")),
-        ({"action": "abandon", "batch_id": 17, "why": "x"}, Request(Action.ABANDON, batch_id=17, why="x")),
-        ({"action": "skip", "why": "gone for good"}, Request(Action.SKIP, why="gone for good")),
+        ({"action": "approve", "batch_id": 17, "why": "seen"}, Request(RunAction.APPROVE, batch_id=17, why="seen")),
+        ({"action": "abandon", "batch_id": 17, "why": "x"}, Request(RunAction.ABANDON, batch_id=17, why="x")),
+        ({"action": "skip", "why": "gone for good"}, Request(RunAction.SKIP, why="gone for good")),
     ],
 )
 def test_a_form_is_a_request(form: dict[str, Any], wanted: Request) -> None:
@@ -80,8 +80,8 @@ def test_a_contradiction_is_one_plain_line(form: dict[str, Any], told: str) -> N
 
 def test_a_backfill_run_reads_its_interval() -> None:
     found = parse_request({**EMPTY, "limit": 9, "scan": True, "dry_run": True, "why": "twice"}, (FIRST, SECOND))
-    assert found == Request(Action.WINDOW, FIRST, SECOND, limit=9, dry_run=True, why="twice", scan=True)
-    assert found.kind is Kind.BACKFILL
+    assert found == Request(RunAction.WINDOW, FIRST, SECOND, limit=9, dry_run=True, why="twice", scan=True)
+    assert found.kind is BatchKind.BACKFILL
 
 
 @pytest.mark.parametrize("form", [WINDOW, {"action": "skip", "why": "x"}, {"batch_id": 1}])

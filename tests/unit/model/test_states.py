@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from offset_ledger.model.states import TRANSITIONS, Kind, State, pairs
+from offset_ledger.model.states import TRANSITIONS, BatchKind, State, pairs
 from tests.paths import ROOT
 
 SQL = files("offset_ledger.ledger").joinpath("sql", "migrations", "0001_ledger.sql").read_text()
@@ -29,7 +29,7 @@ def test_the_ledger_knows_exactly_the_states_and_kinds_of_the_code() -> None:
     assert state
     assert kind
     assert re.findall(r"'(\w+)'", state[1]) == [str(s) for s in State]
-    assert re.findall(r"'(\w+)'", kind[1]) == [str(k) for k in Kind]
+    assert re.findall(r"'(\w+)'", kind[1]) == [str(k) for k in BatchKind]
 
 
 def test_a_batch_that_ended_leads_nowhere() -> None:

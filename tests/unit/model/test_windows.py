@@ -9,7 +9,7 @@ import pytest
 from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.windows import ReadBefore, Window, find_window
+from offset_ledger.model.windows import ReadBefore, RecordWindow, find_window
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ SINCE, UNTIL = at(0), at(10)
 
 def window(
     log: tuple[int, int, int], start: FirstAt | None, end: FirstAt | None, *before: ReadBefore, scan: bool = False
-) -> Window:
+) -> RecordWindow:
     log_start, last_stable, high = log
     snapshot = TopicSnapshot("c", "t", "id", False, (PartitionSnapshot(0, log_start, last_stable, high, 1),))
     return find_window(SINCE, UNTIL, snapshot, {0: start}, {0: end}, before, scan)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from offset_ledger.model.states import State
-from offset_ledger.page.batches import SHEET, Step, batch_view, decisions, sheet, steps, verdict
-from offset_ledger.page.history import WINDOWS, Point, Window, history
+from offset_ledger.page.batches import SHEET, BatchStep, batch_view, decisions, sheet, steps, verdict
+from offset_ledger.page.history import WINDOWS, HistoryWindow, Point, history
 
 T0 = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -33,27 +33,32 @@ def a_row(**changes: Any) -> dict[str, Any]:
 def test_a_committed_batch_shows_its_sheet_and_each_step() -> None:
     found = batch_view(a_row(), at(99))
     assert found.sheet == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
-    assert found.steps == (Step("wait", 1), Step("stage", 10), Step("validate", 2), Step("commit", 1))
+    assert found.steps == (
+        BatchStep("wait", 1),
+        BatchStep("stage", 10),
+        BatchStep("validate", 2),
+        BatchStep("commit", 1),
+    )
     assert (found.verdict, found.notes, found.decisions) == ("passed", ("n",), ())
 
 
 def test_a_batch_a_person_approved_has_waited_for_the_decision() -> None:
     row = a_row(success=False, decided_at=at(73), ended_at=at(75))
-    assert steps(row, at(99))[-2:] == (Step("decision", 60), Step("commit", 2))
+    assert steps(row, at(99))[-2:] == (BatchStep("decision", 60), BatchStep("commit", 2))
     assert verdict(row) == "approved"
 
 
 @pytest.mark.parametrize(
     ("state", "known", "expected"),
     [
-        ("planned", 0, Step("wait", 20, running=True)),
-        ("staging", 1, Step("stage", 19, running=True)),
-        ("staged", 2, Step("validate", 9, running=True)),
-        ("rejected", 3, Step("decision", 7, running=True)),
-        ("validated", 3, Step("commit", 7, running=True)),
+        ("planned", 0, BatchStep("wait", 20, running=True)),
+        ("staging", 1, BatchStep("stage", 19, running=True)),
+        ("staged", 2, BatchStep("validate", 9, running=True)),
+        ("rejected", 3, BatchStep("decision", 7, running=True)),
+        ("validated", 3, BatchStep("commit", 7, running=True)),
     ],
 )
-def test_the_step_under_way_runs_until_now(state: str, known: int, expected: Step) -> None:
+def test_the_step_under_way_runs_until_now(state: str, known: int, expected: BatchStep) -> None:
     later = dict.fromkeys(("claimed_at", "staged_at", "validated_at")[known:])
     row = a_row(state=state, success=None, inserted=None, ended_at=None, **later)
     assert steps(row, at(20))[-1] == expected
@@ -61,12 +66,12 @@ def test_the_step_under_way_runs_until_now(state: str, known: int, expected: Ste
 
 
 def test_clocks_of_two_machines_give_no_negative_time() -> None:
-    assert steps(a_row(staged_at=at(0.5)), at(20))[1] == Step("stage", 0)
+    assert steps(a_row(staged_at=at(0.5)), at(20))[1] == BatchStep("stage", 0)
 
 
 def test_an_abandoned_batch_has_no_step_under_way() -> None:
     row = a_row(state="abandoned", staged_at=None, validated_at=None, success=None)
-    assert steps(row, at(99)) == (Step("wait", 1),)
+    assert steps(row, at(99)) == (BatchStep("wait", 1),)
 
 
 def test_a_person_may_decide_what_the_states_allow() -> None:
@@ -82,7 +87,7 @@ def test_a_person_may_decide_what_the_states_allow() -> None:
 
 
 def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
-    window = Window(timedelta(minutes=3), timedelta(minutes=1))
+    window = HistoryWindow(timedelta(minutes=3), timedelta(minutes=1))
     row = {"at": T0 - timedelta(minutes=1), "head": 80, "again": 20, "quarantined": 5, "lag": 300}
     assert history([row], window, at(30)) == (
         Point(T0 - timedelta(minutes=2)),
@@ -93,10 +98,10 @@ def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
 
 def test_steps_without_records_have_no_share() -> None:
     row = {"at": T0, "head": 0, "again": 0, "quarantined": 0, "lag": 4}
-    assert history([row], Window(timedelta(minutes=1), timedelta(minutes=1)), T0) == (Point(T0, lag=4),)
+    assert history([row], HistoryWindow(timedelta(minutes=1), timedelta(minutes=1)), T0) == (Point(T0, lag=4),)
 
 
 @pytest.mark.parametrize("window", WINDOWS.values())
-def test_windows_are_whole_steps(window: Window) -> None:
+def test_windows_are_whole_steps(window: HistoryWindow) -> None:
     assert window.span % window.step == timedelta(0)
     assert len(history([], window, at(0.25))) == window.span / window.step

@@ -14,9 +14,9 @@ import pytest
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import create_app, router
-from offset_ledger.page.live import Seen, Watch
+from offset_ledger.page.live import BrokerAnswer, Watch
 from offset_ledger.page.pipelines import pipelines_folder, read_pipelines
-from offset_ledger.page.positions import Look
+from offset_ledger.page.positions import BrokerSnapshot
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from tests.fixtures.asgi import Client
@@ -168,10 +168,10 @@ def test_the_variable_comes_before_the_dags_folder(monkeypatch: pytest.MonkeyPat
 # -- looks -----------------------------------------------------------------------------------------------------
 
 
-def watch_of(answer: Callable[[], Look], **settings: float) -> tuple[Watch, list[str]]:
+def watch_of(answer: Callable[[], BrokerSnapshot], **settings: float) -> tuple[Watch, list[str]]:
     asked: list[str] = []
 
-    def ask(pipeline: Pipeline) -> Look:
+    def ask(pipeline: Pipeline) -> BrokerSnapshot:
         asked.append(pipeline.name)
         return answer()
 
@@ -181,7 +181,7 @@ def watch_of(answer: Callable[[], Look], **settings: float) -> tuple[Watch, list
 def test_one_look_serves_everybody_while_it_is_fresh() -> None:
     watch, asked = watch_of(a_look, fresh=3600)
     pipeline = a_pipeline()
-    assert [watch.looks([pipeline]) for _ in range(3)] == [{"orders": Seen(a_look())}] * 3
+    assert [watch.looks([pipeline]) for _ in range(3)] == [{"orders": BrokerAnswer(a_look())}] * 3
     assert asked == ["orders"]
 
 
@@ -193,32 +193,32 @@ def test_a_stale_look_is_asked_for_again() -> None:
 
 
 def test_a_broker_that_is_away_is_told_in_its_own_line() -> None:
-    def away() -> Look:
+    def away() -> BrokerSnapshot:
         raise BrokerUnavailable("Kafka at x did not answer")
 
-    assert watch_of(away)[0].looks([a_pipeline()]) == {"orders": Seen(problem="Kafka at x did not answer")}
+    assert watch_of(away)[0].looks([a_pipeline()]) == {"orders": BrokerAnswer(problem="Kafka at x did not answer")}
 
 
 def test_what_a_client_raises_is_not_told_for_it_may_hold_secrets(caplog: pytest.LogCaptureFixture) -> None:
-    def wrong() -> Look:
+    def wrong() -> BrokerSnapshot:
         raise ValueError("sasl_plain_password=hunter2")
 
     (seen,) = watch_of(wrong)[0].looks([a_pipeline()]).values()
-    assert seen == Seen(problem="looking at topic orders failed: ValueError")
+    assert seen == BrokerAnswer(problem="looking at topic orders failed: ValueError")
     assert "hunter2" not in caplog.text
 
 
 def test_a_page_does_not_wait_for_a_broker_that_does_not_answer() -> None:
     answered = Event()
 
-    def slow() -> Look:
+    def slow() -> BrokerSnapshot:
         answered.wait(60)
         return a_look()
 
     watch, asked = watch_of(slow, fresh=3600, most=0)
-    assert watch.looks([a_pipeline()]) == {"orders": Seen(problem="the broker has not answered yet")}
+    assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(problem="the broker has not answered yet")}
     answered.set()
     waiting = watch._asked[("kafka_default", "orders")].answer
-    assert waiting.result(60) == Seen(a_look())
-    assert watch.looks([a_pipeline()]) == {"orders": Seen(a_look())}
+    assert waiting.result(60) == BrokerAnswer(a_look())
+    assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(a_look())}
     assert asked == ["orders"]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.page.positions import (
+    BrokerSnapshot,
     Condition,
+    LedgerPartition,
     Level,
-    Look,
     Position,
-    Remembered,
     Retention,
     condition,
     positions,
@@ -30,11 +30,11 @@ WEEK = Retention(timedelta(days=7))
 DAY = {"delete.retention.ms": "86400000"}
 
 
-def a_look(*partitions: PartitionSnapshot, retention: Retention = WEEK, topic_id: str = "t1") -> Look:
-    return Look(TopicSnapshot("cluster", "events", topic_id, False, partitions), retention, NOW)
+def a_look(*partitions: PartitionSnapshot, retention: Retention = WEEK, topic_id: str = "t1") -> BrokerSnapshot:
+    return BrokerSnapshot(TopicSnapshot("cluster", "events", topic_id, False, partitions), retention, NOW)
 
 
-BEHIND = Remembered(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)
+BEHIND = LedgerPartition(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)
 
 
 def test_a_partition_without_lag_is_complete_up_to_the_look() -> None:
@@ -82,7 +82,7 @@ def test_a_partition_that_only_the_broker_knows_waits_from_its_log_start() -> No
 
 
 def test_a_partition_that_was_planned_but_never_seen_again_leaves_the_totals_open() -> None:
-    found = positions([Remembered(0, 5)], None)
+    found = positions([LedgerPartition(0, 5)], None)
     assert found == (Position(0, 5, None, None, None),)
     assert totals(found).lag is None
 
@@ -169,7 +169,7 @@ LOST = a_look(PartitionSnapshot(0, 130, 150, 150, 1))
     ],
 )  # fmt: skip
 def test_the_condition_is_the_worst_that_is_true(
-    topic_id: str | None, open_state: str | None, look: Look, expected: Condition
+    topic_id: str | None, open_state: str | None, look: BrokerSnapshot, expected: Condition
 ) -> None:
     head: dict[str, Any] | None = {"batch_id": 7, "state": open_state} if open_state else None
     assert condition(topic_id, head, positions([BEHIND], look), look, NOW) == expected

@@ -20,7 +20,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.shares import fair_shares
 from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.truncation import Boundary
-from offset_ledger.plan.head import Backlog, backlogs, beginnings, boundaries, nothing_new, plan_head
+from offset_ledger.plan.head import Backlog, backlogs, boundaries, nothing_new, plan_head, start_offsets
 
 
 def snapshot(*bounds: tuple[int, int], cluster: str = "c", topic_id: str = "t") -> TopicSnapshot:
@@ -50,18 +50,18 @@ def test_nothing_new_says_what_was_deleted_before_the_first_batch() -> None:
     ],
 )
 def test_a_first_run_begins_where_the_pipeline_file_says(start: StartAt, expected: dict[int, int]) -> None:
-    assert beginnings(None, snapshot((10, 100), (0, 50)), start, {0: 42, 1: None}) == expected
+    assert start_offsets(None, snapshot((10, 100), (0, 50)), start, {0: 42, 1: None}) == expected
 
 
 def test_start_none_refuses_a_first_run() -> None:
     with pytest.raises(NoStartOffset, match="start: none"):
-        beginnings(None, snapshot((0, 1)), StartAt.NONE, {})
+        start_offsets(None, snapshot((0, 1)), StartAt.NONE, {})
 
 
 @pytest.mark.parametrize("start", list(StartAt))
 def test_a_partition_added_later_begins_at_its_first_offset(start: StartAt) -> None:
     cursors = Cursors("c", "t", {0: 100})
-    assert beginnings(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 0}  # what expired of it is a loss
+    assert start_offsets(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 0}  # what expired of it is a loss
 
 
 def test_a_beginning_above_the_last_stable_offset_has_no_known_epoch() -> None:

@@ -19,7 +19,7 @@ from offset_ledger.reliability.audit.facts import (
     ReaderFacts,
     TopicFacts,
 )
-from offset_ledger.reliability.audit.finding import Finding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.rules import RULES, judge
 from offset_ledger.reliability.audit.wording import counted, numbered
 
@@ -490,7 +490,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
 ]
 
 
-def finding(facts: TopicFacts, rule: str) -> Finding:
+def finding(facts: TopicFacts, rule: str) -> AuditFinding:
     (found,) = (each for each in judge(facts) if each.rule == rule)
     return found
 

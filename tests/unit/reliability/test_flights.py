@@ -22,8 +22,8 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.decoding import outcome as decoding
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
 from offset_ledger.reliability.publishing import flights
-from offset_ledger.reliability.publishing.disturbances import Expected, Kind, Planned, expected, plan_events
-from offset_ledger.reliability.publishing.flights import Actual, Event, Row, Status
+from offset_ledger.reliability.publishing.disturbances import Disturbance, Expected, PlannedEvent, expected, plan_events
+from offset_ledger.reliability.publishing.flights import Actual, Event, FlightRow, Status
 from offset_ledger.reliability.publishing.malformations import MALFORMATIONS, Malformation
 from tests.paths import ROOT
 
@@ -95,8 +95,8 @@ def test_every_flight_publishes_in_growing_order() -> None:
         assert all(older.publish_at < newer.publish_at for older, newer in pairwise(events)), events
 
 
-def row(**changed: object) -> Row:
-    first = Row(2013, 7, 1, 2355, 2359, -4, 30, 25, 5, "UA", 1545, "N14228", "EWR", "IAH", 35, 1400)
+def row(**changed: object) -> FlightRow:
+    first = FlightRow(2013, 7, 1, 2355, 2359, -4, 30, 25, 5, "UA", 1545, "N14228", "EWR", "IAH", 35, 1400)
     return msgspec.structs.replace(first, **changed)
 
 
@@ -173,7 +173,7 @@ def test_elapsed(dep_time: int, arr_time: int, air_time: int | None, minutes: in
 
 
 @pytest.fixture(scope="module")
-def plan() -> list[Planned]:
+def plan() -> list[PlannedEvent]:
     return list(plan_events(SEED, LIMIT))
 
 
@@ -182,15 +182,15 @@ def answer() -> Expected:
     return expected(SEED, LIMIT)
 
 
-def readable(plan: list[Planned]) -> Iterator[Any]:
+def readable(plan: list[PlannedEvent]) -> Iterator[Any]:
     """The events that a reader of committed data can decode, as the standard library decodes them."""
     for planned in plan:
-        if planned.kind not in (Kind.ABORTED, Kind.MALFORMED):
+        if planned.kind not in (Disturbance.ABORTED, Disturbance.MALFORMED):
             assert planned.record.value is not None
             yield json.loads(planned.record.value)
 
 
-def test_newest_readable_event_of_each_flight_is_the_winner(plan: list[Planned], answer: Expected) -> None:
+def test_newest_readable_event_of_each_flight_is_the_winner(plan: list[PlannedEvent], answer: Expected) -> None:
     newest: dict[str, Any] = {}
     for event in readable(plan):
         held = newest.setdefault(event["event_id"], event)
@@ -202,53 +202,53 @@ def test_newest_readable_event_of_each_flight_is_the_winner(plan: list[Planned],
     assert answer.statuses == Counter(event["status"] for event in winners.values())
 
 
-def test_counts_of_the_answer_are_those_of_the_plan(plan: list[Planned], answer: Expected) -> None:
+def test_counts_of_the_answer_are_those_of_the_plan(plan: list[PlannedEvent], answer: Expected) -> None:
     assert answer.kinds == Counter(planned.kind for planned in plan)
-    assert set(answer.kinds) == set(Kind)
-    assert answer.records == sum(planned.kind is not Kind.ABORTED for planned in plan)
+    assert set(answer.kinds) == set(Disturbance)
+    assert answer.records == sum(planned.kind is not Disturbance.ABORTED for planned in plan)
     assert answer.superseded == sum(1 for _ in readable(plan)) - LIMIT
 
 
-def test_late_events_come_after_a_newer_one(plan: list[Planned]) -> None:
+def test_late_events_come_after_a_newer_one(plan: list[PlannedEvent]) -> None:
     newest: dict[str, datetime] = {}
     early = []
     for planned in plan:
-        if planned.kind in (Kind.EVENT, Kind.LATE):
+        if planned.kind in (Disturbance.EVENT, Disturbance.LATE):
             event_id, at = planned.event.event_id, planned.event.publish_at
             is_late = at < newest.get(event_id, at)
-            if is_late is not (planned.kind is Kind.LATE):
+            if is_late is not (planned.kind is Disturbance.LATE):
                 early.append(planned)
             newest[event_id] = max(at, newest.get(event_id, at))
     assert early == []
 
 
-def test_copies_are_the_same_bytes_again(plan: list[Planned]) -> None:
+def test_copies_are_the_same_bytes_again(plan: list[PlannedEvent]) -> None:
     seen: set[tuple[bytes | None, bytes | None]] = set()
     for planned in plan:
         place = (planned.record.key, planned.record.value)
-        assert (place in seen) is (planned.kind is Kind.COPY), planned
+        assert (place in seen) is (planned.kind is Disturbance.COPY), planned
         seen.add(place)
 
 
-def test_aborted_events_would_win_and_be_wrong(plan: list[Planned]) -> None:
+def test_aborted_events_would_win_and_be_wrong(plan: list[PlannedEvent]) -> None:
     winners = {event.event_id: event for event in flights.winning_events(LIMIT)}
     for planned in plan:
-        if planned.kind is Kind.ABORTED:
+        if planned.kind is Disturbance.ABORTED:
             false, true = planned.event, winners[planned.event.event_id]
             assert false.publish_at > true.publish_at
             assert false.status is not true.status
             assert (false.distance, false.actual) != (true.distance, true.actual)
 
 
-def test_refused_values_are_those_planned(plan: list[Planned], answer: Expected) -> None:
-    malformed = [planned for planned in plan if planned.kind is Kind.MALFORMED]
+def test_refused_values_are_those_planned(plan: list[PlannedEvent], answer: Expected) -> None:
+    malformed = [planned for planned in plan if planned.kind is Disturbance.MALFORMED]
     assert {planned.record.value: planned.malformation for planned in malformed} == answer.refused
     assert len(malformed) == len(answer.refused)
     assert set(answer.refused.values()) == set(MALFORMATIONS)
     assert answer.refused_paths == Counter(planned.malformation.path for planned in malformed if planned.malformation)
 
 
-def test_records_are_published_in_the_order_of_their_timestamps(plan: list[Planned]) -> None:
+def test_records_are_published_in_the_order_of_their_timestamps(plan: list[PlannedEvent]) -> None:
     stamps = [planned.record.timestamp_ms or 0 for planned in plan]
     assert stamps == sorted(stamps)
 
@@ -276,7 +276,7 @@ def decoder() -> JsonDecoder:
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["scheduled", "departed", "arrived"])
 def test_malformations_are_refused_for_their_path(decoder: JsonDecoder, malformation: Malformation, which: int) -> None:
     value = msgspec.json.encode(flights.events_of(row())[which])
-    assert isinstance(decoder.decode(value, b"UA1545", None), decoding.Row)
+    assert isinstance(decoder.decode(value, b"UA1545", None), decoding.DecodedRow)
     refusal = decoder.decode(malformation.spoil(value), b"UA1545", None)
     assert isinstance(refusal, decoding.Refusal)
     assert [reason.path for reason in refusal.reasons] == [malformation.path]

@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.reliability.topics.explain import explain
-from offset_ledger.reliability.topics.plan import Durability, Wish, plan
+from offset_ledger.reliability.topics.plan import Durability, TopicRequirements, plan
 from offset_ledger.reliability.topics.settings import TopicSettings
 from offset_ledger.units import parse_size, parse_span, show_size, show_span
 
@@ -31,7 +31,7 @@ MB, GB, MIB = 10**6, 10**9, 2**20
 def test_copies_follow_the_brokers_and_the_durability(
     brokers: int, durability: Durability, factor: int, least: int, away: int
 ) -> None:
-    found = plan(Wish(brokers, durability=durability))
+    found = plan(TopicRequirements(brokers, durability=durability))
     assert (found.replication_factor, found.min_insync, found.away_for_writing) == (factor, least, away)
     assert found.copies_to_lose == factor - 1
 
@@ -49,14 +49,14 @@ def test_copies_follow_the_brokers_and_the_durability(
 def test_segments_are_about_a_tenth_of_what_is_kept(
     bytes_a_day: int, partitions: int, retention: timedelta | None, segment: int, open_for: timedelta
 ) -> None:
-    found = plan(Wish(3, partitions, bytes_a_day=bytes_a_day, retention=retention))
+    found = plan(TopicRequirements(3, partitions, bytes_a_day=bytes_a_day, retention=retention))
     assert found.segment_bytes == segment
     assert found.segment_open / open_for == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize(("record", "largest"), [(200, 1_048_588), (1_048_576, 2 * MIB), (5 * MIB, 6 * MIB)])
 def test_the_largest_record_fits(record: int, largest: int) -> None:
-    assert plan(Wish(3, record_bytes=record)).max_message_bytes == largest
+    assert plan(TopicRequirements(3, record_bytes=record)).max_message_bytes == largest
 
 
 CLASSIC = TopicSettings(

@@ -16,13 +16,15 @@ from offset_ledger.config.model import Unusual
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.quality_page import BatchResults, JudgedRange, build_data_docs
 from offset_ledger.validate.history import Comparison, Standing
-from offset_ledger.validate.suite import Action
-from offset_ledger.validate.verdict import Finding, Verdict
+from offset_ledger.validate.suite import SuiteAction
+from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
 
 MARKUP = "<script>alert('&')</script>"
-FINDING = Finding(4, "expect_column_values_to_not_be_null", ("carrier",), Action.REJECT, MARKUP, False, 1000, 7, 0.7)
+FINDING = ExpectationResult(
+    4, "expect_column_values_to_not_be_null", ("carrier",), SuiteAction.REJECT, MARKUP, False, 1000, 7, 0.7
+)
 RAISED = replace(FINDING, unexpected=None, evaluated=None, unexpected_percent=None, exception=MARKUP, observed=MARKUP)
-VERDICT = Verdict(
+VERDICT = GateVerdict(
     False,
     (FINDING, RAISED),
     1000,
@@ -40,7 +42,7 @@ VERDICT = Verdict(
 )
 
 
-def kept(verdict: Verdict) -> dict[str, Any]:
+def kept(verdict: GateVerdict) -> dict[str, Any]:
     """The verdict as the ledger keeps it."""
     return {**json.loads(verdict.to_json()), "great_expectations": verdict.gx_result}
 

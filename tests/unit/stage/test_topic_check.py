@@ -8,11 +8,11 @@ from offset_ledger.errors import LostRange, OffsetExpired, OffsetLedgerError, To
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.states import Kind, State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.stage.topic_check import check_ranges, check_topic
 
 PLANNED = Batch(
-    *(7, "orders", Kind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),
+    *(7, "orders", BatchKind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),
     *(None, None, None, None, None, None, datetime(2026, 1, 1, tzinfo=UTC), None),
 )
 

@@ -11,7 +11,7 @@ import pytest
 from offset_ledger.config.model import History, NullBand, Unusual, VolumeBand
 from offset_ledger.model.profile import Profile
 from offset_ledger.validate.history import Standing, compare
-from offset_ledger.validate.verdict import Verdict
+from offset_ledger.validate.verdict import GateVerdict
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USUAL, UNUSUAL, NOT_JUDGED = Standing.USUAL, Standing.UNUSUAL, Standing.NOT_JUDGED
@@ -111,7 +111,7 @@ def test_a_rule_without_measures_compares_nothing() -> None:
 
 def test_what_is_unusual_rejects_or_warns_as_its_rule_says_and_what_is_not_judged_does_neither() -> None:
     rule = History(5, 3, VolumeBand(0.5, 2, Unusual.REJECT), NullBand(0.1))
-    passed = Verdict(True, (), 100, 0, 0, 0, 1.0, (), ("a note",), 0.1)
+    passed = GateVerdict(True, (), 100, 0, 0, 0, 1.0, (), ("a note",), 0.1)
     verdict = passed.compared(compare(rule, profile(60, 900, nulls=50), STEADY))
     volume = "volume: 3,600 records an hour, usually 400; the band is 0.5 to 2 times that"
     nulls = "share of NULL in note: 50.00%, usually 0.00%; it may differ by 10.00%"

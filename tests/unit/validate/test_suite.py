@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.validate.suite import Action, load_suite
+from offset_ledger.validate.suite import SuiteAction, load_suite
 from tests.paths import ROOT
 
 COLUMNS = ("event_id", "carrier", "distance", "_partition", "_offset")
@@ -65,11 +65,11 @@ def test_what_fails_is_done_as_meta_says_and_else_as_the_severity_says(tmp_path:
     )
     found = [(each.line, each.action) for each in load_suite(path, COLUMNS).expectations]
     assert found == [
-        (4, Action.QUARANTINE),
-        (5, Action.REJECT),
-        (6, Action.WARN),
-        (7, Action.WARN),
-        (8, Action.REJECT),
+        (4, SuiteAction.QUARANTINE),
+        (5, SuiteAction.REJECT),
+        (6, SuiteAction.WARN),
+        (7, SuiteAction.WARN),
+        (8, SuiteAction.REJECT),
     ]
 
 

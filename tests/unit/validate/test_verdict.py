@@ -7,26 +7,26 @@ from dataclasses import replace
 
 import pytest
 
-from offset_ledger.validate.suite import Action
-from offset_ledger.validate.verdict import Finding, Verdict, observed_text
+from offset_ledger.validate.suite import SuiteAction
+from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text
 
-FINDING = Finding(
-    4, "expect_column_values_to_not_be_null", ("carrier",), Action.REJECT, "carrier is known", True, 10, 0
+FINDING = ExpectationResult(
+    4, "expect_column_values_to_not_be_null", ("carrier",), SuiteAction.REJECT, "carrier is known", True, 10, 0
 )
-VERDICT = Verdict(True, (FINDING,), 90, 5, 5, 3, 0.1, (), (), 0.5, "suite", "00", "1.24.1", {"raw": 1})
+VERDICT = GateVerdict(True, (FINDING,), 90, 5, 5, 3, 0.1, (), (), 0.5, "suite", "00", "1.24.1", {"raw": 1})
 
 
 @pytest.mark.parametrize(
     ("action", "sql", "rejects"),
     [
-        (Action.REJECT, None, True),
-        (Action.WARN, None, False),
-        (Action.QUARANTINE, "SELECT 1, 1", False),
-        (Action.QUARANTINE, None, True),
+        (SuiteAction.REJECT, None, True),
+        (SuiteAction.WARN, None, False),
+        (SuiteAction.QUARANTINE, "SELECT 1, 1", False),
+        (SuiteAction.QUARANTINE, None, True),
     ],
 )
 def test_a_failure_rejects_unless_it_only_warns_or_its_rows_are_named(
-    action: Action, sql: str | None, rejects: bool
+    action: SuiteAction, sql: str | None, rejects: bool
 ) -> None:
     assert replace(FINDING, action=action, success=False, quarantine_sql=sql).rejects is rejects
     assert not replace(FINDING, action=action).rejects

@@ -24,7 +24,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleResult:
     """What one rule found; ``risk`` where it is another than the rule's own."""
 
     severity: Severity
@@ -34,7 +34,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One rule's verdict with its name, the risk in plain words, and the command that mends it (None if it is ok)."""
 
     rule: str
@@ -44,23 +44,23 @@ class Finding:
     remedy: str | None
 
 
-Check = Callable[[TopicFacts], Verdict]
+Check = Callable[[TopicFacts], RuleResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AuditRule:
     """A named check."""
 
     name: str
     risk: str
     check: Check
 
-    def judge(self, facts: TopicFacts) -> Finding:
+    def judge(self, facts: TopicFacts) -> AuditFinding:
         """What it says about this topic."""
         found = self.check(facts)
-        return Finding(self.name, found.severity, found.found, found.risk or self.risk, found.remedy)
+        return AuditFinding(self.name, found.severity, found.found, found.risk or self.risk, found.remedy)
 
 
-def ok(found: str) -> Verdict:
+def ok(found: str) -> RuleResult:
     """Nothing to mend."""
-    return Verdict(Severity.OK, found)
+    return RuleResult(Severity.OK, found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from offset_ledger.reliability.audit import rules_copies, rules_racks, rules_reading, rules_retention
 from offset_ledger.reliability.audit.facts import TopicFacts
-from offset_ledger.reliability.audit.finding import Finding
+from offset_ledger.reliability.audit.finding import AuditFinding
 
 RULES = (*rules_copies.RULES, *rules_racks.RULES, *rules_retention.RULES, *rules_reading.RULES)
 
 
-def judge(facts: TopicFacts) -> tuple[Finding, ...]:
+def judge(facts: TopicFacts) -> tuple[AuditFinding, ...]:
     """One finding for each rule, ``ok`` ones included, the worst first."""
     found = [rule.judge(facts) for rule in RULES]
     return tuple(sorted(found, key=lambda finding: finding.severity.rank))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from offset_ledger.reliability.audit import remedies
 from offset_ledger.reliability.audit.facts import TopicFacts
-from offset_ledger.reliability.audit.finding import Rule, Severity, Verdict, ok
+from offset_ledger.reliability.audit.finding import AuditRule, RuleResult, Severity, ok
 from offset_ledger.reliability.audit.wording import counted, listed, numbered
 
 
-def replication_factor(facts: TopicFacts) -> Verdict:
+def replication_factor(facts: TopicFacts) -> RuleResult:
     """1 copy, or more copies than brokers."""
     factor, brokers = facts.replication_factor, len(facts.brokers)
     found = f"replication factor {factor}, and {counted(brokers, 'broker')} up"
     if factor > brokers:
         missing = counted(factor - brokers, "more broker")
-        return Verdict(
+        return RuleResult(
             Severity.ERROR,
             found,
             remedies.lines(
@@ -28,13 +28,13 @@ def replication_factor(facts: TopicFacts) -> Verdict:
         return ok(f"{found}: {lost} can be lost")
     if brokers == 1:
         alone = "add brokers, then run this audit again for the command; one broker is good for development only"
-        return Verdict(Severity.WARNING, found, alone)
+        return RuleResult(Severity.WARNING, found, alone)
     copies = min(3, brokers)
     remedy = remedies.lines(f"make {copies} copies of each partition:", remedies.reassign(facts, copies))
-    return Verdict(Severity.ERROR, found, remedy)
+    return RuleResult(Severity.ERROR, found, remedy)
 
 
-def min_insync_replicas(facts: TopicFacts) -> Verdict:
+def min_insync_replicas(facts: TopicFacts) -> RuleResult:
     """1, which leaves acks=all to the leader alone, or the factor and more, which lets one lost broker stop writing."""
     least, factor = facts.min_insync, facts.replication_factor
     found = f"min.insync.replicas {least} of {factor} copies"
@@ -43,7 +43,7 @@ def min_insync_replicas(facts: TopicFacts) -> Verdict:
     if least == 1:
         alone = factor == 2 and len(facts.brokers) > 2
         two = _third_copy(facts) if alone else remedies.set_topic(facts, "min.insync.replicas=2")
-        return Verdict(Severity.ERROR, found, two)
+        return RuleResult(Severity.ERROR, found, two)
     if least < factor:
         return ok(f"{found}: writing goes on with {counted(factor - least, 'broker')} away")
     remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
@@ -53,7 +53,7 @@ def min_insync_replicas(facts: TopicFacts) -> Verdict:
     if least > factor:
         # It is taken for the factor since KAFKA-15583; which version a broker is, it does not tell.
         risk = f"{risk}; brokers before Kafka 3.7 refuse those writes with all copies in sync, too"
-    return Verdict(Severity.WARNING, found, remedy, risk)
+    return RuleResult(Severity.WARNING, found, remedy, risk)
 
 
 def _third_copy(facts: TopicFacts) -> str:
@@ -64,7 +64,7 @@ def _third_copy(facts: TopicFacts) -> str:
     return remedies.lines(*wanted, remedies.reassign(facts, 3))
 
 
-def replicas_in_sync(facts: TopicFacts) -> Verdict:
+def replicas_in_sync(facts: TopicFacts) -> RuleResult:
     """Copies that lag behind or whose broker is away."""
     behind = {p.partition: set(p.replicas) - set(p.in_sync) for p in facts.partitions if p.leader is not None}
     behind = {partition: nodes for partition, nodes in behind.items() if nodes}
@@ -82,11 +82,11 @@ def replicas_in_sync(facts: TopicFacts) -> Verdict:
     if refused:
         risk = "these partitions refuse writes with acks=all (NotEnoughReplicas) until copies have caught up"
         less = f"{found}; {numbered('partition', refused)} below min.insync.replicas ({facts.min_insync})"
-        return Verdict(Severity.ERROR, less, remedy, risk)
-    return Verdict(Severity.WARNING, found, remedy)
+        return RuleResult(Severity.ERROR, less, remedy, risk)
+    return RuleResult(Severity.WARNING, found, remedy)
 
 
-def offline_partitions(facts: TopicFacts) -> Verdict:
+def offline_partitions(facts: TopicFacts) -> RuleResult:
     """Partitions that nobody leads."""
     offline = [p for p in facts.partitions if p.leader is None]
     if not offline:
@@ -94,35 +94,35 @@ def offline_partitions(facts: TopicFacts) -> Verdict:
     nodes = numbered("broker", {node for p in offline for node in p.in_sync or p.replicas})
     look = remedies.describe(facts, "--unavailable-partitions")
     remedy = remedies.lines(f"start {nodes}, then see that nothing is listed here:", look)
-    return Verdict(Severity.ERROR, f"no leader: {numbered('partition', (p.partition for p in offline))}", remedy)
+    return RuleResult(Severity.ERROR, f"no leader: {numbered('partition', (p.partition for p in offline))}", remedy)
 
 
-def preferred_leaders(facts: TopicFacts) -> Verdict:
+def preferred_leaders(facts: TopicFacts) -> RuleResult:
     """Leaders that are not the first of their replicas."""
     moved = {p.partition: p for p in facts.partitions if p.leader is not None and p.leader != p.replicas[0]}
     if not moved:
         return ok("every partition is led by its preferred broker")
     places = listed(f"{n} (by broker {p.leader}, not {p.replicas[0]})" for n, p in sorted(moved.items()))
     noun = "partition" if len(moved) == 1 else "partitions"
-    return Verdict(Severity.WARNING, f"not led by the preferred broker: {noun} {places}", remedies.elect(facts))
+    return RuleResult(Severity.WARNING, f"not led by the preferred broker: {noun} {places}", remedies.elect(facts))
 
 
-def unclean_election(facts: TopicFacts) -> Verdict:
+def unclean_election(facts: TopicFacts) -> RuleResult:
     """A copy that was not in sync may become the leader."""
     if facts.settings["unclean.leader.election.enable"] != "true":
         return ok("only copies in sync become leaders")
     remedy = remedies.set_topic(facts, "unclean.leader.election.enable=false")
     found = "a copy that is not in sync may become the leader (unclean.leader.election.enable=true)"
-    return Verdict(Severity.ERROR, found, remedy)
+    return RuleResult(Severity.ERROR, found, remedy)
 
 
-def auto_created(facts: TopicFacts) -> Verdict:
+def auto_created(facts: TopicFacts) -> RuleResult:
     """Brokers that make topics for whoever names one; Kafka does not keep which topics were made so."""
     making = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
     silent = [b.node for b in facts.brokers if not b.settings]
     if silent and not making:
         found = f"not known: {numbered('broker', silent)} told no settings to this login"
-        return Verdict(Severity.INFO, found, "give the login of the audit the right DescribeConfigs on the cluster")
+        return RuleResult(Severity.INFO, found, "give the login of the audit the right DescribeConfigs on the cluster")
     if not making:
         return ok("topics are made on purpose only")
     defaults = {
@@ -133,29 +133,31 @@ def auto_created(facts: TopicFacts) -> Verdict:
     doubt = "; this one has the brokers' defaults in everything, as a topic made so would" if as_made else ""
     remedy = remedies.server_properties("auto.create.topics.enable=false", making)
     found = f"whoever names a topic makes it (auto.create.topics.enable=true on {numbered('broker', making)}){doubt}"
-    return Verdict(Severity.WARNING, found, remedy)
+    return RuleResult(Severity.WARNING, found, remedy)
 
 
 RULES = (
-    Rule("replication-factor", "the only broker that has a partition takes its records with it", replication_factor),
-    Rule(
+    AuditRule(
+        "replication-factor", "the only broker that has a partition takes its records with it", replication_factor
+    ),
+    AuditRule(
         "min-insync-replicas",
         "acks=all means the leader alone when the others are away: what it acknowledged is lost with it",
         min_insync_replicas,
     ),
-    Rule(
+    AuditRule(
         "replicas-in-sync",
         "fewer brokers can be lost than the factor promises, and acks=all stops below min.insync.replicas",
         replicas_in_sync,
     ),
-    Rule("offline-partitions", "nobody can write or read these partitions", offline_partitions),
-    Rule("preferred-leaders", "one broker carries more than its share of writers and readers", preferred_leaders),
-    Rule(
+    AuditRule("offline-partitions", "nobody can write or read these partitions", offline_partitions),
+    AuditRule("preferred-leaders", "one broker carries more than its share of writers and readers", preferred_leaders),
+    AuditRule(
         "unclean-election",
         "a copy that lags becomes the leader, and acknowledged records are cut off (LogTruncated, if noticed at all)",
         unclean_election,
     ),
-    Rule(
+    AuditRule(
         "auto-created",
         "a misspelt name becomes a topic with default copies and retention, and its writer never learns",
         auto_created,

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 from offset_ledger.reliability.audit import remedies
 from offset_ledger.reliability.audit.facts import MIRROR_PREFIX, ReaderFacts, TopicFacts
-from offset_ledger.reliability.audit.finding import Rule, Severity, Verdict, ok
+from offset_ledger.reliability.audit.finding import AuditRule, RuleResult, Severity, ok
 from offset_ledger.reliability.audit.rules_retention import USED_WARNING
 from offset_ledger.reliability.audit.rules_transactions import hanging_transactions
 from offset_ledger.reliability.audit.wording import listed
 from offset_ledger.units import kept_for, show_span
 
 
-def message_size(facts: TopicFacts) -> Verdict:
+def message_size(facts: TopicFacts) -> RuleResult:
     """Records that the topic takes and its followers or readers do not expect."""
     largest = int(facts.settings["max.message.bytes"])
     limits = {
@@ -27,11 +27,11 @@ def message_size(facts: TopicFacts) -> Verdict:
     found = f"records of up to {largest:,} bytes are taken (max.message.bytes)"
     if small:
         told = ", ".join(f"{name} is {limit:,}" for name, limit in small.items())
-        return Verdict(Severity.WARNING, f"{found}, and {told}", _smaller(facts, largest, small))
+        return RuleResult(Severity.WARNING, f"{found}, and {told}", _smaller(facts, largest, small))
     if facts.reader and facts.reader.value_bytes + 12 < largest:
         values = facts.reader.value_bytes
         remedy = f"set limits.value_bytes of the pipeline to {largest}, or refuse larger records in the topic:"
-        return Verdict(
+        return RuleResult(
             Severity.INFO,
             f"{found}, and the pipeline's limits.value_bytes is {values:,}",
             remedies.lines(remedy, remedies.set_topic(facts, f"max.message.bytes={values}")),
@@ -53,20 +53,20 @@ def _smaller(facts: TopicFacts, largest: int, small: Mapping[str, int]) -> str:
     return remedies.lines("refuse larger records:", refuse, *raised)
 
 
-def compaction(facts: TopicFacts) -> Verdict:
+def compaction(facts: TopicFacts) -> RuleResult:
     """Compaction keeps the last record of a key; that is an event only where the key is the event id."""
     if not facts.compacts:
         return ok("not compacted")
     if facts.reader is None:
         told = "compacted, and no pipeline was named: whether the key is the event id is not known"
-        return Verdict(Severity.INFO, told, "name the pipeline that reads it: offset-ledger audit PIPELINE")
+        return RuleResult(Severity.INFO, told, "name the pipeline that reads it: offset-ledger audit PIPELINE")
     kept = kept_for(facts.settings["retention.ms"])
     by_age = f"delete by age instead (after {show_span(kept)}):" if kept is not None else "keep every record instead:"
     remedy = remedies.lines(by_age, remedies.set_topic(facts, "cleanup.policy=delete"))
     if not facts.reader.event_id_is_key:
-        return Verdict(Severity.ERROR, "compacted by key, and the event id is not the key", remedy)
+        return RuleResult(Severity.ERROR, "compacted by key, and the event id is not the key", remedy)
     if facts.reader.newest_wins and not facts.reader.publish_at_is_timestamp:
-        return Verdict(
+        return RuleResult(
             Severity.INFO,
             "compacted: of each event id the record written last stays, the pipeline wants the one published last",
             remedies.lines("have producers write each key in the order of publish_at, or", remedy),
@@ -75,7 +75,7 @@ def compaction(facts: TopicFacts) -> Verdict:
     return ok("compacted by key, which is the event id")
 
 
-def group_offsets(facts: TopicFacts) -> Verdict:
+def group_offsets(facts: TopicFacts) -> RuleResult:
     """Offsets of groups that no longer commit: brokers delete them after offsets.retention.minutes."""
     kept = timedelta(minutes=facts.broker_number("offsets.retention.minutes", 10_080))
     idle = sorted(group.group for group in facts.groups if group.state == "Empty")
@@ -89,38 +89,40 @@ def group_offsets(facts: TopicFacts) -> Verdict:
         known = f"{found}; they expire {show_span(kept)} after the last one left"
         look = "see where it stands:", remedies.groups(facts, "--describe", others)
         drop = "then start its consumers, or delete it:", remedies.groups(facts, "--delete", others)
-        return Verdict(Severity.INFO, known, remedies.lines(*look, *drop))
+        return RuleResult(Severity.INFO, known, remedies.lines(*look, *drop))
     return ok("no group's offsets are about to expire")
 
 
-def _mirror(facts: TopicFacts, reader: ReaderFacts, kept: timedelta) -> Verdict | None:
+def _mirror(facts: TopicFacts, reader: ReaderFacts, kept: timedelta) -> RuleResult | None:
     """The group that mirrors the cursors: its offsets expire after the last commit that moved them."""
     since = facts.taken_at - (reader.last_commit or facts.taken_at)
     renew = "the next commit sets it anew:", f"offset-ledger ingest {reader.pipeline}"
     if reader.group not in {group.group for group in facts.groups}:
         found = f"{reader.group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
-        return Verdict(Severity.WARNING, found, remedies.lines(*renew))
+        return RuleResult(Severity.WARNING, found, remedies.lines(*renew))
     if since <= kept * USED_WARNING:
         return None
     left = show_span(max(timedelta(0), kept - since))
     found = f"{reader.group} was last set {show_span(since)} ago; its offsets expire in {left}"
     again = "if there is nothing to commit:", remedies.commit_again(facts, reader.group)
-    return Verdict(Severity.WARNING, found, remedies.lines(*renew, *again))
+    return RuleResult(Severity.WARNING, found, remedies.lines(*renew, *again))
 
 
 RULES = (
-    Rule(
+    AuditRule(
         "message-size",
         "a record larger than what followers and readers fetch blocks older clients, and costs memory in others",
         message_size,
     ),
-    Rule("compaction", "events that share a key with a later one are removed before anybody has read them", compaction),
-    Rule(
+    AuditRule(
+        "compaction", "events that share a key with a later one are removed before anybody has read them", compaction
+    ),
+    AuditRule(
         "hanging-transactions",
         "nothing behind its start is ever stable: ingest and every other reader of committed data stand still",
         hanging_transactions,
     ),
-    Rule(
+    AuditRule(
         "group-offsets",
         "when offsets expire, consumers start over by auto.offset.reset and monitors show no lag; "
         "the pipeline's own cursors are in the ledger and do not expire",

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from offset_ledger.reliability.audit import remedies
 from offset_ledger.reliability.audit.facts import PartitionFacts, TopicFacts
-from offset_ledger.reliability.audit.finding import Rule, Severity, Verdict, ok
+from offset_ledger.reliability.audit.finding import AuditRule, RuleResult, Severity, ok
 from offset_ledger.reliability.audit.wording import counted, listed
 from offset_ledger.units import kafka_span, show_size, show_span
 
@@ -17,7 +17,7 @@ _FUTURE = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def both_retentions(facts: TopicFacts) -> Verdict:
+def both_retentions(facts: TopicFacts) -> RuleResult:
     """retention.ms and retention.bytes at once: whichever is reached first deletes."""
     time, size = facts.retention, facts.retention_bytes
     if time is None or size is None:
@@ -26,10 +26,10 @@ def both_retentions(facts: TopicFacts) -> Verdict:
     ways = ("keep by time alone:", "retention.bytes=-1"), ("or by size alone:", "retention.ms=-1")
     remedy = remedies.lines(*(line for told, way in ways for line in (told, remedies.set_topic(facts, way))))
     found = f"both delete: retention.ms ({show_span(time)}) and retention.bytes ({show_size(size)} a partition)"
-    return Verdict(Severity.WARNING, found, remedy)
+    return RuleResult(Severity.WARNING, found, remedy)
 
 
-def retention_against_lag(facts: TopicFacts) -> Verdict:
+def retention_against_lag(facts: TopicFacts) -> RuleResult:
     """How much of the retention the records that the pipeline has not committed yet have used."""
     reader = facts.reader
     if reader is None:
@@ -46,10 +46,10 @@ def retention_against_lag(facts: TopicFacts) -> Verdict:
         return ok(f"partition {partition}: {told}")
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines(*catch_up, "or keep records three times as long:", _longer(facts))
-    return Verdict(severity, f"partition {partition}: {told}", remedy)
+    return RuleResult(severity, f"partition {partition}: {told}", remedy)
 
 
-def _deleted(pipeline: str, lost: list[PartitionFacts]) -> Verdict:
+def _deleted(pipeline: str, lost: list[PartitionFacts]) -> RuleResult:
     """Offsets that retention took before they were committed."""
     gone = [(p.partition, p.cursor or 0, p.log_start) for p in lost]
     told = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
@@ -58,7 +58,7 @@ def _deleted(pipeline: str, lost: list[PartitionFacts]) -> Verdict:
     approve = "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):"
     remedy = remedies.lines(look, approve, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
     risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
-    return Verdict(Severity.ERROR, f"deleted before they were committed: {count}, {told}", remedy, risk)
+    return RuleResult(Severity.ERROR, f"deleted before they were committed: {count}, {told}", remedy, risk)
 
 
 def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
@@ -78,7 +78,7 @@ def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
     return max(found)
 
 
-def tombstones_against_lag(facts: TopicFacts) -> Verdict:
+def tombstones_against_lag(facts: TopicFacts) -> RuleResult:
     """How much of the time that compaction keeps tombstones for the pipeline takes to read them."""
     reader = facts.reader
     if reader is None or not reader.deletes_by_tombstone:
@@ -97,7 +97,7 @@ def tombstones_against_lag(facts: TopicFacts) -> Verdict:
     longer = remedies.set_topic(facts, f"delete.retention.ms={max(int(longest / _MILLISECOND), 86_400_000) * 3}")
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines("keep tombstones for longer than the pipeline takes or may stand still:", longer, *catch_up)
-    return Verdict(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, seen, remedy)
+    return RuleResult(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, seen, remedy)
 
 
 def _waiting(facts: TopicFacts, p: PartitionFacts) -> tuple[timedelta, str]:
@@ -114,7 +114,7 @@ def _longer(facts: TopicFacts) -> str:
     return remedies.set_topic(facts, *settings)
 
 
-def timestamp_type(facts: TopicFacts) -> Verdict:
+def timestamp_type(facts: TopicFacts) -> RuleResult:
     """LogAppendTime puts the broker's clock over the producer's."""
     if facts.settings["message.timestamp.type"] != "LogAppendTime":
         return ok("timestamps are the producers' (CreateTime)")
@@ -122,16 +122,16 @@ def timestamp_type(facts: TopicFacts) -> Verdict:
     found = "a record's timestamp is when it arrived (message.timestamp.type=LogAppendTime)"
     if facts.reader and facts.reader.publish_at_is_timestamp:
         found = f"{found}, and the pipeline takes publish_at from the record's timestamp"
-        return Verdict(Severity.ERROR, found, remedy, "a late record counts as the newest and replaces newer states")
-    return Verdict(Severity.WARNING, found, remedy)
+        return RuleResult(Severity.ERROR, found, remedy, "a late record counts as the newest and replaces newer states")
+    return RuleResult(Severity.WARNING, found, remedy)
 
 
-def timestamp_range(facts: TopicFacts) -> Verdict:
+def timestamp_range(facts: TopicFacts) -> RuleResult:
     """Timestamps from the future, older than retention keeps, or refused when records are published again."""
     return _future(facts) or _old(facts) or _refused(facts) or ok("timestamps are within what retention expects")
 
 
-def _future(facts: TopicFacts) -> Verdict | None:
+def _future(facts: TopicFacts) -> RuleResult | None:
     latest = max(((p.newest_at, p.partition) for p in facts.partitions if p.newest_at), default=None)
     if latest is None or latest[0] <= facts.taken_at + _FUTURE:
         return None
@@ -140,10 +140,10 @@ def _future(facts: TopicFacts) -> Verdict | None:
     refuse = remedies.set_topic(facts, "message.timestamp.after.max.ms=3600000")
     remedy = remedies.lines("correct the producer's clock, and refuse what is over an hour ahead:", refuse)
     risk = "retention counts from then, so the segment stays until then, and windows of time (replay --since) miss it"
-    return Verdict(Severity.WARNING, f"partition {partition}: a record is {ahead} in the future", remedy, risk)
+    return RuleResult(Severity.WARNING, f"partition {partition}: a record is {ahead} in the future", remedy, risk)
 
 
-def _old(facts: TopicFacts) -> Verdict | None:
+def _old(facts: TopicFacts) -> RuleResult | None:
     if facts.retention is None:
         return None
     # A record may be older by the time that its segment stays open.
@@ -157,14 +157,16 @@ def _old(facts: TopicFacts) -> Verdict | None:
     keep = remedies.set_topic(facts, "retention.ms=-1")
     remedy = remedies.lines("keep them until they are ingested:", keep, "then as before:", back)
     risk = "retention counts from the records' timestamps: such records are deleted with the next check, unread or not"
-    return Verdict(Severity.WARNING, f"partition {partition}: a record is {age} old, and {kept} are kept", remedy, risk)
+    return RuleResult(
+        Severity.WARNING, f"partition {partition}: a record is {age} old, and {kept} are kept", remedy, risk
+    )
 
 
 def _oldest(p: PartitionFacts) -> datetime | None:
     return min((moment for moment in (p.first_at, p.last_at) if moment), default=None)
 
 
-def _refused(facts: TopicFacts) -> Verdict | None:
+def _refused(facts: TopicFacts) -> RuleResult | None:
     before = int(facts.settings.get("message.timestamp.before.max.ms", str(2**63 - 1)))
     if before >= 2**62:
         return None
@@ -172,27 +174,27 @@ def _refused(facts: TopicFacts) -> Verdict | None:
     remedy = remedies.unset_topic(facts, "message.timestamp.before.max.ms")
     risk = "records that are published again with their own timestamps are refused (InvalidTimestamp)"
     found = f"records older than {past} are refused (message.timestamp.before.max.ms={before})"
-    return Verdict(Severity.INFO, found, remedy, risk)
+    return RuleResult(Severity.INFO, found, remedy, risk)
 
 
 RULES = (
-    Rule(
+    AuditRule(
         "both-retentions",
         "whichever limit is reached first deletes: a busy day removes records long before their time",
         both_retentions,
     ),
-    Rule(
+    AuditRule(
         "retention-against-lag", "records are deleted before they are ingested (OffsetExpired)", retention_against_lag
     ),
-    Rule(
+    AuditRule(
         "tombstones-against-lag",
         "tombstones are removed before they are read, and the rows that they delete stay (TombstonesMayBeGone)",
         tombstones_against_lag,
     ),
-    Rule(
+    AuditRule(
         "timestamp-type",
         "windows of time (replay --since) and retention follow the arrival, not the event",
         timestamp_type,
     ),
-    Rule("timestamp-range", "retention and windows of time miss records", timestamp_range),
+    AuditRule("timestamp-range", "retention and windows of time miss records", timestamp_range),
 )

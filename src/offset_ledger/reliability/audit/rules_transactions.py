@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from offset_ledger.reliability.audit import remedies
 from offset_ledger.reliability.audit.facts import OpenTransaction, Owner, PartitionFacts, TopicFacts
-from offset_ledger.reliability.audit.finding import Severity, Verdict, ok
+from offset_ledger.reliability.audit.finding import RuleResult, Severity, ok
 from offset_ledger.reliability.audit.wording import counted
 from offset_ledger.units import show_span
 
@@ -16,7 +16,7 @@ _GRACE = timedelta(minutes=1)
 _MOST_ABORTS = 5
 
 
-def hanging_transactions(facts: TopicFacts) -> Verdict:
+def hanging_transactions(facts: TopicFacts) -> RuleResult:
     """Transactions that nobody will end, or that are open for long; readers of committed data wait behind them."""
     opened = [(p, t) for p in facts.partitions for t in p.transactions]
     if hanging := [(p, t) for p, t in opened if t.hanging]:
@@ -28,7 +28,7 @@ def hanging_transactions(facts: TopicFacts) -> Verdict:
     return ok(f"{counted(len(opened), 'transaction')} under way" if opened else "no transaction is open")
 
 
-def _hanging(facts: TopicFacts, every: list[tuple[PartitionFacts, OpenTransaction]]) -> Verdict:
+def _hanging(facts: TopicFacts, every: list[tuple[PartitionFacts, OpenTransaction]]) -> RuleResult:
     partition, first = every[0]
     more = f"; {len(every) - 1:,} more like it" if len(every) > 1 else ""
     found = f"{_told(partition, first)}, and no coordinator knows of it: nobody will end it{more}"
@@ -36,10 +36,10 @@ def _hanging(facts: TopicFacts, every: list[tuple[PartitionFacts, OpenTransactio
     if "--command-config" in remedy[0]:
         sure = "make sure, as a user who may Describe every transactional id (a live one of another looks like this):"
         remedy = [sure, remedies.find_hanging(facts), "then abort what it shows:", *remedy]
-    return Verdict(Severity.ERROR, found, remedies.lines(*remedy))
+    return RuleResult(Severity.ERROR, found, remedies.lines(*remedy))
 
 
-def _known(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction, owner: Owner) -> Verdict | None:
+def _known(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction, owner: Owner) -> RuleResult | None:
     age = facts.taken_at - owner.begun_at
     if age <= min(_LONG_OPEN, owner.timeout):
         return None
@@ -50,14 +50,14 @@ def _known(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction, o
     look = "see what it waits for:", remedies.describe_transaction(facts, owner.transactional_id)
     if age <= owner.timeout:
         own = f"commit or abort it in its producer, or wait: it is aborted in {show_span(owner.timeout - age)}"
-        return Verdict(Severity.WARNING, told, remedies.lines(*look, own))
+        return RuleResult(Severity.WARNING, told, remedies.lines(*look, own))
     force = remedies.end_transaction(facts, owner.transactional_id)
     ways = "start the brokers that it waits for, or end it by force (Kafka 4.2's tool can):"
     severity = Severity.ERROR if age > owner.timeout + _GRACE else Severity.WARNING
-    return Verdict(severity, f"{told}: its coordinator should have aborted it", remedies.lines(*look, ways, force))
+    return RuleResult(severity, f"{told}: its coordinator should have aborted it", remedies.lines(*look, ways, force))
 
 
-def _unheard(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction) -> Verdict | None:
+def _unheard(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction) -> RuleResult | None:
     """Of one whose coordinator is not heard, only the timestamps of its records are known."""
     age = facts.taken_at - transaction.last_write
     limit = timedelta(milliseconds=facts.broker_number("transaction.max.timeout.ms", 900_000))
@@ -65,7 +65,7 @@ def _unheard(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction)
         return None
     found = f"{_told(p, transaction)}, its last record is {show_span(age)} old, and not every coordinator can be asked"
     remedy = remedies.lines("start all brokers, then see whether it hangs:", remedies.find_hanging(facts))
-    return Verdict(Severity.WARNING, found, remedy)
+    return RuleResult(Severity.WARNING, found, remedy)
 
 
 def _told(p: PartitionFacts, transaction: OpenTransaction) -> str:

@@ -15,12 +15,12 @@ from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.origin import here
+from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
 from offset_ledger.reliability.audit.changes import Change, changes
 from offset_ledger.reliability.audit.elect import elect_preferred
 from offset_ledger.reliability.audit.facts import ReaderFacts, TopicFacts
-from offset_ledger.reliability.audit.finding import Finding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import Reading, read_facts
 from offset_ledger.reliability.audit.rules import judge
 
@@ -40,11 +40,11 @@ class Audit:
     pipeline: str | None
     topic: str
     audited_at: datetime
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     changes: tuple[Change, ...] = ()
     previous_at: datetime | None = None
 
-    def failing(self, least: Severity) -> tuple[Finding, ...]:
+    def failing(self, least: Severity) -> tuple[AuditFinding, ...]:
         """The findings at that severity or worse."""
         return tuple(finding for finding in self.findings if finding.severity.rank <= least.rank)
 
@@ -60,7 +60,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)
         facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
-        return keep(session, _judged(facts), here())
+        return keep(session, _judged(facts), current_origin())
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
@@ -75,7 +75,7 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
         return _judged(facts)
     with connect(ledger) as session:
         check_migrated(session)
-        return keep(session, _judged(facts), here())
+        return keep(session, _judged(facts), current_origin())
 
 
 def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:

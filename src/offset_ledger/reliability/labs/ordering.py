@@ -59,14 +59,14 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OrderingPlan:
     """What a seed draws: which produce request, or behind how many records, each case breaks; values, number first."""
 
     breaks: Mapping[tuple[Producer, Fault], int]
     values: tuple[bytes, ...]
 
     @classmethod
-    def draw(cls, seed: int, records: int = 400) -> Plan:
+    def draw(cls, seed: int, records: int = 400) -> OrderingPlan:
         """From the seed alone."""
         random = Random(seed)
         breaks = {
@@ -105,7 +105,7 @@ class Ordering:
         return named | {name: len(getattr(self, name)) for name in ("acknowledged", "lost", "duplicated", "reordered")}
 
 
-def ordering(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Ordering, ...]:
+def ordering(plan: OrderingPlan, folder: Path, say: Callable[[str], None]) -> tuple[Ordering, ...]:
     """Start one broker behind a faulty proxy, and publish through each fault."""
     ports = Ports.choose(PortChoice.any_free())
     with closing(LossyProxy(ports.kafka[0])) as proxy:
@@ -119,13 +119,15 @@ def ordering(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Orde
             kafka.broker(1).kill()  # nobody needs its data again
 
 
-def report(plan: Plan, found: Sequence[Ordering]) -> Report:
+def report(plan: OrderingPlan, found: Sequence[Ordering]) -> Report:
     """One row a case."""
     rows = [row.counts() for row in found]
     return Report(plan.told(), rows, table(rows))
 
 
-def _case(proxy: LossyProxy, plan: Plan, producer: Producer, fault: Fault, say: Callable[[str], None]) -> Ordering:
+def _case(
+    proxy: LossyProxy, plan: OrderingPlan, producer: Producer, fault: Fault, say: Callable[[str], None]
+) -> Ordering:
     extra = {"bootstrap.servers": f"{HOST}:{proxy.port}"}
     number, topic = plan.breaks[producer, fault], f"ordering-{producer.name}-{fault.name}".lower()
     create_topic(extra, topic, 1, 1)
@@ -139,7 +141,7 @@ def _case(proxy: LossyProxy, plan: Plan, producer: Producer, fault: Fault, say: 
 
 
 def _through_loss(
-    proxy: LossyProxy, extra: dict[str, str], topic: str, plan: Plan, idempotence: bool, loss: Loss, number: int
+    proxy: LossyProxy, extra: dict[str, str], topic: str, plan: OrderingPlan, idempotence: bool, loss: Loss, number: int
 ) -> frozenset[int]:
     """Send while the proxy loses a frame; the numbers of those that were acknowledged."""
     producer = KafkaProducer(
@@ -168,7 +170,7 @@ def _through_loss(
 
 
 def _replaced(
-    extra: dict[str, str], topic: str, plan: Plan, transactional_id: str | None, number: int
+    extra: dict[str, str], topic: str, plan: OrderingPlan, transactional_id: str | None, number: int
 ) -> frozenset[int]:
     """Let a producer write some, another one everything, and then the first one end; the second one's numbers.
 

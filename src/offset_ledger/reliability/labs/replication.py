@@ -20,7 +20,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import Ports, free_ports
 from offset_ledger.local.process import Launch
 from offset_ledger.reliability.labs.log import read_ends, read_values
-from offset_ledger.reliability.labs.trial import BROKERS, Plan, Replication, Sent, Step, Trial
+from offset_ledger.reliability.labs.trial import BROKERS, Replication, Sent, Trial, TrialPlan, TrialStep
 from offset_ledger.reliability.publishing.clients import close_producer
 
 # The topics whose answers come soonest are the last: with acks=0 nobody would tell that a leader is not ready.
@@ -46,7 +46,7 @@ class _Lab:
 
     kafka: Kafka
     trials: Sequence[Trial]
-    plan: Plan
+    plan: TrialPlan
     say: Callable[[str], None]
 
     @property
@@ -81,7 +81,7 @@ class _Lab:
                 time.sleep(0.2)
 
 
-def replication(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Replication, ...]:
+def replication(plan: TrialPlan, folder: Path, say: Callable[[str], None]) -> tuple[Replication, ...]:
     """Kill the leader, the next one and the last one, and let a copy lead that has not all; tell what was kept."""
     ports = free_ports(7)
     settings = {"auto.leader.rebalance.enable": "false"}
@@ -107,16 +107,16 @@ def _run(lab: _Lab) -> None:
         _send_in_sync(lab, patient)
         pending = _lose_the_leader(lab, patient)
         lab.settle(lambda p: p["leader_id"] == second and set(p["isr_nodes"]) == {second, third})
-        _send_impatiently(lab, Step.ONE_AWAY)
+        _send_impatiently(lab, TrialStep.ONE_AWAY)
         for trial, sent in pending:
-            trial.told(Step.ALONE, sent, _PATIENCE[trial.min_insync] + _SILENCE)
+            trial.told(TrialStep.ALONE, sent, _PATIENCE[trial.min_insync] + _SILENCE)
     finally:
         for producer in patient.values():
             close_producer(producer, _SILENCE)
     lab.kafka.broker(second).kill()
     lab.say(f"broker {second}, which leads now, is killed")
     lab.settle(lambda p: p["leader_id"] == third and set(p["isr_nodes"]) == {third})
-    _send_impatiently(lab, Step.TWO_AWAY)
+    _send_impatiently(lab, TrialStep.TWO_AWAY)
     for trial in lab.trials:
         trial.readable = {value.decode() for value in read_values(lab.extra, trial.topic)}
     _lose_the_last(lab)
@@ -129,8 +129,8 @@ def _send_in_sync(lab: _Lab, patient: Mapping[str, KafkaProducer]) -> None:
     topics = [trial.topic for trial in lab.trials]
     read_ends(lab.extra, topics)  # their leaders answer: what came before, acks=0 would lose
     for trial in lab.trials:
-        trial.told(Step.IN_SYNC, _send(patient[trial.topic], lab, trial, Step.IN_SYNC), _SECONDS)
-    wanted, deadline = {len(lab.plan.values[Step.IN_SYNC])}, time.monotonic() + _SECONDS
+        trial.told(TrialStep.IN_SYNC, _send(patient[trial.topic], lab, trial, TrialStep.IN_SYNC), _SECONDS)
+    wanted, deadline = {len(lab.plan.values[TrialStep.IN_SYNC])}, time.monotonic() + _SECONDS
     while set(read_ends(lab.extra, topics)) != wanted:
         if time.monotonic() > deadline:
             raise StackError(f"three healthy brokers did not copy {wanted} records within {_SECONDS:.0f} s")
@@ -155,8 +155,8 @@ def _lose_the_leader(lab: _Lab, patient: Mapping[str, KafkaProducer]) -> Pending
                     return [each for each in sent if each[0].acks == "all"]
             lab.say("the machine is slow: the followers may have fallen out of sync, once more")
             for trial, unheard in sent:
-                trial.told(Step.ALONE, unheard, _PATIENCE[trial.min_insync] + _SILENCE)
-                trial.forget(Step.ALONE)
+                trial.told(TrialStep.ALONE, unheard, _PATIENCE[trial.min_insync] + _SILENCE)
+                trial.forget(TrialStep.ALONE)
             lab.settle(lambda p: p["leader_id"] == first and set(p["isr_nodes"]) == set(lab.plan.order))
     raise StackError(
         f"sending took longer than {_FROZEN_SECONDS} s {_ATTEMPTS} times; run the lab on a quieter machine"
@@ -168,10 +168,10 @@ def _send_alone(lab: _Lab, patient: Mapping[str, KafkaProducer], flush: KafkaPro
     for number in range(2):
         flush.send(_FLUSH, b"%d" % number, partition=0).get(_SECONDS)
     again = f" again {attempt}" if attempt else ""
-    sent = [(trial, _send(patient[trial.topic], lab, trial, Step.ALONE, again)) for trial in lab.trials]
+    sent = [(trial, _send(patient[trial.topic], lab, trial, TrialStep.ALONE, again)) for trial in lab.trials]
     for trial, answered in sent:
         if trial.acks != "all":
-            trial.told(Step.ALONE, answered, _SECONDS)
+            trial.told(TrialStep.ALONE, answered, _SECONDS)
     return sent
 
 
@@ -204,12 +204,12 @@ def _frozen(kafka: Kafka, nodes: Sequence[int]) -> Iterator[None]:
             kafka.broker(node).resume()
 
 
-def _send(producer: KafkaProducer, lab: _Lab, trial: Trial, step: Step, mark: str = "") -> Sent:
+def _send(producer: KafkaProducer, lab: _Lab, trial: Trial, step: TrialStep, mark: str = "") -> Sent:
     values = [f"{value}{mark}" for value in lab.plan.values[step]]
     return [(value, producer.send(trial.topic, value.encode(), partition=0)) for value in values]
 
 
-def _send_impatiently(lab: _Lab, step: Step) -> None:
+def _send_impatiently(lab: _Lab, step: TrialStep) -> None:
     """Send with few retries, so that a refusal is told by its name and not as a delivery timeout."""
     for trial in lab.trials:
         settings = {"retries": 5, "enable_idempotence": False, "delivery_timeout_ms": 60_000}

@@ -47,7 +47,7 @@ target: {{connection: postgres_default, table: public.lab_pipeline}}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SemanticsPlan:
     """What a seed draws: after how many rows of a life the consumers die, where the pipeline does, and the events."""
 
     deaths: tuple[int, ...]
@@ -55,7 +55,7 @@ class Plan:
     events: tuple[str, ...]
 
     @classmethod
-    def draw(cls, seed: int, events: int = 2_000, kills: int = 3) -> Plan:
+    def draw(cls, seed: int, events: int = 2_000, kills: int = 3) -> SemanticsPlan:
         """From the seed alone."""
         random = Random(seed)
         deaths = tuple(random.randrange(1, events // (kills + 1)) for _ in range(kills))
@@ -103,7 +103,7 @@ class Bench:
     say: Callable[[str], None]
 
 
-def semantics(bench: Bench, plan: Plan) -> tuple[Semantics, ...]:
+def semantics(bench: Bench, plan: SemanticsPlan) -> tuple[Semantics, ...]:
     """Publish the events and let each reader process them, killed and started again as planned."""
     create_topic(bench.kafka.extra, bench.topic, PARTITIONS, 1, {"retention.ms": "-1"})
     publish(_records(plan.events), bench.kafka.extra, bench.topic)
@@ -112,7 +112,7 @@ def semantics(bench: Bench, plan: Plan) -> tuple[Semantics, ...]:
     return (*(_consumer(bench, plan, commit) for commit in Commit), _pipeline(bench, plan))
 
 
-def report(plan: Plan, found: Sequence[Semantics]) -> Report:
+def report(plan: SemanticsPlan, found: Sequence[Semantics]) -> Report:
     """One row a reader."""
     rows = [row.counts() for row in found]
     return Report(plan.told(), rows, table(rows))
@@ -123,7 +123,7 @@ def _records(events: Sequence[str]) -> list[Record]:
     return [Record(event.encode(), value % number) for number, event in enumerate(events)]
 
 
-def _consumer(bench: Bench, plan: Plan, commit: Commit) -> Semantics:
+def _consumer(bench: Bench, plan: SemanticsPlan, commit: Commit) -> Semantics:
     name = {Commit.BEFORE: "at most once", Commit.AFTER: "at least once"}[commit]
     kept = f"lab_{commit}"
     with connect(bench.postgres) as session, transaction(session) as cursor:
@@ -137,7 +137,7 @@ def _consumer(bench: Bench, plan: Plan, commit: Commit) -> Semantics:
     return _weigh(bench, plan, name, kept, len(plan.deaths))
 
 
-def _pipeline(bench: Bench, plan: Plan) -> Semantics:
+def _pipeline(bench: Bench, plan: SemanticsPlan) -> Semantics:
     path = bench.folder / "lab_semantics.yaml"
     path.write_text(_PIPELINE.format(topic=bench.topic))
     ingest = [sys.executable, "-m", "offset_ledger.cli", "ingest", str(path), "--until-drained"]
@@ -164,7 +164,7 @@ def _live(bench: Bench, command: list[str], more: Mapping[str, str], dies: bool,
         raise UnexpectedError(f"{command[2]} ended with {done.returncode}, {'killed' if dies else '0'} was due: {end}")
 
 
-def _weigh(bench: Bench, plan: Plan, name: str, kept: str, killed: int) -> Semantics:
+def _weigh(bench: Bench, plan: SemanticsPlan, name: str, kept: str, killed: int) -> Semantics:
     """Compare the identities in the table with what was produced."""
     query = sql.SQL("SELECT event_id FROM {}").format(sql.Identifier(kept))
     with connect(bench.postgres) as session:

@@ -20,7 +20,7 @@ Sent = Sequence[tuple[str, Any]]
 """Values, each with kafka-python's future for its answer."""
 
 
-class Step(StrEnum):
+class TrialStep(StrEnum):
     """When records are sent."""
 
     IN_SYNC = "all in sync"
@@ -30,14 +30,14 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrialPlan:
     """What a seed draws: who leads and dies first, second and third, and which values are sent at each step."""
 
     order: tuple[int, int, int]
-    values: Mapping[Step, tuple[str, ...]]
+    values: Mapping[TrialStep, tuple[str, ...]]
 
     @classmethod
-    def draw(cls, seed: int, most: int = 20) -> Plan:
+    def draw(cls, seed: int, most: int = 20) -> TrialPlan:
         """From half of ``most`` to ``most`` records at each step; the broker dies behind the last of them."""
         random = Random(seed)
         first, second, third = random.sample(BROKERS, 3)
@@ -46,7 +46,7 @@ class Plan:
                 f"{step.name} {number} {random.randbytes(random.randrange(1, 100)).hex()}"
                 for number in range(random.randint((most + 1) // 2, most))
             )
-            for step in Step
+            for step in TrialStep
         }
         return cls((first, second, third), values)
 
@@ -59,7 +59,7 @@ class Plan:
 class Fate:
     """What became of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
 
-    step: Step
+    step: TrialStep
     acknowledged: frozenset[str]
     refused: frozenset[str]
     unanswered: frozenset[str]
@@ -93,7 +93,7 @@ class Replication:
 
     acks: int | str
     min_insync: int
-    fates: Mapping[Step, Fate]
+    fates: Mapping[TrialStep, Fate]
 
     def counts(self) -> dict[str, int]:
         """How many over all steps."""
@@ -107,9 +107,9 @@ class Trial:
 
     acks: int | str
     min_insync: int
-    acknowledged: dict[Step, set[str]] = field(default_factory=lambda: {step: set() for step in Step})
-    refused: dict[Step, set[str]] = field(default_factory=lambda: {step: set() for step in Step})
-    unanswered: dict[Step, set[str]] = field(default_factory=lambda: {step: set() for step in Step})
+    acknowledged: dict[TrialStep, set[str]] = field(default_factory=lambda: {step: set() for step in TrialStep})
+    refused: dict[TrialStep, set[str]] = field(default_factory=lambda: {step: set() for step in TrialStep})
+    unanswered: dict[TrialStep, set[str]] = field(default_factory=lambda: {step: set() for step in TrialStep})
     readable: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
 
@@ -118,7 +118,7 @@ class Trial:
         """Its topic."""
         return f"acks-{self.acks}-min-{self.min_insync}"
 
-    def told(self, step: Step, sent: Sent, seconds: float) -> None:
+    def told(self, step: TrialStep, sent: Sent, seconds: float) -> None:
         """Wait so long for the answers to these records, and enter each; without one it is unanswered."""
         deadline = time.monotonic() + seconds
         for value, future in sent:
@@ -131,16 +131,16 @@ class Trial:
             else:
                 self.acknowledged[step].add(value)
 
-    def forget(self, step: Step) -> None:
+    def forget(self, step: TrialStep) -> None:
         """Enter anew what is told of a step."""
         for told in (self.acknowledged, self.refused, self.unanswered):
             told[step] = set()
 
     def result(self) -> Replication:
         """What came of it."""
-        return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in Step})
+        return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in TrialStep})
 
-    def _fate(self, step: Step) -> Fate:
+    def _fate(self, step: TrialStep) -> Fate:
         acknowledged = frozenset(self.acknowledged[step])
         return Fate(
             step=step,
@@ -152,7 +152,7 @@ class Trial:
         )
 
 
-def report(plan: Plan, found: Iterable[Replication]) -> Report:
+def report(plan: TrialPlan, found: Iterable[Replication]) -> Report:
     """Two tables: what became of the records of each step, and what that is in all."""
     found = list(found)
     rows = [

@@ -32,7 +32,7 @@ ABORTED_TRANSACTION = 250  # records in one aborted transaction
 ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the aborted one
 
 
-class Kind(StrEnum):
+class Disturbance(StrEnum):
     """Why a record is published."""
 
     EVENT = "event"
@@ -42,10 +42,10 @@ class Kind(StrEnum):
     MALFORMED = "malformed"
 
 
-class Planned(NamedTuple):
+class PlannedEvent(NamedTuple):
     """A record and why it is published. ``malformation`` is set where it is malformed."""
 
-    kind: Kind
+    kind: Disturbance
     event: Event
     record: Record
     malformation: Malformation | None = None
@@ -56,19 +56,19 @@ class Expected:
     """What one seed and limit publish, and what must come of it (the winners: ``flights.winning_events``)."""
 
     flights: int
-    kinds: Mapping[Kind, int]
+    kinds: Mapping[Disturbance, int]
     statuses: Mapping[Status, int]
     refused: Mapping[bytes, Malformation]  # the raw value of every record that must be refused
 
     @property
     def records(self) -> int:
         """Records that a reader of committed data meets."""
-        return sum(self.kinds.values()) - self.kinds[Kind.ABORTED]
+        return sum(self.kinds.values()) - self.kinds[Disturbance.ABORTED]
 
     @property
     def superseded(self) -> int:
         """Well-formed records that must not be the row of their flight in the end."""
-        return self.records - self.kinds[Kind.MALFORMED] - self.flights
+        return self.records - self.kinds[Disturbance.MALFORMED] - self.flights
 
     @property
     def refused_paths(self) -> Mapping[str, int]:
@@ -80,20 +80,20 @@ class _Step(NamedTuple):
     """An event and the minute at which it is published."""
 
     minute: int
-    kind: Kind
+    kind: Disturbance
     event: Event
     malformation: Malformation | None = None
 
 
-def plan_events(seed: int, limit: int | None = None) -> Iterator[Planned]:
+def plan_events(seed: int, limit: int | None = None) -> Iterator[PlannedEvent]:
     """All records of the first ``limit`` flights, in the order in which they are to be published."""
     for step in _in_order(_flights_steps(seed, limit)):
-        yield Planned(step.kind, step.event, _record(step), step.malformation)
+        yield PlannedEvent(step.kind, step.event, _record(step), step.malformation)
 
 
 def expected(seed: int, limit: int | None = None) -> Expected:
     """The right answer to :func:`plan_events` with the same arguments."""
-    kinds: Counter[Kind] = Counter()
+    kinds: Counter[Disturbance] = Counter()
     statuses: Counter[Status] = Counter()
     refused: dict[bytes, Malformation] = {}
     for steps in _flights_steps(seed, limit):
@@ -104,7 +104,7 @@ def expected(seed: int, limit: int | None = None) -> Expected:
 
 
 def _newest(steps: list[_Step]) -> Event:
-    true = (step.event for step in steps if step.kind is not Kind.ABORTED)
+    true = (step.event for step in steps if step.kind is not Disturbance.ABORTED)
     return max(true, key=lambda event: event.publish_at)
 
 
@@ -112,23 +112,23 @@ def _flights_steps(seed: int, limit: int | None) -> Iterator[list[_Step]]:
     random = Random(seed)
     malformations = count()
     for row in read_rows(limit):
-        steps = [_Step(event.minute, Kind.EVENT, event) for event in events_of(row)]
+        steps = [_Step(event.minute, Disturbance.EVENT, event) for event in events_of(row)]
         newest = steps[-1]
         if random.random() < LATE_SHARE:
             older = random.randrange(len(steps) - 1)
             late = newest.minute + random.randint(1, LATE_BY)
-            steps[older] = _Step(late, Kind.LATE, steps[older].event)
+            steps[older] = _Step(late, Disturbance.LATE, steps[older].event)
         steps += [_copy(random, step) for step in steps if random.random() < COPIED_SHARE]
         if random.random() < ABORTED_SHARE:
-            steps.append(_Step(newest.minute, Kind.ABORTED, _falsified(newest.event)))
+            steps.append(_Step(newest.minute, Disturbance.ABORTED, _falsified(newest.event)))
         if random.random() < MALFORMED_SHARE:
             malformation = MALFORMATIONS[next(malformations) % len(MALFORMATIONS)]
-            steps.append(_Step(newest.minute, Kind.MALFORMED, newest.event, malformation))
+            steps.append(_Step(newest.minute, Disturbance.MALFORMED, newest.event, malformation))
         yield steps
 
 
 def _copy(random: Random, step: _Step) -> _Step:
-    return _Step(step.minute + random.randint(0, COPIED_WITHIN), Kind.COPY, step.event)
+    return _Step(step.minute + random.randint(0, COPIED_WITHIN), Disturbance.COPY, step.event)
 
 
 def _falsified(event: Event) -> Event:

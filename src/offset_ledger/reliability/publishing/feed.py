@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Kind, plan_events
+from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Disturbance, plan_events
 from offset_ledger.reliability.publishing.outbox import Summary
 from offset_ledger.reliability.publishing.producer import Publisher, publish_aborted
 from offset_ledger.reliability.publishing.progress import OnProgress
@@ -40,7 +40,7 @@ def publish_flights(
     held: list[Record] = []
     with _rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:
         for planned in plan_events(seed, limit):
-            if planned.kind is not Kind.ABORTED:
+            if planned.kind is not Disturbance.ABORTED:
                 publisher.send(planned.record)
                 continue
             held.append(planned.record)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from offset_ledger.errors import JournalMismatch, TransactionOutcomeUnknown
-from offset_ledger.reliability.publishing.journal import Journal, Place
+from offset_ledger.reliability.publishing.journal import Journal, JournalPosition
 from offset_ledger.reliability.publishing.outbox import Summary
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record
@@ -47,9 +47,9 @@ class _Reading:
         return self.at == self.checked.records
 
     @property
-    def place(self) -> Place:
+    def place(self) -> JournalPosition:
         """Where it is."""
-        return Place(self.at, self.digest.hexdigest(), self.finished)
+        return JournalPosition(self.at, self.digest.hexdigest(), self.finished)
 
 
 def publish_file(

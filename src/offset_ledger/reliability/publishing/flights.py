@@ -45,7 +45,7 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class FlightRow(msgspec.Struct, frozen=True, gc=False):
     """One row of flights.csv, under its own column names; clock times are local, as ``hhmm``."""
 
     year: int
@@ -116,17 +116,17 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return int(self.publish_at.timestamp()) // 60
 
 
-def read_rows(limit: int | None = None) -> Iterator[Row]:
+def read_rows(limit: int | None = None) -> Iterator[FlightRow]:
     """The first ``limit`` rows of flights.csv, sorted by scheduled departure."""
     table = _read_table().slice(0, limit)
     table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")]).drop_columns(["time_hour", "minute"])
     for batch in table.to_batches(max_chunksize=10_000):
-        yield from map(Row, *(column.to_pylist() for column in batch.columns))
+        yield from map(FlightRow, *(column.to_pylist() for column in batch.columns))
 
 
 def _read_table() -> pa.Table:
     options = pyarrow.csv.ConvertOptions(
-        include_columns=[*Row.__struct_fields__, "time_hour", "minute"],
+        include_columns=[*FlightRow.__struct_fields__, "time_hour", "minute"],
         null_values=["", "NA"],
         strings_can_be_null=True,
     )
@@ -142,7 +142,7 @@ def _data_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def events_of(row: Row) -> tuple[Event, ...]:
+def events_of(row: FlightRow) -> tuple[Event, ...]:
     """The events of one flight, each published after the one before."""
     flight = Flight(row.carrier, row.flight, row.tailnum, row.origin, row.dest)
     day = date(row.year, row.month, row.day)

@@ -23,7 +23,7 @@ _WAIT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalPosition:
     """Records committed so far, the SHA-256 of the file up to there, and whether that was all of it."""
 
     records: int
@@ -44,12 +44,12 @@ class Journal:
         """The consumer group whose offset of partition 0 is the number of records."""
         return f"offset-ledger.publish.{self.transactional_id}"
 
-    def entry(self, place: Place) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    def entry(self, place: JournalPosition) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """What a transaction commits so that this place is kept."""
         note = f"sha256:{place.digest} {'finished' if place.finished else 'unfinished'}"
         return {TopicPartition(self.topic, 0): OffsetAndMetadata(place.records, note, -1)}
 
-    def read(self) -> Place | None:
+    def read(self) -> JournalPosition | None:
         """The place that was committed; None if there is none. Only one's own open producer makes this the last word.
 
         Raises:
@@ -70,11 +70,11 @@ class Journal:
             raise unavailable(self.extra["bootstrap.servers"], error) from error
         return None if found is None or found.offset < 0 else self._place(found)
 
-    def _place(self, found: OffsetAndMetadata) -> Place:
+    def _place(self, found: OffsetAndMetadata) -> JournalPosition:
         digest, _, state = str(found.metadata).removeprefix("sha256:").partition(" ")
         if state not in ("finished", "unfinished"):
             raise JournalMismatch(
                 f"the group {self.group} should hold the place of a publication and holds {found.metadata!r}; "
                 "publish with another transactional id"
             )
-        return Place(int(found.offset), digest, state == "finished")
+        return JournalPosition(int(found.offset), digest, state == "finished")

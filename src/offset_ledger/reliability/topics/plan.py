@@ -25,7 +25,7 @@ class Durability(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TopicRequirements:
     """What is wanted: ``bytes_a_day`` of the whole topic, ``record_bytes`` of its largest record."""
 
     brokers: int
@@ -36,7 +36,7 @@ class Wish:
     retention: timedelta | None = 7 * DAY
 
 
-def plan(wish: Wish) -> TopicSettings:
+def plan(wish: TopicRequirements) -> TopicSettings:
     """The settings that give what is wanted on that many brokers; see ``topics.explain``."""
     factor = 1 if wish.durability is Durability.DEVELOPMENT else min(_USUAL_COPIES, wish.brokers)
     return TopicSettings(
@@ -53,7 +53,7 @@ def plan(wish: Wish) -> TopicSettings:
     )
 
 
-def _segment_bytes(wish: Wish) -> int:
+def _segment_bytes(wish: TopicRequirements) -> int:
     """A tenth of what a partition keeps, between 16 MiB and 1 GiB, so that records go about when their time is over."""
     if wish.retention is None:
         return _SEGMENT
@@ -62,7 +62,7 @@ def _segment_bytes(wish: Wish) -> int:
     return min(_SEGMENT, max(_SMALLEST_SEGMENT, whole))
 
 
-def _segment_time(wish: Wish) -> timedelta:
+def _segment_time(wish: TopicRequirements) -> timedelta:
     """A tenth of the retention, between an hour and a week: it bounds the stay where little is written."""
     if wish.retention is None:
         return 7 * DAY

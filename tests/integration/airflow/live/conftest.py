@@ -17,7 +17,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.local.airflow import Airflow
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.request import Action, Request
+from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations.requests import plan_request
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
@@ -99,7 +99,7 @@ def lose(world: World, name: str, before: int, give_up: bool = True) -> None:
     planned = plan(world.pipeline(name), Origin("test"))
     assert planned.batch is not None
     if give_up:
-        request = Request(Action.ABANDON, batch_id=planned.batch.batch_id, why="lost")
+        request = Request(RunAction.ABANDON, batch_id=planned.batch.batch_id, why="lost")
         plan_request(world.pipeline(name), request, Origin("test"))
     admin = KafkaAdminClient(bootstrap_servers=world.kafka.extra["bootstrap.servers"])
     admin.delete_records({TopicPartition(name, 0): before})
