@@ -38,8 +38,7 @@ from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.step import already_staged
-from offset_ledger.stage.tombstones import tombstone_retention
-from offset_ledger.stage.tombstones import TombstoneRetention
+from offset_ledger.stage.tombstones import TombstoneRetention, tombstone_retention
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
 
