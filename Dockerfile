@@ -42,7 +42,6 @@ ENV AIRFLOW_HOME=/var/lib/airflow \
     GX_ANALYTICS_ENABLED=false \
     OFFSET_LEDGER_CACHE=/opt/offset-ledger/cache \
     OFFSET_LEDGER_HOME=/var/lib/offset-ledger \
-    OFFSET_LEDGER_JOBS=/opt/offset-ledger/jobs \
     OFFSET_LEDGER_REPORTS=/var/lib/offset-ledger/reports \
     PYSPARK_PYTHON=/opt/venv/bin/python
 USER offset-ledger

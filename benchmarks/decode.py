@@ -19,7 +19,7 @@ import pyarrow as pa
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.json import JsonDecoder, compile_decoder
-from offset_ledger.stage.copy import copy_csv
+from offset_ledger.stage.csv_copy import copy_csv
 
 BATCH = 20_000
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,6 +22,7 @@ from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, TransientError, UnknownBatch
+from offset_ledger.ids import consumer_group
 from offset_ledger.kafka import broker
 from offset_ledger.ledger.batches import read_batch
 from offset_ledger.ledger.database import connect, transaction
@@ -33,7 +34,7 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.operations.dead_letters import Delivery, deliver, place_of
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.report.consumer_group import group_name, mirror
+from offset_ledger.report.consumer_group import mirror
 from offset_ledger.validate.step import validate
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab
@@ -242,7 +243,7 @@ def test_dead_letters_are_not_doubled_and_the_mirrored_group_waits(world: World,
 def group(bench: Bench) -> dict[int, int]:
     """The offsets of the consumer group that mirrors the cursors."""
     with broker.connect(get_connection("kafka_default")) as kafka:
-        return kafka.group_offsets(group_name(bench.pipeline), bench.topic)
+        return kafka.group_offsets(consumer_group(bench.pipeline.name), bench.topic)
 
 
 def cursors(bench: Bench) -> dict[int, int]:

@@ -10,7 +10,7 @@ from tests.paths import ROOT
 
 _LOOK = """
 import json, runpy, sys
-dag = runpy.run_path("dags/audit_topics.py")["dag"]
+dag = runpy.run_path("dags/audit_topics.py")["audit_topics"]
 print(json.dumps({
     "heavy": [name for name in ("great_expectations", "pyspark", "kafka", "psycopg2") if name in sys.modules],
     "id": dag.dag_id, "owners": {t.task_id: t.owner for t in dag.tasks}, "doc": dag.doc_md,

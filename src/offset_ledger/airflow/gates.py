@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.ids import batch_id_of
+from offset_ledger.airflow.planned_batch import batch_id_of
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.questions import Question, QuestionAnswer

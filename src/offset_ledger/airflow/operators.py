@@ -1,9 +1,8 @@
-"""The stage task: spark-submit of jobs/stage_batch.py, with connections resolved at run time."""
+"""The stage task: spark-submit of the package's own job, with connections resolved at run time."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
-from offset_ledger.airflow.ids import BATCH_ID, batch_id_of
+from offset_ledger.airflow.planned_batch import BATCH_ID, batch_id_of
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name, get_connection
+from offset_ledger.stage import submitted
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
 from offset_ledger.stage.scratch import scratch, with_scratch
@@ -23,7 +23,7 @@ from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-JOB = Path(os.environ.get("OFFSET_LEDGER_JOBS", Path(__file__).resolve().parents[3] / "jobs")) / "stage_batch.py"
+JOB = Path(submitted.__file__).with_name("stage_batch.py")
 
 
 class StageOperator(SparkSubmitOperator):

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.ids import batch_id_of
+from offset_ledger.airflow.planned_batch import batch_id_of
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import LostRange

@@ -10,10 +10,11 @@ from typing import Any
 from airflow.sdk import Asset, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from offset_ledger.airflow import ids
+from offset_ledger import ids
 from offset_ledger.airflow.assets import table_asset, topic_asset
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
+from offset_ledger.airflow.planned_batch import batch_id_of
 from offset_ledger.airflow.steps import ValidateOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
@@ -59,7 +60,7 @@ def _commit(path: Path, topic: Asset, table: Asset) -> Any:
         from offset_ledger.ledger.origin import current_origin
 
         context = get_current_context()
-        batch_id = ids.batch_id_of(context["ti"])
+        batch_id = batch_id_of(context["ti"])
         assert batch_id is not None
         with airflow_failures():
             pipeline = parse_pipeline(path)
@@ -85,7 +86,7 @@ def _report(path: Path) -> Any:
         from offset_ledger.report.consumer_group import mirror
         from offset_ledger.report.step import report
 
-        batch_id = ids.batch_id_of(get_current_context()["ti"])
+        batch_id = batch_id_of(get_current_context()["ti"])
         assert batch_id is not None
         with airflow_failures():
             pipeline = parse_pipeline(path)

@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from offset_ledger import __version__
 from offset_ledger.cli import batches, decisions, demo, kafka, looking, publish, quarantine, servers
 from offset_ledger.cli.verbs import Outcome, Verbs
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError
+from offset_ledger.version import __version__
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -318,8 +318,8 @@ def records(connection: Connection, topic: str, wanted: OffsetRange, isolation: 
                 if time.monotonic() > deadline:
                     at = consumer.position(place)
                     raise BrokerUnavailable(
-                        f"topic {topic}: range {wanted} was read up to {at} and no further within {retry_seconds():.0f} s; "
-                        "check that the brokers run"
+                        f"topic {topic}: range {wanted} was read up to {at} and no further within "
+                        f"{retry_seconds():.0f} s; check that the brokers run"
                     )
     except kafka_errors.KafkaError as error:
         if isinstance(error, kafka_errors.CorruptRecordError) and "UnicodeDecodeError" in str(error):

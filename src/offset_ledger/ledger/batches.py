@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from psycopg2 import sql
 from psycopg2.extras import execute_values
 
-from offset_ledger import __version__
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.ledger.database import Cursor, named_sql
@@ -17,6 +16,7 @@ from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State
+from offset_ledger.version import __version__
 
 # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.operations.verify import numbered_queries
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
-from offset_ledger.stage.copy import copy_csv
+from offset_ledger.stage.csv_copy import copy_csv
 
 RECORDS_AT_ONCE = 5_000
 BYTES_AT_ONCE = 16 * 1024 * 1024

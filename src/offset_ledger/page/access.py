@@ -9,7 +9,8 @@ from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from offset_ledger.page.rights import AUDIT_DAG, Rights
+from offset_ledger.ids import may_be_ours
+from offset_ledger.page.rights import Rights
 
 
 def rights(user: GetUserDep) -> Rights:
@@ -22,7 +23,7 @@ def rights(user: GetUserDep) -> Rights:
     with create_session() as session:
         query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(readable), ~DagModel.is_stale)
         existing = {dag_id: bool(paused) for dag_id, paused in session.execute(query)}
-    ours = sorted(dag_id for dag_id in existing if dag_id.startswith(("ingest_", "redrive_", AUDIT_DAG)))
+    ours = sorted(filter(may_be_ours, existing))
     teams = DagModel.get_dag_id_to_team_name_mapping(ours) if ours else {}
 
     def may_trigger(dag_id: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, UnknownBatch
+from offset_ledger.ids import ingest_dag, redrive_dag
 from offset_ledger.page import queries
 from offset_ledger.page.batches import BatchView, batch_view, sheet
 from offset_ledger.page.history import HistoryWindow
@@ -27,7 +28,7 @@ from offset_ledger.page.positions import (
     totals,
 )
 from offset_ledger.page.queries import LedgerRow, Wanted
-from offset_ledger.page.rights import Rights, ingest_dag, redrive_dag
+from offset_ledger.page.rights import Rights
 
 JsonObject = dict[str, Any]
 
@@ -144,7 +145,7 @@ def _summary(
         "broker_problem": seen.problem,
         "ledger_problem": ledger.problem,
         "actions": {
-            verb: {"dag_id": dag_id, "hindrance": rights.hindrance(dag_id)}
+            verb: {"dag_id": dag_id, "blocked_reason": rights.blocked_reason(dag_id)}
             for verb, dag_id in (("ingest", ingest_dag(pipeline.name)), ("redrive", redrive_dag(pipeline.name)))
         },
     }

@@ -7,13 +7,14 @@ from dataclasses import asdict
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.ids import AUDIT_DAG
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.page import queries
 from offset_ledger.page.answers import JsonObject
 from offset_ledger.page.audits import judged, line, severities
 from offset_ledger.page.pipelines import by_ledger
 from offset_ledger.page.queries import Series, WantedAudits
-from offset_ledger.page.rights import AUDIT_DAG, Rights
+from offset_ledger.page.rights import Rights
 
 NEWEST_ONE = WantedAudits(limit=1)
 
@@ -21,7 +22,7 @@ NEWEST_ONE = WantedAudits(limit=1)
 def overview(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
     """The newest audit of each pipeline's topics, and whether the user may have them audited now."""
     found = [told for conn_id, here in by_ledger(pipelines) for told in _of_ledger(conn_id, here)]
-    action = {"dag_id": AUDIT_DAG, "hindrance": rights.hindrance(AUDIT_DAG)}
+    action = {"dag_id": AUDIT_DAG, "blocked_reason": rights.blocked_reason(AUDIT_DAG)}
     return {"pipelines": sorted(found, key=lambda each: str(each["name"])), "action": action}
 
 

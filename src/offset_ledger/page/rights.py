@@ -6,19 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from offset_ledger.config.names import DAILY_FOLDER
-
-AUDIT_DAG = "audit_topics"
-DAILY_DAG = "daily_quality_report"
-
-
-def ingest_dag(pipeline: str) -> str:
-    """The DAG whose readers may see the pipeline, and whose triggerers may replay, approve and abandon."""
-    return f"ingest_{pipeline}"
-
-
-def redrive_dag(pipeline: str) -> str:
-    """The DAG whose triggerers may redrive."""
-    return f"redrive_{pipeline}"
+from offset_ledger.ids import DAILY_REPORT_DAG, ingest_dag
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +26,10 @@ class Rights:
     def sees_report(self, folder: str, pipelines: Collection[str]) -> bool:
         """Whether reports under this folder are shown; the daily pages are about all pipelines."""
         if folder == DAILY_FOLDER:
-            return DAILY_DAG in self.readable and all(map(self.sees, pipelines))
+            return DAILY_REPORT_DAG in self.readable and all(map(self.sees, pipelines))
         return self.sees(folder)
 
-    def hindrance(self, dag_id: str) -> str | None:
+    def blocked_reason(self, dag_id: str) -> str | None:
         """Why the user cannot trigger this DAG here; None where nothing is in the way."""
         if dag_id not in self.existing:
             return f"Airflow has no DAG {dag_id}"

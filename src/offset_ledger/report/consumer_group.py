@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.ids import consumer_group
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
@@ -19,11 +20,6 @@ log = logging.getLogger(__name__)
 
 _ROUNDS = 5
 _SECONDS = 5.0  # of patience with brokers that are away: nothing waits for the mirror
-
-
-def group_name(pipeline: Pipeline) -> str:
-    """The consumer group that mirrors the pipeline."""
-    return f"offset-ledger.{pipeline.name}"
 
 
 def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
@@ -40,7 +36,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
     try:
         return _mirror(pipeline, backwards)
     except OffsetLedgerError as error:
-        log.warning("the consumer group %s was not set: %s", group_name(pipeline), error)
+        log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.name), error)
         return {}
 
 
@@ -49,7 +45,7 @@ def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     cursors = _cursors(pipeline)
     with broker.connect(get_connection(pipeline.source.connection), most=_SECONDS) as kafka:
         for _ in range(_ROUNDS):
-            name, topic = group_name(pipeline), pipeline.source.topic
+            name, topic = consumer_group(pipeline.name), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
                 kafka.set_group_offsets(name, topic, moved)
             if (again := _cursors(pipeline)) == cursors:

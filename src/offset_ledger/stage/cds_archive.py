@@ -18,7 +18,7 @@ from pathlib import Path
 from offset_ledger.stage.scratch import scratch, with_scratch
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS, spark_jars
 
-_JOB = Path(__file__).with_name("first_job.py")
+_JOB = Path(__file__).parent / "submitted" / "first_job.py"
 _SECONDS = 180
 
 

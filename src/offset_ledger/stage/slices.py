@@ -25,7 +25,7 @@ from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.stage.copy import copy_csv
+from offset_ledger.stage.csv_copy import copy_csv
 
 RESULT_SCHEMA = "slice_no int, records bigint"
 

@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.airflow.concurrent_runs import one_run_plans
 from offset_ledger.errors import OffsetExpired, StateConflict, UnknownBatch
+from offset_ledger.ids import consumer_group
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import rows, transaction
@@ -34,7 +35,7 @@ from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
-from offset_ledger.report.consumer_group import group_name, mirror
+from offset_ledger.report.consumer_group import mirror
 from tests.fixtures.java_clients import JavaClients
 from tests.integration.operations.test_ingest import KEEP, ME, NOON, Bench, bench, order, quiet  # noqa: F401
 
@@ -322,7 +323,7 @@ def test_an_accepted_topic_begins_anew_and_the_old_one_stays_in_the_ledger(bench
 
 def group_offsets(bench: Bench) -> dict[int, int]:
     with broker.connect(bench.servers.kafka) as kafka:
-        return kafka.group_offsets(group_name(bench.pipeline), bench.topic)
+        return kafka.group_offsets(consumer_group(bench.pipeline.name), bench.topic)
 
 
 def test_kafkas_own_tool_shows_the_cursors_and_the_lag(bench: Bench) -> None:
@@ -331,7 +332,7 @@ def test_kafkas_own_tool_shows_the_cursors_and_the_lag(bench: Bench) -> None:
     bench.publish(at(2, 0, "d"))
     assert mirror(bench.pipeline) == {0: 2, 1: 1}
     clients = JavaClients(bench.servers.stack.java, bench.servers.bootstrap)
-    assert clients.consumer_group(group_name(bench.pipeline), bench.topic) == {0: (2, 3, 1), 1: (1, 1, 0)}
+    assert clients.consumer_group(consumer_group(bench.pipeline.name), bench.topic) == {0: (2, 3, 1), 1: (1, 1, 0)}
 
 
 def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
@@ -341,7 +342,7 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     bench.ingest()
     assert group_offsets(bench) == {0: 1, 1: 0}
     with broker.connect(bench.servers.kafka) as kafka:
-        kafka.set_group_offsets(group_name(bench.pipeline), bench.topic, {0: 7})
+        kafka.set_group_offsets(consumer_group(bench.pipeline.name), bench.topic, {0: 7})
     assert mirror(bench.pipeline) == {0: 1, 1: 0}
     assert group_offsets(bench) == {0: 7, 1: 0}  # it goes back only after an approved new beginning
     mirror(bench.pipeline, backwards=True)

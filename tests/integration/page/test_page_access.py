@@ -158,7 +158,10 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
     hindrances = {user: _hindrances(asked.text[user]) for user in ("reader", "worker", "boss")}
     refused = tuple(f"you may not trigger {dag_id}" for dag_id in ("ingest_orders", "audit_topics"))
     assert hindrances == {"reader": refused, "worker": (None, None), "boss": (None, None)}
-    assert json.loads(asked.text["limited"]["/api/audits"])["action"]["hindrance"] == "Airflow has no DAG audit_topics"
+    assert (
+        json.loads(asked.text["limited"]["/api/audits"])["action"]["blocked_reason"]
+        == "Airflow has no DAG audit_topics"
+    )
     for button in BUTTONS:
         assert {user: asked.status[user][button] for user in ("nobody", "reader", "limited")} == {
             "nobody": 401,
@@ -182,4 +185,6 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
 def _hindrances(answers: dict[str, str]) -> tuple[str | None, str | None]:
     """Of the ingest DAG and of the audit."""
     (pipeline,) = json.loads(answers["/api/pipelines"])["pipelines"]
-    return pipeline["actions"]["ingest"]["hindrance"], json.loads(answers["/api/audits"])["action"]["hindrance"]
+    return pipeline["actions"]["ingest"]["blocked_reason"], json.loads(answers["/api/audits"])["action"][
+        "blocked_reason"
+    ]

@@ -213,9 +213,9 @@ def test_the_topics_of_a_pipeline_are_told_apart(bench: Bench) -> None:
 
 
 def test_the_button_is_for_those_who_may_trigger_the_audit(bench: Bench) -> None:
-    assert bench.get("/api/audits")["action"] == {"dag_id": "audit_topics", "hindrance": None}
+    assert bench.get("/api/audits")["action"] == {"dag_id": "audit_topics", "blocked_reason": None}
     looking = replace(FULL, triggerable=frozenset({"ingest_orders"}))
-    assert bench.get("/api/audits", looking)["action"]["hindrance"] == "you may not trigger audit_topics"
+    assert bench.get("/api/audits", looking)["action"]["blocked_reason"] == "you may not trigger audit_topics"
 
 
 def test_a_user_sees_only_audits_of_pipelines_whose_dag_they_may_read(bench: Bench) -> None:

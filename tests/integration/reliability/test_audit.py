@@ -478,7 +478,7 @@ def finding_lines(out: str, rule: str) -> list[str]:
 _TASK = """
 import runpy, sys
 from airflow.sdk.exceptions import AirflowFailException
-(task,) = runpy.run_path("dags/audit_topics.py")["dag"].tasks
+(task,) = runpy.run_path("dags/audit_topics.py")["audit_topics"].tasks
 for _ in sys.stdin:
     try:
         print("said:", task.python_callable(), flush=True)

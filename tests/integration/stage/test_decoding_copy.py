@@ -25,7 +25,7 @@ from offset_ledger.config.model import Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow
-from offset_ledger.stage.copy import copy_csv
+from offset_ledger.stage.csv_copy import copy_csv
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
 

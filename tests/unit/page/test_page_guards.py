@@ -43,7 +43,7 @@ def test_the_daily_reports_are_for_those_who_may_read_all_that_is_in_them() -> N
 def test_the_hindrance_names_what_is_in_the_way() -> None:
     dags = frozenset({"ingest_a", "ingest_b", "ingest_c"})
     rights = Rights(dags, frozenset({"ingest_a", "ingest_b"}), dags, paused=frozenset({"ingest_b", "ingest_c"}))
-    assert {dag: rights.hindrance(dag) for dag in (*sorted(dags), "ingest_d")} == {
+    assert {dag: rights.blocked_reason(dag) for dag in (*sorted(dags), "ingest_d")} == {
         "ingest_a": None,
         "ingest_b": "ingest_b is paused: a run would wait until somebody unpauses it",
         "ingest_c": "you may not trigger ingest_c",

@@ -85,14 +85,14 @@ export function head(pipeline, topic, action, several, refresh) {
 }
 
 /** The button that has every topic audited now, and why it is disabled where it is. */
-export function auditButton({ dag_id, hindrance }, refresh) {
+export function auditButton({ dag_id, blocked_reason }, refresh) {
   const press = () => auditNow(dag_id, refresh);
-  const attributes = { onclick: press, disabled: Boolean(hindrance), title: hindrance, "data-key": "audit-now" };
+  const attributes = { onclick: press, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": "audit-now" };
   return h(
     "div",
     {},
     h("div.buttons", {}, h("button", attributes, "Audit now…")),
-    hindrance && h("div.soft.hindrance", {}, hindrance),
+    blocked_reason && h("div.soft.blocked_reason", {}, blocked_reason),
   );
 }
 

@@ -172,12 +172,12 @@ function facts(batch) {
 }
 
 function buttons(pipeline, batch, found, refresh) {
-  const { hindrance } = pipeline.actions.ingest;
+  const { blocked_reason } = pipeline.actions.ingest;
   const words = found.ranges.map((r) => `${r.partition}:${r.from_offset}-${r.until_offset}`).join("\n");
   const button = (name, act) =>
     h(
       "button",
-      { onclick: act, disabled: Boolean(hindrance), title: hindrance, "data-key": `${name}-${batch.batch_id}` },
+      { onclick: act, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": `${name}-${batch.batch_id}` },
       name,
     );
   const again = batch.state === "committed" && button("Replay these ranges…", () => replay(pipeline, refresh, words));
@@ -188,7 +188,7 @@ function buttons(pipeline, batch, found, refresh) {
       button(`${action[0].toUpperCase()}${action.slice(1)}…`, () => decide(pipeline, action, batch.batch_id, refresh)),
     ),
     again,
-    hindrance && h("span.soft", {}, hindrance),
+    blocked_reason && h("span.soft", {}, blocked_reason),
   );
 }
 

@@ -132,10 +132,10 @@ export function head(p, several, refresh) {
 
 function buttons(p, refresh) {
   const button = (name, verb, act) => {
-    const { hindrance } = p.actions[verb];
-    return h("button", { onclick: act, disabled: Boolean(hindrance), title: hindrance, "data-key": name }, name);
+    const { blocked_reason } = p.actions[verb];
+    return h("button", { onclick: act, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": name }, name);
   };
-  const hindrances = [...new Set(Object.values(p.actions).map((action) => action.hindrance))].filter(Boolean);
+  const hindrances = [...new Set(Object.values(p.actions).map((action) => action.blocked_reason))].filter(Boolean);
   return h(
     "div",
     {},
@@ -146,7 +146,7 @@ function buttons(p, refresh) {
       button("Replay…", "ingest", () => replay(p, refresh)),
       button("Redrive…", "redrive", () => redrive(p, refresh)),
     ),
-    hindrances.length > 0 && h("div.soft.hindrance", {}, hindrances.join("; ")),
+    hindrances.length > 0 && h("div.soft.blocked_reason", {}, hindrances.join("; ")),
   );
 }
 
@@ -176,14 +176,14 @@ function figures(p) {
 
 function notices(p, refresh) {
   const open = p.open_batch;
-  const { hindrance } = p.actions.ingest;
+  const { blocked_reason } = p.actions.ingest;
   const act = (action) =>
     h(
       "button",
       {
         onclick: () => decide(p, action, open.batch_id, refresh),
-        disabled: Boolean(hindrance),
-        title: hindrance,
+        disabled: Boolean(blocked_reason),
+        title: blocked_reason,
         "data-key": `notice-${action}`,
       },
       action === "approve" ? "Approve…" : "Abandon…",

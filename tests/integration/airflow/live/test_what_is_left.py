@@ -77,7 +77,7 @@ def test_no_password_stands_in_a_log_a_rendered_field_an_xcom_or_a_report(world:
     password = world.postgres.password
     assert password is not None
     stage = world.call("GET", f"{world.run('woken', woken[0])}/taskInstances/stage")
-    assert "jobs/stage_batch.py" in json.dumps(stage["rendered_fields"])
+    assert "stage/submitted/stage_batch.py" in json.dumps(stage["rendered_fields"])
     places = [*files(world.airflow.directory), *files(world.project)]
     assert any("task_id=stage" in str(path) for path in places)
     assert [str(path) for path in places if password.encode() in path.read_bytes()] == []

@@ -1,0 +1,97 @@
+"""The ingest DAG of a pipeline: the steps, and two questions to people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronDataIntervalTimetable
+
+from offset_ledger import ids
+from offset_ledger.airflow.deadlines import freshness_alert
+from offset_ledger.airflow.form import form
+from offset_ledger.airflow.gates import LossGate
+from offset_ledger.airflow.operators import StageOperator
+from offset_ledger.airflow.steps import PlanOperator
+from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging, default_args
+from offset_ledger.config.model import Pipeline
+from offset_ledger.model.questions import QuestionAnswer
+
+DOC = """
+### {name}
+
+{description}
+
+Topic `{topic}` into table `{table}`, exactly once. Each run commits one batch:
+
+1. **plan** snapshots the topic up to its last stable offset and writes the batch's offset ranges into the ledger; an
+   open batch is resumed. It skips the run, with the reason, when nothing is new. The trigger form asks for something
+   else: a time window or offset ranges again, a dry run, or a decision. A backfill run reads its data interval.
+2. **approve_loss** asks a person, in Required Actions, where offsets were lost or the topic was recreated.
+3. **stage** reads exactly these ranges with Spark, decodes every record strictly and copies it into staging.
+4. **validate** judges the staged rows with the suite `{suite}`; a failed gate rejects the batch.
+5. **approve_batch** asks a person about a rejected batch.
+6. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.
+7. **report** renders the quality page, sets the consumer group `offset-ledger.{name}` to the cursors and sends metrics.
+
+Clearing and rerunning any task is safe: the ledger decides what is left to do.
+"""
+
+
+def build_ingest_dag(pipeline: Pipeline) -> DAG:
+    """The DAG of one pipeline."""
+    with DAG(
+        dag_id=ids.ingest_dag(pipeline.name),
+        schedule=_schedule(pipeline),
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        # Beside a run that waits for a person others must be able to decide, and to read windows again. Only one run
+        # works on the head: plan skips while another does.
+        max_active_runs=4,
+        params=form(),
+        description=pipeline.description,
+        doc_md=DOC.format(
+            name=pipeline.name,
+            description=pipeline.description,
+            topic=pipeline.source.topic,
+            table=f"{pipeline.target.schema}.{pipeline.target.table}",
+            suite=pipeline.quality.suite,
+        ),
+        tags=["offset-ledger", *pipeline.tags],
+        deadline=freshness_alert(pipeline),
+        default_args=default_args(pipeline),
+    ) as dag:
+        _tasks(pipeline)
+    return dag
+
+
+def _schedule(pipeline: Pipeline) -> Any:
+    cron = CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None
+    if not pipeline.wake_on_data:
+        return cron
+    from offset_ledger.airflow.triggers import NewRecords
+
+    watcher = AssetWatcher(name=f"new_records_{pipeline.name}", trigger=NewRecords(str(pipeline.path)))
+    news = Asset(name=f"new_records_{pipeline.name}", uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])
+    return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
+
+
+def _tasks(pipeline: Pipeline) -> None:
+    file: dict[str, Any] = {"pipeline_file": str(pipeline.path)}
+    plan = PlanOperator(task_id=ids.PLAN, question=ids.APPROVE_LOSS, **file)
+    loss = LossGate(
+        task_id=ids.APPROVE_LOSS,
+        answers=(QuestionAnswer.APPROVE, QuestionAnswer.REJECT),
+        answer_within=pipeline.answer_within,
+        **file,
+    )
+    stage = StageOperator(
+        task_id=ids.STAGE,
+        connections=[pipeline.source.connection, pipeline.target.connection],
+        conn_id="spark_default",
+        name=f"stage_{pipeline.name}",
+        trigger_rule=AFTER_A_QUESTION,
+        **file,
+    )
+    plan >> [loss, stage]
+    loss >> stage >> after_staging(pipeline)

@@ -1,0 +1,118 @@
+"""The redrive DAG of a pipeline: tries quarantined records again, by hand, with a form."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from offset_ledger import ids
+from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.form import by_person
+from offset_ledger.airflow.tasks import after_staging, default_args
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+
+DOC = """
+### Redrive {name}
+
+Tries records in the quarantine of `{name}` again. Trigger it after the decoder, the pipeline file or the suite
+`{suite}` was corrected.
+
+1. **plan** freezes the chosen records as a batch of kind `redrive`; the open batch of the same choice is resumed. It
+   skips the run when no unresolved record is chosen.
+2. **stage** decodes the bytes that quarantine kept, as today's pipeline file says.
+3. **validate** judges the rows with today's suite.
+4. **approve_batch** asks a person about a rejected batch.
+5. **commit** merges what passes into `{table}`, where a newer row stays, and marks it as resolved. What fails again
+   stays in quarantine, with its new reasons beside the old ones.
+6. **report** renders the quality page.
+
+Cursors do not move, and neither Kafka nor Spark is needed.
+"""
+
+PARAMS = {
+    "reason": Param(
+        None,
+        type=["null", "string"],
+        title="Reason",
+        description="Only records refused for this reason code, such as precision or "
+        "expect_column_values_to_be_in_set; `offset-ledger quarantine PIPELINE` lists them.",
+        section="Which records",
+    ),
+    "since": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title="Quarantined since",
+        description="Only records that were quarantined at or after this moment.",
+        section="Which records",
+    ),
+    "limit": Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title="At most",
+        description="How many records; never more than limits.records_per_batch. Those not tried yet come first.",
+        section="Which records",
+    ),
+    "why": Param(
+        None,
+        type=["null", "string"],
+        title="Why",
+        description="Kept with the batch in the ledger.",
+        section="For the record",
+    ),
+}
+
+
+def build_redrive_dag(pipeline: Pipeline) -> DAG:
+    """The redrive DAG of one pipeline."""
+    table = f"{pipeline.target.schema}.{pipeline.target.table}"
+    with DAG(
+        dag_id=ids.redrive_dag(pipeline.name),
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        description=f"Try quarantined records of {pipeline.name} again",
+        doc_md=DOC.format(name=pipeline.name, table=table, suite=pipeline.quality.suite),
+        params=PARAMS,
+        tags=["offset-ledger", *pipeline.tags],
+        default_args=default_args(pipeline),
+    ) as dag:
+        _stage(pipeline.path, _plan(pipeline.path)) >> after_staging(pipeline)
+    return dag
+
+
+def _plan(path: Path) -> Any:
+    @task(task_id=ids.PLAN)
+    def plan_batch() -> int:
+        from offset_ledger.operations.redrive import plan_redrive, read_choice
+
+        context = get_current_context()
+        asked = context["params"]
+        with airflow_failures():
+            choice = read_choice(asked["reason"], asked["since"], asked["limit"])
+            planned = plan_redrive(parse_pipeline(path), choice, by_person(context), asked["why"])
+        if planned.batch is None:
+            raise AirflowSkipException(planned.message)
+        print(planned.message)
+        return planned.batch.batch_id
+
+    return plan_batch()
+
+
+def _stage(path: Path, batch_id: Any) -> Any:
+    @task(task_id=ids.STAGE)
+    def stage_batch(batch_id: int) -> None:
+        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.operations.redrive import stage_redrive
+
+        with airflow_failures():
+            print(stage_redrive(parse_pipeline(path), batch_id, current_origin()))
+
+    return stage_batch(batch_id)

@@ -1,0 +1,144 @@
+"""What the verbs of the command line do, as functions: they return values and print nothing.
+
+Each takes a pipeline, or the name or path of its file, and finds its connections as the command line does: inside
+Airflow from Airflow, elsewhere in ``AIRFLOW_CONN_<ID>`` variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import find_pipeline, parse_pipeline
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.ledger.origin import current_origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.request import Request, RunAction
+from offset_ledger.operations import ingest as _ingest
+from offset_ledger.operations import verify as _verify
+from offset_ledger.operations.check import compare_table
+from offset_ledger.operations.ingest import Ingested
+from offset_ledger.operations.requests import wanted_ranges
+from offset_ledger.operations.status import PipelineStatus
+from offset_ledger.operations.status import status as _status
+from offset_ledger.plan.step import plan_replay
+from offset_ledger.validate.step import read_suite
+
+AnyPipeline = Pipeline | str | Path
+Say = Callable[[str], None]
+
+
+def _quiet(line: str) -> None:
+    del line
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What :func:`verify` found: one line for each violation, none where every invariant holds."""
+
+    violations: tuple[str, ...]
+    checked: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is violated."""
+        return not self.violations
+
+
+def check(pipeline: AnyPipeline) -> str:
+    """Check a pipeline file, its suite, and the table as far as the database can be reached; what the table is.
+
+    Raises:
+        PipelineFileError: the file has mistakes; ``problems`` has all of them, each with its line.
+        ConfigurationError: the suite is missing or has mistakes.
+        TargetMismatch: the table does not fit the file.
+    """
+    checked = _pipeline(pipeline)
+    read_suite(checked)
+    return compare_table(checked)[1]
+
+
+def ingest(
+    pipeline: AnyPipeline, *, until_drained: bool = False, limit: int | None = None, say: Say = _quiet
+) -> tuple[Ingested, ...]:
+    """Commit the next batch, or all batches until nothing is new; the committed ones.
+
+    ``limit`` is the greatest number of offsets of one batch; ``say`` gets a line for each step. Staging runs in a Spark
+    session of this process, which lives until the process ends.
+
+    Raises:
+        BatchRejected: the quality gate rejected the batch; nothing of it was merged.
+        LostRange: offsets that are needed are gone; nothing was changed.
+        TransientError: a server is away; call again.
+    """
+    return tuple(_ingest.ingest(_pipeline(pipeline), current_origin(), until_drained, say, limit))
+
+
+def replay(
+    pipeline: AnyPipeline,
+    ranges: Sequence[OffsetRange] = (),
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    scan: bool = False,
+    limit: int | None = None,
+    why: str | None = None,
+    say: Say = _quiet,
+) -> Ingested:
+    """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
+
+    ``since`` and ``until`` carry a time zone. With ``scan`` the records that came late, behind the first one after
+    the window, are read too.
+
+    Raises:
+        ConfigurationError: neither ranges nor a window, both, or nothing to read in them.
+        OffsetExpired: a range begins below the log start.
+        BatchRejected, TransientError: as :func:`ingest`.
+    """
+    if bool(ranges) == bool(since or until):
+        raise ConfigurationError("replay takes ranges, or since and until; give one of the two")
+    action = RunAction.RANGES if ranges else RunAction.WINDOW
+    request = Request(action, since=since, until=until, scan=scan, ranges=tuple(ranges), limit=limit, why=why)
+    known, origin = _pipeline(pipeline), current_origin()
+    wanted, notes = wanted_ranges(known, request)
+    if not wanted:
+        raise ConfigurationError(notes)
+    planned = plan_replay(
+        known, wanted, origin, request.kind, "; ".join(filter(None, [why, notes])) or None, request.key
+    )
+    say("; ".join(filter(None, [planned.message, notes])))
+    return _ingest.run_batch(known, planned, origin, say)
+
+
+def status(pipeline: AnyPipeline) -> PipelineStatus:
+    """Cursors, lag, and the open batch with what it waits for.
+
+    Raises:
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    return _status(_pipeline(pipeline))
+
+
+def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
+    """Check every invariant of the ledger; with ``against_topic`` also every row against what the topic still holds.
+
+    Raises:
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    known = _pipeline(pipeline)
+    violations, checked = _verify.verify(known)
+    notes = [note] if (note := _verify.uncounted(known)) else []
+    if against_topic:
+        from offset_ledger.operations.verify_against_topic import compare_with_topic
+
+        compared = compare_with_topic(known)
+        violations, notes = [*violations, *compared.violations], [*notes, *compared.notes]
+    return Verified(tuple(violations), checked, tuple(notes))
+
+
+def _pipeline(pipeline: AnyPipeline) -> Pipeline:
+    return pipeline if isinstance(pipeline, Pipeline) else parse_pipeline(find_pipeline(str(pipeline)))

@@ -1,0 +1,36 @@
+"""The ids that Airflow and Kafka know: DAGs, their tasks, and the consumer group of a pipeline."""
+
+from __future__ import annotations
+
+AUDIT_DAG = "audit_topics"
+DAILY_REPORT_DAG = "daily_quality_report"
+_INGEST, _REDRIVE = "ingest_", "redrive_"
+
+PLAN, APPROVE_LOSS, STAGE = "plan", "approve_loss", "stage"
+VALIDATE, APPROVE_BATCH, COMMIT, REPORT = "validate", "approve_batch", "commit", "report"
+DEAD_LETTERS = "dead_letters"
+
+
+def ingest_dag(pipeline: str) -> str:
+    """The DAG whose readers may see the pipeline, and whose triggerers may replay, approve and abandon."""
+    return f"{_INGEST}{pipeline}"
+
+
+def redrive_dag(pipeline: str) -> str:
+    """The DAG whose triggerers may redrive."""
+    return f"{_REDRIVE}{pipeline}"
+
+
+def may_be_ours(dag_id: str) -> bool:
+    """Whether a DAG of this id may be triggered from the ledger page; others may begin like these too."""
+    return dag_id.startswith((_INGEST, _REDRIVE, AUDIT_DAG))
+
+
+def audit_task(pipeline: str) -> str:
+    """The task of one pipeline in the DAG that audits topics."""
+    return f"audit_{pipeline}"
+
+
+def consumer_group(pipeline: str) -> str:
+    """The consumer group whose offsets mirror the cursors, for tools that show the lag of groups."""
+    return f"offset-ledger.{pipeline}"
