@@ -7,7 +7,7 @@ import re
 from offset_ledger.reliability.audit.rules import RULES
 from tests.paths import ROOT
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
+DOCS = ROOT / "docs" / "audit.md"
 PARTS = ["Checks", "Reported when", "Risk", "Fix", "Source"]
 
 
