@@ -56,6 +56,22 @@ def test_every_decision_is_in_the_index() -> None:
     assert [page.name for page in ROOT.glob("docs/adr/*.md") if page.name not in named] == []
 
 
+def test_every_decision_has_its_number_and_its_title_in_the_index() -> None:
+    rows = re.findall(r"^\| \[(\d{4})\]\(adr/(\d{4})-\S+\) \| (.+) \|$", (ROOT / "docs/index.md").read_text(), re.M)
+    pages = sorted(ROOT.glob("docs/adr/*.md"))
+    headings = [page.read_text().partition("\n")[0] for page in pages]
+    assert [f"# {number}: {title}" for number, _, title in rows] == headings
+    numbers = [page.name[:4] for page in pages]
+    assert [number for _, number, _ in rows] == numbers == [f"{n:04}" for n in range(1, len(pages) + 1)]
+
+
+def test_a_function_is_in_the_file_that_a_page_links_for_it() -> None:
+    for page in PAGES:
+        for name, file in re.findall(r"\[`(\w+)`\]\((\S+\.py)\)", page.read_text()):
+            source = (page.parent / file).read_text()
+            assert re.search(rf"\b(def|class) {name}\b", source), f"{page.name}: {name} is not in {file}"
+
+
 def test_the_page_about_production_names_every_variable() -> None:
     code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     page = (ROOT / "docs/production.md").read_text()

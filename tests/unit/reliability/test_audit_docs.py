@@ -8,7 +8,7 @@ from offset_ledger.reliability.audit.rules import RULES
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs" / "audit.md"
-PARTS = ["Looks at", "Found when", "Risk", "Mended by", "Source"]
+PARTS = ["Checks", "Reported when", "Risk", "Fix", "Source"]
 
 
 def test_the_docs_explain_every_rule_in_its_order() -> None:
