@@ -11,15 +11,16 @@ from tests.dags.fresh import answer_of
 _LOOK = """
 import json, runpy, sys
 from datetime import datetime
+from offset_ledger.airflow.daily_report_dag import day_of
 found = runpy.run_path("dags/daily_quality_report.py")
-dag = found["dag"]
+dag = found["daily_quality_report"]
 heavy = ["great_expectations", "pyspark", "kafka", "psycopg2", "pyarrow", "pandas"]
 interval = {"data_interval_start": datetime(2026, 1, 2)}
 print(json.dumps({
     "dag_id": dag.dag_id, "timetable": dag.timetable.expression, "catchup": dag.catchup, "doc": dag.doc_md,
     "heavy": [name for name in heavy if name in sys.modules],
     "outlets": {t.task_id: [a.name for a in t.outlets] for t in dag.tasks},
-    "days": [str(found["_day"](context)) for context in (interval, {**interval, "params": {"date": "2025-12-24"}})],
+    "days": [str(day_of(context)) for context in (interval, {**interval, "params": {"date": "2025-12-24"}})],
 }))
 """
 

@@ -23,7 +23,7 @@ It only reads the ledger: clearing and rerunning it, or a backfill over past day
 """
 
 
-def _day(context: Context) -> date:
+def day_of(context: Context) -> date:
     """The day of the form, else that of the data interval; a run by hand may have none: then yesterday."""
     if asked := (context.get("params") or {}).get("date"):
         return date.fromisoformat(str(asked))
@@ -61,7 +61,7 @@ def build_daily_report_dag(folder: Path) -> DAG:
 
             context = get_current_context()
             with airflow_failures():
-                made = daily_report(parse_good(folder), _day(context))
+                made = daily_report(parse_good(folder), day_of(context))
             context["outlet_events"][REPORT].extra = {"date": made.day.isoformat(), "pipelines": made.figures}
             return str(made.page)
 

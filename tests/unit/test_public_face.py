@@ -1,0 +1,45 @@
+"""The names that ``offset_ledger`` gives: documented, typed, and imported only when they are used."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+
+import offset_ledger
+from offset_ledger import errors
+from tests.paths import ROOT
+
+_HEAVY = ("airflow", "great_expectations", "kafka", "msgspec", "numpy", "psycopg2", "pyarrow", "pyspark", "yaml")
+_IMPORTED = f"import json, sys, offset_ledger; print(json.dumps([m for m in {_HEAVY!r} if m in sys.modules]))"
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    done = subprocess.run([sys.executable, "-c", _IMPORTED], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
+
+
+def test_every_name_is_there_and_what_type_checkers_see() -> None:
+    assert all(getattr(offset_ledger, name) is not None for name in offset_ledger.__all__)
+    tree = ast.parse((ROOT / "src" / "offset_ledger" / "__init__.py").read_text())
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    typed = [alias.name for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(typed) == sorted(offset_ledger.__all__)
+    assert (ROOT / "src" / "offset_ledger" / "py.typed").exists()
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(offset_ledger, "no_such_name")
+
+
+def test_every_error_is_public() -> None:
+    known = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert known <= set(offset_ledger.__all__)
+
+
+def test_the_reference_names_all_of_them_and_no_other() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    named = set(re.findall(r"^\| `(\w+)[^`]*` \|", text, flags=re.MULTILINE))
+    assert named == set(offset_ledger.__all__)
