@@ -237,7 +237,8 @@ def _forget_a_tombstone(world: World, name: str) -> None:
     world.publish(name, _tombstone(LATER, "a"))
     topic = CompactedTopic(world.kafka.extra["bootstrap.servers"], name)
     topic.alter(OFTEN)
-    topic.compact_until(lambda _: world.publish(name, record(LATER, "filler")), 2)
+    # Each is newer than the one before: by their timestamps segments are rolled.
+    topic.compact_until(lambda turn: world.publish(name, record(LATER + timedelta(seconds=1 + turn), "filler")), 2)
     with pytest.raises(TombstonesMayBeGone):
         list(ingest(world.pipeline(name), ME, True, print))
 
