@@ -88,12 +88,12 @@ def test_a_batch_that_may_lack_tombstones_is_committed_after_a_yes(
     shot(page, "required-action-tombstones")
     missing = late["missing"]["0"]
     assert f"{missing} of its offsets gave no record" in said
-    assert numbers(page) == {
-        "ranges": f"0:[2, {until}) ({until - 2} offsets)",
-        "missing offsets, by partition": f"0: {missing}",
-        "records may have waited": late["waited"],
-        "tombstones are kept for at least": late["kept"],
-    }
+    assert list(numbers(page).items()) == [
+        ("ranges", f"0:[2, {until}) ({until - 2} offsets)"),
+        ("missing offsets, by partition", f"0: {missing}"),
+        ("records may have waited", late["waited"]),
+        ("tombstones are kept for at least", late["kept"]),
+    ]
     assert "Approve goes on with what was staged" in said
     answer(page, "Approve", "a is known to be gone")
     assert world.ended("forgotten", run_id) == "success"
