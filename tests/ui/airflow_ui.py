@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
+
+from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.airflow import Airflow
 from tests.fixtures.airflow_world import World
-from tests.ui.browser import NotShown, Page, wait_until
 
-FRAME = 'iframe[title="Ledger"]'
-_FORM = '[data-testid="config-form"]'
-_DIALOG = "[role=dialog]"
-_DATE = f'{_DIALOG} [data-testid="datetime-input"]'
-_ENTER, _DOWN = ("Enter", 13), ("ArrowDown", 40)
+FIRST_READ = "reads itself again"  # what our pages say below what they have read
 
 
 def log_in(page: Page, airflow: Airflow, user: str) -> None:
     """Log in as a person does, up to Airflow's first page."""
-    page.go(airflow.address)
-    page.type('input[name="username"]', user)
-    page.type('input[name="password"]', airflow.password(user))
-    page.click('button[type="submit"]')
-    page.wait_for_text("Dags")
+    page.goto(airflow.address)
+    page.locator('input[name="username"]').fill(user)
+    page.locator('input[name="password"]').fill(airflow.password(user))
+    page.locator('button[type="submit"]').click()
+    says(page, "Dags")
+
+
+def says(place: Page | FrameLocator, words: str) -> str:
+    """Wait until the page has these words, and return all that it says."""
+    body = place.locator("body")
+    expect(body).to_contain_text(words, use_inner_text=True)
+    return body.inner_text()
+
+
+def cells(rows: Locator) -> list[list[str]]:
+    """What the cells of these rows of a table say, once there are some."""
+    expect(rows).not_to_have_count(0)
+    return [list(row) for row in rows.evaluate_all("rows => rows.map((r) => [...r.cells].map((c) => c.innerText))")]
 
 
 def rows_of(world: World, query: str, *arguments: object) -> list[tuple[Any, ...]]:
@@ -35,133 +46,156 @@ def rows_of(world: World, query: str, *arguments: object) -> list[tuple[Any, ...
         return [tuple(row) for row in rows(session, query, arguments)]
 
 
+def rest(page: Page) -> None:
+    """Leave the page: one that follows a run draws all the time, and the run needs the processor."""
+    page.goto("about:blank")
+
+
+def theme(page: Page, name: str) -> None:
+    """Let Airflow be ``dark`` or ``light``, as its own switch does."""
+    change = "new StorageEvent('storage', {key: 'theme', newValue: name})"
+    page.evaluate(f"(name) => {{ localStorage.setItem('theme', name); dispatchEvent({change}); }}", name)
+    expect(page.locator("html")).to_contain_class(name)
+
+
 def shot(page: Page, name: str) -> None:
     """A picture in light and one in dark, if ``$OFFSET_LEDGER_SHOTS`` says where to."""
-    folder = os.environ.get("OFFSET_LEDGER_SHOTS")
-    if not folder:
-        return
-    frames, page.frames = page.frames, ()
-    for theme in ("dark", "light"):
-        page.theme(theme)
-        page.shot(Path(folder) / f"{name}-{theme}.png")
-    page.frames = frames
+    if folder := os.environ.get("OFFSET_LEDGER_SHOTS"):
+        for each in ("dark", "light"):
+            theme(page, each)
+            page.screenshot(path=Path(folder) / f"{name}-{each}.png", animations="disabled")
 
 
-def in_ledger(page: Page) -> None:
-    """Go on inside the ledger page's frame, once it has read the ledger."""
-    page.frames = ()
-    page.wait("d.querySelector(frame)", FRAME, frame=FRAME)
-    page.frames = (FRAME,)
-    page.wait_for_text("reads itself again")
+def ask_by_hand(page: Page, address: str, method: str = "GET", body: object = None) -> tuple[int, Any]:
+    """What the server answers to a request with the session of this page."""
+    answer = page.request.fetch(address, method=method, data=body, headers={"Content-Type": "application/json"})
+    return answer.status, answer.json() if answer.ok else None
 
 
-def run_tab(page: Page, world: World, pipeline: str, run_id: str) -> None:
+def ours(page: Page, title: str = "Ledger") -> FrameLocator:
+    """One of our pages, in its frame, once it has read what it shows."""
+    frame = page.locator(f'iframe[title="{title}"]').last.content_frame
+    says(frame, FIRST_READ)
+    return frame
+
+
+def run_tab(page: Page, world: World, pipeline: str, run_id: str) -> FrameLocator:
     """Open the tab Ledger of a run of an ingest DAG."""
-    page.go(f"{world.airflow.address}/dags/ingest_{pipeline}/runs/{run_id}")
+    page.goto(f"{world.airflow.address}/dags/ingest_{pipeline}/runs/{run_id}")
+    page.locator('a[href*="plugin/offset-ledger-run"]', has_text="Ledger").click()
+    page.wait_for_url("**/plugin/**")
+    return ours(page)
 
-    def pressed() -> bool:
-        page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
-        try:
-            return bool(page.wait("w.location.pathname.includes('/plugin/')", "the tab", 5))
-        except NotShown:  # the head of a page that still loads may move the tab away under the mouse
-            return False
 
-    wait_until(pressed, "the tab Ledger should open")
-    in_ledger(page)
+def shown_run(page: Page, dag_id: str) -> str:
+    """The id of the run of this DAG whose page Airflow shows, once it shows one."""
+    page.wait_for_url(f"**/dags/{dag_id}/runs/**")
+    return unquote(urlsplit(page.url).path.split("/")[4])
 
 
 class TriggerForm:
     """Airflow's dialog behind the button *Trigger* of a DAG."""
 
     def __init__(self, page: Page, world: World, dag_id: str) -> None:
-        self._page = page
-        page.go(f"{world.airflow.address}/dags/{dag_id}")
-        page.press('[data-testid="trigger-dag-button"]')
-        page.wait("d.querySelector(form)", "the form", form=_FORM)
+        page.goto(f"{world.airflow.address}/dags/{dag_id}")
+        page.get_by_test_id("trigger-dag-button").click()
+        self._page, self._dag_id = page, dag_id
+        self._dialog = page.get_by_role("dialog")
+        self._form = page.get_by_test_id("config-form")
+        expect(self._form).to_be_visible()
 
     def open(self, section: str) -> str:
         """Unfold a section of the parameters and return what it says."""
-        head = f'{_FORM} button[aria-controls][id*="trigger:"]'
-        self._page.press(head, section)
-        item = "[...d.querySelectorAll(head)].find((e) => e.textContent.includes(section))"
-        self._page.wait(f"{item}?.dataset.state === 'open'", section, head=head, section=section)
-        return str(self._page.run(f"{item}.parentElement.parentElement.innerText", head=head, section=section))
+        head = self._form.locator('button[aria-controls][id*="trigger:"]', has_text=section)
+        head.click()
+        expect(head).to_have_attribute("data-state", "open")
+        return head.locator("xpath=../..").inner_text()
 
     def choose(self, action: str) -> None:
         """Choose an action by the words that the form has for it."""
-        self._page.press(f"{_FORM} input[role=combobox]")
-        self._page.key(*_DOWN)
-        self._page.press("[role=option]", action)
+        self._form.get_by_role("combobox").click()
+        self._page.keyboard.press("ArrowDown")
+        self._page.get_by_role("option", name=action).click()
 
     def write(self, name: str, value: str) -> None:
         """Write into a field of the section that is open."""
-        self._page.type(f'{_FORM} [name="element_{name}"]', value)
+        self._form.locator(f'[name="element_{name}"]').fill(value)
 
     def switch(self, name: str) -> None:
         """Turn a switch on."""
-        self._page.press(f'{_FORM} label[id="switch:element_{name}"]')
-        self._page.wait("d.querySelector(box).checked", name, box=f'{_FORM} input[name="element_{name}"]')
+        self._form.locator(f'label[id="switch:element_{name}"]').click()
+        expect(self._form.locator(f'input[name="element_{name}"]')).to_be_checked()
 
     def date(self, moment: datetime) -> None:
         """Put a date into the first field that has none."""
-        self._page.press(_DATE, "Select date")
-        self._page.type('input[placeholder="YYYY/MM/DD"]', f"{moment:%Y/%m/%d}")
-        self._page.type('input[placeholder="HH:mm"]', f"{moment:%H:%M}")
-        self._page.press(f"{_DIALOG} h2")
-        shown = f"{moment:%b %d, %Y %H:%M}"
-        self._page.wait(
-            "[...d.querySelectorAll(fields)].some((e) => e.textContent.includes(shown))",
-            shown, fields=_DATE, shown=shown,
-        )  # fmt: skip
-        self._page.wait("[...d.querySelectorAll(open)].every((e) => !e.getClientRects().length)",
-                        "the calendar to close", open='input[placeholder="HH:mm"]')  # fmt: skip
+        fields = self._dialog.get_by_test_id("datetime-input")
+        fields.filter(has_text="Select date", visible=True).first.click()
+        time = self._page.get_by_placeholder("HH:mm").filter(visible=True)
+        self._page.get_by_placeholder("YYYY/MM/DD").filter(visible=True).fill(f"{moment:%Y/%m/%d}")
+        time.fill(f"{moment:%H:%M}")
+        self._dialog.locator("h2").first.click()
+        expect(fields.filter(has_text=f"{moment:%b %d, %Y %H:%M}")).not_to_have_count(0)
+        expect(time).to_have_count(0)
 
     def submit(self) -> str:
         """Trigger, return the id of the run that Airflow then shows, and leave the page."""
-        self._page.press('[data-testid="trigger-dag-submit"]')
-        run = "w.location.pathname.includes('/runs/') && w.location.pathname.split('/')[4]"
-        run_id = unquote(str(self._page.wait(run, "the page of the new run")))
-        self._page.rest()
+        self._page.get_by_test_id("trigger-dag-submit").click()
+        run_id = shown_run(self._page, self._dag_id)
+        rest(self._page)
         return run_id
 
     def backfill(self) -> None:
         """Turn to the form of a backfill."""
-        self._page.press(f"{_DIALOG} label", "Run this Dag for a range of dates")
-        self._page.wait_for_text("Reprocess Behavior")
+        self._label("Run this Dag for a range of dates").click()
+        says(self._page, "Reprocess Behavior")
 
     def reprocess(self, behaviour: str) -> None:
         """Choose what becomes of runs that exist, by the words that the form has for it."""
-        self._page.press(f"{_DIALOG} label", behaviour)
-        chosen = "[...d.querySelectorAll(labels)].find((e) => e.textContent.includes(text)).dataset.state === 'checked'"
-        self._page.wait(chosen, behaviour, labels=f"{_DIALOG} label", text=behaviour)
+        self._label(behaviour).click()
+        expect(self._label(behaviour)).to_have_attribute("data-state", "checked")
+
+    def _label(self, words: str) -> Locator:
+        return self._dialog.locator("label", has_text=words)
 
     def submit_backfill(self, runs: int, at_once: int) -> None:
         """Create the backfill once Airflow says that it has so many runs, and leave the page."""
-        self._page.type(f"{_DIALOG} input[name=max_active_runs]", str(at_once))
-        self._page.wait_for_text(f"{runs} runs will be triggered.")
-        self._page.press(f"{_DIALOG} button", "Run Backfill")
-        self._page.wait_for_text("Backfill jobs have been successfully triggered.")
-        self._page.rest()
+        self._dialog.locator("input[name=max_active_runs]").fill(str(at_once))
+        says(self._page, f"{runs} runs will be triggered.")
+        self._dialog.get_by_role("button", name="Run Backfill").click()
+        says(self._page, "Backfill jobs have been successfully triggered.")
+        rest(self._page)
 
 
 def open_question(page: Page, world: World, words: str) -> str:
     """Find a question in Required Actions, open it, and return what it says."""
-    page.go(f"{world.airflow.address}/required_actions")
-    page.press('[data-testid="table-cell-subject"] a', words)
-    page.wait("d.querySelector('[data-testid^=hitl-option-]')", "the answers")
-    return page.text()
+    page.goto(f"{world.airflow.address}/required_actions")
+    page.get_by_test_id("table-cell-subject").locator("a", has_text=words).click()
+    expect(page.locator("[data-testid^=hitl-option-]").first).to_be_visible()
+    return page.locator("body").inner_text()
+
+
+def numbers(page: Page) -> dict[str, str]:
+    """The numbers below the question that is open, by their names."""
+    return dict(map(tuple, cells(page.locator("tbody tr"))))
 
 
 def answer(page: Page, option: str, why: str) -> None:
     """Answer the question that is open, and leave the page."""
-    page.type("#element_why", why)
-    page.press(f'[data-testid="hitl-option-{option}"]')
-    page.wait_for_text("Response received at")
-    page.rest()
+    page.locator("#element_why").fill(why)
+    page.get_by_test_id(f"hitl-option-{option}").click()
+    says(page, "Response received at")
+    rest(page)
 
 
 def plan_log(page: Page, world: World, dag_id: str, run_id: str, words: str) -> str:
     """The log of the task ``plan`` as Airflow shows it, once it has these words."""
-    page.go(f"{world.airflow.address}/dags/{dag_id}/runs/{run_id}/tasks/plan")
-    page.wait_for_text(words)
-    return page.text()
+    page.goto(f"{world.airflow.address}/dags/{dag_id}/runs/{run_id}/tasks/plan")
+    return says(page, words)
+
+
+def confirmed(dialog: Locator) -> str:
+    """The run that the dialog of one of our pages says is queued; closes it."""
+    expect(dialog.locator(".told.good")).to_have_text(re.compile("^Queued as"))
+    run_id = dialog.locator(".told a").inner_text()
+    dialog.get_by_role("button", name="Close").click()
+    return run_id

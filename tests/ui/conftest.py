@@ -1,4 +1,4 @@
-"""One stack with Airflow and seven pipelines for all tests of the UI, and a browser that is logged in."""
+"""One stack with Airflow and ten pipelines for all tests of the UI, and pages of Chromium that are logged in."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from offset_ledger.demo.run import SEED, TOPIC
-from offset_ledger.errors import BatchRejected
+from offset_ledger.errors import BatchRejected, TombstonesMayBeGone
 from offset_ledger.ledger.database import connect
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import airflow as local_airflow
@@ -33,26 +34,77 @@ from offset_ledger.reliability.publishing.topics import create_topic, delete_top
 from offset_ledger.stage.cds_archive import make_archive
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
+from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
 from tests.fixtures.statsd import Statsd
 from tests.paths import ROOT
 from tests.ui.airflow_ui import log_in
-from tests.ui.browser import Page, chromium, chromium_program
 
 LIMITED = "limited"  # as tests.fixtures.limited_auth has it; importing that would import Airflow here
 ME = Origin("ui test")
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = FIRST + timedelta(days=30)
-PIPELINES = ("flights", "orders", "strict", "wary", "lossy", "recreated", "truncated")
+PIPELINES = (
+    "flights", "orders", "strict", "wary", "lossy", "recreated", "truncated", "belated", "compacted", "forgotten"
+)  # fmt: skip
+# Patient: a page of Airflow's shows what a scheduler on a busy machine has done.
+PATIENCE = 60_000.0
+BY_TOMBSTONE = "{event_id: key, publish_at: kafka_timestamp, tombstone: delete, columns: {state: text}}"
 
 
 @pytest.fixture(scope="session")
-def world() -> Iterator[World]:
-    """Airflow with: flights (a batch committed, one rejected), orders of three days, strict and wary (a broken order
-    each), lossy (whose cursor retention has overtaken), recreated (its topic is another one now) and truncated (an
-    older copy of its log came back). Besides admin and viewer there is a user who may read no DAG of them.
-    """
-    if chromium_program() is None:
+def chromium() -> str:
+    """Where the system's Chromium is."""
+    found = filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+    if (program := next(found, None)) is None:
         pytest.exit("the tests of the UI need Chromium; on Debian: apt-get install chromium", returncode=1)
+    return program
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One headless Chromium for all tests."""
+    expect.set_options(timeout=PATIENCE)
+    options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def errors() -> list[str]:
+    """What scripts raised in the page, and what the browser refused them."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, errors: list[str]) -> Iterator[Page]:
+    """A window of somebody who was never here before; the scripts of ours that run in it must not fail."""
+
+    def raised(error: Error) -> None:
+        errors.append(error.stack or error.message)
+
+    def logged(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            errors.append(f"{message.text} {message.location['url']}")
+
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.on("pageerror", raised)
+    page.on("console", logged)
+    yield page
+    context.close()
+    assert [error for error in errors if "/offset-ledger/" in error] == []
+
+
+@pytest.fixture(scope="session")
+def world(chromium: str) -> Iterator[World]:  # noqa: ARG001 - without a browser no stack has to be started
+    """Airflow with: flights (a batch committed, one rejected), orders of three days, strict and wary (a broken order
+    each), lossy (whose cursor retention has overtaken), recreated (its topic is another one now), truncated (an older
+    copy of its log came back), belated (a record came late), compacted (a tombstone waits) and forgotten (compaction
+    removed one unread). Besides admin and viewer there is a user who may read no DAG of them.
+    """
     home, project = (Path(tempfile.mkdtemp(prefix=f"offset-ledger-{what}")) for what in ("ui-", "project-"))
     with pytest.MonkeyPatch.context() as patch:
         settings = local_airflow._SETTINGS
@@ -106,6 +158,9 @@ def _filled(stack: Stack, project: Path, statsd: Statsd) -> World:
     _lose(world, "lossy")
     _recreate(world, "recreated")
     _cut_off(world, "truncated", stack)
+    _be_late(world, "belated")
+    _let_a_tombstone_wait(world, "compacted")
+    _forget_a_tombstone(world, "forgotten")
     for file in (project / "dags").glob("*.py"):
         file.touch()
     for name in (*PIPELINES, "redrive_flights"):
@@ -160,6 +215,38 @@ def _cut_off(world: World, name: str, stack: Stack) -> None:
     world.publish(name, record(LATER, "a", "paid"), record(LATER, "x"))
 
 
+def _be_late(world: World, name: str) -> None:
+    """A pipeline that has read two events of a day, one of a later day, and then a third one of the first day."""
+    world.write(name)
+    moments = {"a": FIRST, "b": FIRST + timedelta(hours=1), "c": LATER, "d": FIRST + timedelta(hours=2)}
+    world.publish(name, *(record(moment, event) for event, moment in moments.items()))
+    list(ingest(world.pipeline(name), ME, True, print))
+
+
+def _let_a_tombstone_wait(world: World, name: str) -> None:
+    """A pipeline that has looked at its empty topic, to which an event and its tombstone came since."""
+    world.write(name, NEVER | {"cleanup.policy": "compact"}, record=BY_TOMBSTONE)
+    assert plan(world.pipeline(name), ME).batch is None
+    world.publish(name, record(FIRST, "a"), _tombstone(FIRST, "a"))
+
+
+def _forget_a_tombstone(world: World, name: str) -> None:
+    """A pipeline that has read two events; the tombstone of one came since, and compaction removed it."""
+    world.write(name, OFTEN | NEVER | {"delete.retention.ms": WEEK}, record=BY_TOMBSTONE)
+    _ingested(world, name, "a", "b")
+    world.publish(name, _tombstone(LATER, "a"))
+    topic = CompactedTopic(world.kafka.extra["bootstrap.servers"], name)
+    topic.alter(OFTEN)
+    # Each is newer than the one before: by their timestamps segments are rolled.
+    topic.compact_until(lambda turn: world.publish(name, record(LATER + timedelta(seconds=1 + turn), "filler")), 2)
+    with pytest.raises(TombstonesMayBeGone):
+        list(ingest(world.pipeline(name), ME, True, print))
+
+
+def _tombstone(moment: datetime, event_id: str) -> Record:
+    return msgspec.structs.replace(record(moment, event_id), value=None)
+
+
 def _fill_flights(world: World) -> None:
     extra = dict(world.kafka.extra)
     publish_flights(extra, TOPIC, SEED, 1000, replication_factor=1)
@@ -170,13 +257,11 @@ def _fill_flights(world: World) -> None:
 
 
 @pytest.fixture
-def logged_in(world: World) -> Iterator[Callable[[str], Page]]:
-    with chromium() as page:
+def logged_in(world: World, page: Page) -> Callable[[str], Page]:
+    """Log in as a user."""
 
-        def login(user: str) -> Page:
-            page.size(1400, 900)
-            log_in(page, world.airflow, user)
-            return page
+    def login(user: str) -> Page:
+        log_in(page, world.airflow, user)
+        return page
 
-        yield login
-        assert [error for error in page.errors if "/offset-ledger/" in error] == []
+    return login

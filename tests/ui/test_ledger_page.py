@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from offset_ledger.local.airflow import USER, VIEWER
 from offset_ledger.local.java import find_java
@@ -13,13 +16,14 @@ from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World
 from tests.fixtures.java_clients import JavaClients
-from tests.ui.airflow_ui import FRAME, in_ledger, rows_of, shot
-from tests.ui.browser import Page
-from tests.ui.conftest import LIMITED
+from tests.ui.airflow_ui import ask_by_hand, cells, confirmed, ours, rows_of, says, shot, shown_run, theme
+from tests.ui.conftest import FIRST, LIMITED
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 DAG = "ingest_flights"
 SHEET = Dispositions.__dataclass_fields__
+DAY = timedelta(days=1)
+LATE = "that came late; a full scan"
 LOOK = "a look through the UI"
 
 
@@ -37,42 +41,39 @@ def conf_of(world: World, dag_id: str, key: str, value: object) -> dict[str, Any
     return dict(conf)
 
 
-def open_flights(page: Page, world: World) -> None:
-    page.go(f"{world.airflow.address}/plugin/offset-ledger")
-    in_ledger(page)
-    page.press("a.name", "flights")
-    page.wait_for_text("Partitions")
+def open_pipeline(page: Page, world: World, name: str = "flights") -> FrameLocator:
+    page.goto(f"{world.airflow.address}/plugin/offset-ledger")
+    ledger = ours(page)
+    ledger.locator("a.name", has_text=name).click()
+    says(ledger, "Partitions")
+    return ledger
 
 
-def queued(page: Page) -> str:
-    """The run that the open dialog says is queued; closes it."""
-    page.wait("d.querySelector('dialog .told.good')?.textContent.startsWith('Queued as')", "the queued run")
-    run_id = str(page.run("d.querySelector('dialog .told a').textContent"))
-    page.press("dialog button", "Close")
-    return run_id
+def opened(ledger: FrameLocator, key: str) -> Locator:
+    """The dialog behind a button."""
+    ledger.locator(f'button[data-key="{key}"]').click()
+    return ledger.get_by_role("dialog")
 
 
 def test_an_admin_sees_ledger_balance_sheet_and_report(
     world: World, logged_in: Callable[[str], Page], batches: dict[str, int]
 ) -> None:
     page = logged_in(USER)
-    page.press('a[href$="plugin/offset-ledger"]')
-    in_ledger(page)
-    page.wait_for_text("strict")
+    page.locator('a[href$="plugin/offset-ledger"]').click()
+    ledger = ours(page)
+    says(ledger, "strict")
     shot(page, "pipelines")
-    page.press("a.name", "flights")
-    page.wait_for_text(f"The quality gate rejected batch {batches['rejected']}")
-    assert "no estimate records dated 2013-01" in page.text().replace("\n", " ")
+    ledger.locator("a.name", has_text="flights").click()
+    said = says(ledger, f"The quality gate rejected batch {batches['rejected']}")
+    assert "no estimate records dated 2013-01" in said.replace("\n", " ")
     shot(page, "navigation")
 
     committed = batches["committed"]
-    page.press(f'button[data-key="batch-{committed}"]')
-    page.wait("d.querySelector('.unfolded table')", "the ranges")
-    page.run("(d.querySelector('.unfolded').scrollIntoView({block: 'end'}), true)")
+    ledger.locator(f'button[data-key="batch-{committed}"]').click()
+    unfolded = ledger.locator(".unfolded")
+    shown = cells(unfolded.locator("table").first.locator("tr"))
+    unfolded.evaluate("(e) => e.scrollIntoView({block: 'end'})")
     shot(page, "balance-sheet")
-    shown = page.run(
-        "[...d.querySelectorAll('.unfolded table')[0].rows].map((r) => [...r.cells].map((c) => c.innerText))"
-    )
     names = [name for name in shown[0] if name in SHEET]
     sheet = (
         "SELECT format('%%s:[%%s, %%s)', partition, from_offset, until_offset), until_offset - from_offset, {}"
@@ -82,12 +83,10 @@ def test_an_admin_sees_ledger_balance_sheet_and_report(
     assert shown[1:] == kept
     assert all(sum(map(int, row[2:])) == int(row[1]) for row in kept)
 
-    page.press(f'button[data-key="report-{committed}"]')
-    page.frames = (FRAME, "dialog iframe")
-    page.wait_for_text(f"Batch {committed}")
+    report = opened(ledger, f"report-{committed}")
+    says(report.locator("iframe").content_frame, f"Batch {committed}")
     shot(page, "report")
-    page.frames = (FRAME,)
-    page.press("dialog button", "Close")
+    report.get_by_role("button", name="Close").click()
 
 
 def test_an_admin_replays_redrives_and_approves_with_the_buttons(
@@ -96,33 +95,35 @@ def test_an_admin_replays_redrives_and_approves_with_the_buttons(
     rows = "SELECT xmin::text, f::text FROM public.flights f ORDER BY event_id"
     before, rejected = world.rows(rows), batches["rejected"]
     page = logged_in(USER)
-    open_flights(page, world)
-    page.press('button[data-key="Replay…"]')
-    page.type('textarea[name="ranges"]', "0:0-10")
-    page.type('input[name="why"]', LOOK)
+    ledger = open_pipeline(page, world)
+    replay = opened(ledger, "Replay…")
+    replay.locator('textarea[name="ranges"]').fill("0:0-10")
+    replay.locator('input[name="why"]').fill(LOOK)
     shot(page, "replay")
-    page.press("dialog button.primary", "Replay")
-    replayed = queued(page)
+    replay.get_by_role("button", name="Replay").click()
+    replayed = confirmed(replay)
     expected = {"action": "ranges", "ranges": "0:0-10", "dry_run": False, "why": LOOK}
     assert expected.items() <= conf_of(world, DAG, "action", "ranges").items()
 
-    page.press('button[data-key="Redrive…"]')
+    redrive = opened(ledger, "Redrive…")
     codes = world.rows("SELECT DISTINCT r ->> 'code' FROM offset_ledger.quarantine, jsonb_array_elements(reasons) AS r")
-    page.wait_for_text(f"in quarantine: {', '.join(sorted(code for (code,) in codes))}")
-    page.type('input[name="why"]', LOOK)
-    page.press("dialog button.primary", "Redrive")
-    redriven = queued(page)
+    expect(redrive).to_contain_text(f"in quarantine: {', '.join(sorted(code for (code,) in codes))}")
+    redrive.locator('input[name="why"]').fill(LOOK)
+    redrive.get_by_role("button", name="Redrive").click()
+    redriven = confirmed(redrive)
     assert conf_of(world, "redrive_flights", "why", LOOK)["limit"] is None
 
-    page.press('button[data-key="notice-approve"]')
-    page.press("dialog button.primary", "Approve")
-    assert page.run("d.querySelector('dialog textarea:invalid') !== null")  # not without a why
-    page.type('textarea[name="why"]', "the data are good enough")
-    style = "w.getComputedStyle(d.querySelector('dialog button.primary:hover'))"
-    assert page.run(f"{style}.backgroundColor === {style}.borderTopColor")  # else its white words stand on white
+    approve = opened(ledger, "notice-approve")
+    button = approve.get_by_role("button", name="Approve")
+    button.click()
+    expect(approve.locator("textarea:invalid")).to_be_visible()  # not without a why
+    approve.locator('textarea[name="why"]').fill("the data are good enough")
+    colours = "(b) => [getComputedStyle(b).backgroundColor, getComputedStyle(b).borderTopColor]"
+    ground, border = approve.locator("button.primary:hover").evaluate(colours)
+    assert ground == border  # else its white words stand on white
     shot(page, "approve")
-    page.press("dialog button.primary", "Approve")
-    approved = queued(page)
+    button.click()
+    approved = confirmed(approve)
 
     assert [world.ended("flights", run_id) for run_id in (replayed, approved)] == ["success", "success"]
     assert world.ended("redrive_flights", redriven) == "success"
@@ -141,51 +142,64 @@ def test_an_admin_replays_redrives_and_approves_with_the_buttons(
     clients = JavaClients(find_java(), world.kafka.extra["bootstrap.servers"])
     mirrored = clients.consumer_group("offset-ledger.flights", "flights.events")
     assert mirrored == {partition: (offset, offset, 0) for partition, offset in cursors.items()}
-    page.wait_for_text("up to date")
-    page.wait(
-        "[...d.querySelectorAll('tbody .chip')].filter((e) => e.textContent === 'approved').length === 1", "approved"
-    )
+    says(ledger, "up to date")
+    expect(ledger.locator("tbody .chip", has_text=re.compile("^approved$"))).to_have_count(1)
     shot(page, "after")
+
+
+def test_an_admin_replays_a_window_with_the_records_that_came_late(
+    world: World, logged_in: Callable[[str], Page]
+) -> None:
+    page = logged_in(USER)
+    ledger = open_pipeline(page, world, "belated")
+    queued = {}
+    for scan in (False, True):
+        replay = opened(ledger, "Replay…")
+        expect(replay.get_by_label("full scan")).to_be_hidden()  # of a window only
+        replay.locator('select[name="by"]').select_option("record timestamps")
+        replay.locator('input[name="since"]').fill(f"{FIRST:%Y-%m-%dT%H:%M:%S}")
+        replay.locator('input[name="until"]').fill(f"{FIRST + DAY:%Y-%m-%dT%H:%M:%S}")
+        replay.get_by_label("full scan").set_checked(scan)
+        replay.get_by_label("dry run").check()
+        shot(page, f"replay-window-{'whole' if scan else 'plain'}")
+        replay.get_by_role("button", name="Replay").click()
+        queued[scan] = confirmed(replay)
+    for scan, run_id in queued.items():
+        assert world.ended("belated", run_id) == "success"
+        conf = world.call("GET", world.run("belated", run_id))["conf"]
+        times = {"since": "2026-03-01T00:00:00.000Z", "until": "2026-03-02T00:00:00.000Z"}
+        assert conf == {"action": "window", **times, "scan": scan, "dry_run": True}
+    plain, whole = (world.log("belated", queued[scan], "plan") for scan in (False, True))
+    line = r"dry run of a backfill batch.*\b0 +0 +{until} +{until} +{until} "
+    assert (bool(re.search(line.format(until=2), plain)), LATE in plain) == (True, True)
+    assert (bool(re.search(line.format(until=4), whole)), LATE in whole) == (True, False)
 
 
 def test_a_dag_and_a_run_have_their_tab_and_it_follows_dark(world: World, logged_in: Callable[[str], Page]) -> None:
     run_id = world.trigger("flights")
     page = logged_in(USER)
-    page.go(f"{world.airflow.address}/dags/{DAG}")
-    page.press('a[href*="plugin/offset-ledger-dag"]', "Ledger")
-    in_ledger(page)
-    page.wait_for_text("Partitions")
-    page.frames = ()
-    page.theme("dark")
-    page.frames = (FRAME,)
-    page.wait("d.documentElement.dataset.theme === 'dark'", "the page in dark")
+    page.goto(f"{world.airflow.address}/dags/{DAG}")
+    page.locator('a[href*="plugin/offset-ledger-dag"]', has_text="Ledger").click()
+    ledger = ours(page)
+    says(ledger, "Partitions")
+    theme(page, "dark")
+    expect(ledger.locator("html")).to_have_attribute("data-theme", "dark")
     shot(page, "tab")
-    page.go(f"{world.airflow.address}/dags/{DAG}/runs/{run_id}")
-    page.press('a[href*="plugin/offset-ledger-run"]', "Ledger")
-    in_ledger(page)
-    page.wait_for_text("Batches of this run")
+    page.goto(f"{world.airflow.address}/dags/{DAG}/runs/{run_id}")
+    page.locator('a[href*="plugin/offset-ledger-run"]', has_text="Ledger").click()
+    says(ours(page), "Batches of this run")
 
 
 def test_a_link_to_a_run_leads_airflow_itself_there(world: World, logged_in: Callable[[str], Page]) -> None:
     page = logged_in(USER)
-    open_flights(page, world)
-    page.press('button[data-key="Replay…"]')
-    page.type('textarea[name="ranges"]', "0:0-1")
-    page.press('dialog input[name="dry_run"]')
-    page.press("dialog button.primary", "Replay")
-    page.wait("d.querySelector('dialog .told.good')", "the queued run")
-    run_id = page.run("d.querySelector('dialog .told a').textContent")
-    page.press("dialog .told a")
-    page.frames = ()
-    page.wait("decodeURIComponent(w.location.pathname).startsWith(path)", "the run", path=f"/dags/{DAG}/runs/{run_id}")
-
-
-def asks_by_hand(page: Page, world: World, path: str, method: str = "GET", body: object = None) -> tuple[int, Any]:
-    """What the server answers to the browser's own session."""
-    how = "{method, headers: {'Content-Type': 'application/json'}, body: body && JSON.stringify(body)}"
-    asked = f"fetch(path, {how}).then(async (a) => [a.status, await a.json().catch(() => null)])"
-    status, found = page.run(asked, path=world.airflow.address + path, method=method, body=body)
-    return int(status), found
+    replay = opened(open_pipeline(page, world), "Replay…")
+    replay.locator('textarea[name="ranges"]').fill("0:0-1")
+    replay.locator('input[name="dry_run"]').check()
+    replay.get_by_role("button", name="Replay").click()
+    link = replay.locator(".told.good a")
+    run_id = link.inner_text()
+    link.click()
+    assert shown_run(page, DAG) == run_id
 
 
 def changes() -> list[tuple[str, str, object]]:
@@ -200,17 +214,21 @@ def changes() -> list[tuple[str, str, object]]:
     ]
 
 
+def refusals(page: Page, world: World) -> list[int]:
+    """What the server answers to each of them."""
+    return [ask_by_hand(page, world.airflow.address + path, method, body)[0] for method, path, body in changes()]
+
+
 def test_a_viewer_changes_nothing(world: World, logged_in: Callable[[str], Page]) -> None:
     page = logged_in(VIEWER)
-    open_flights(page, world)
-    page.wait_for_text(f"you may not trigger {DAG}")
-    assert page.run(
-        "[...d.querySelectorAll('button')].filter((b) => /…$/.test(b.textContent)).every((b) => b.disabled)"
-    )
+    ledger = open_pipeline(page, world)
+    says(ledger, f"you may not trigger {DAG}")
+    buttons = ledger.get_by_role("button", name=re.compile("…$"))
+    expect(buttons.first).to_be_visible()
+    expect(buttons.and_(ledger.locator(":enabled"))).to_have_count(0)
     shot(page, "viewer")
     before = world.call("GET", "/dags/~/dagRuns")["total_entries"]
-    refused = [asks_by_hand(page, world, path, method, body)[0] for method, path, body in changes()]
-    assert refused == [403] * 4
+    assert refusals(page, world) == [403] * 4
     assert world.call("GET", "/dags/~/dagRuns")["total_entries"] == before
 
 
@@ -218,24 +236,21 @@ def test_somebody_without_rights_sees_no_data_and_changes_nothing(
     world: World, logged_in: Callable[[str], Page], batches: dict[str, int]
 ) -> None:
     page = logged_in(LIMITED)
-    page.go(f"{world.airflow.address}/plugin/offset-ledger")
-    in_ledger(page)
-    page.wait_for_text("There is no pipeline that you may see.")
-    assert page.run("d.querySelectorAll('button').length") == 0
-    assert "flights" not in page.text()
+    page.goto(f"{world.airflow.address}/plugin/offset-ledger")
+    ledger = ours(page)
+    assert "flights" not in says(ledger, "There is no pipeline that you may see.")
+    expect(ledger.get_by_role("button")).to_have_count(0)
     shot(page, "without-rights")
-    site, committed = "/offset-ledger", batches["committed"]
-    assert asks_by_hand(page, world, f"{site}/api/pipelines") == (200, {"problems": [], "pipelines": []})
+    site, committed = f"{world.airflow.address}/offset-ledger", batches["committed"]
+    assert ask_by_hand(page, f"{site}/api/pipelines") == (200, {"problems": [], "pipelines": []})
     hidden = (
         "/api/pipelines/flights",
         f"/api/pipelines/flights/batches/{committed}",
         f"/reports/flights/{committed}.html",
     )
-    assert [asks_by_hand(page, world, site + path)[0] for path in hidden] == [404] * 3
+    assert [ask_by_hand(page, site + path)[0] for path in hidden] == [404] * 3
     before = world.call("GET", "/dags/~/dagRuns")["total_entries"]
-    refused = [asks_by_hand(page, world, path, method, body)[0] for method, path, body in changes()]
-    assert refused == [403] * 4
+    assert refusals(page, world) == [403] * 4
     assert world.call("GET", "/dags/~/dagRuns")["total_entries"] == before
-    page.go(f"{world.airflow.address}/required_actions")
-    page.wait_for_text("No Required Actions found")
-    page.errors = [error for error in page.errors if not any(path in error for path in hidden)]
+    page.goto(f"{world.airflow.address}/required_actions")
+    says(page, "No Required Actions found")

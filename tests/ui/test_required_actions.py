@@ -6,15 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from offset_ledger.kafka import broker
 from offset_ledger.local.airflow import USER
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
-from tests.ui.airflow_ui import answer, open_question, rows_of, run_tab, shot
-from tests.ui.browser import Page
+from tests.ui.airflow_ui import answer, confirmed, numbers, open_question, rows_of, run_tab, says, shot
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+
+# In how many lines each of these elements has its text.
+LINES = """(all) => all.map((element) => {
+  const text = document.createRange();
+  text.selectNodeContents(element);
+  return text.getClientRects().length;
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +57,7 @@ def test_a_lost_range_is_skipped_after_a_yes(
         " JOIN offset_ledger.batch USING (batch_id, pipeline) WHERE pipeline = 'lossy' AND state = 'committed'"
     )
     assert sorted(world.rows(ranges)) == [(0, 1, 0, 1), (1, 4, 3, 0), (4, 5, 0, 1)]
-    run_tab(page, world, "lossy", asked["lossy"])
-    page.wait_for_text("3 skipped")
+    says(run_tab(page, world, "lossy", asked["lossy"]), "3 skipped")
     shot(page, "run-tab")
 
 
@@ -76,13 +82,6 @@ def places(world: World, pipeline: str) -> set[tuple[Any, ...]]:
     return set(world.rows(f"SELECT _partition, _offset, event_id, state FROM public.{pipeline}"))
 
 
-def cells(page: Page) -> dict[str, str]:
-    """The numbers below the question that is open, by their names."""
-    page.wait("d.querySelector('tbody tr')", "the numbers")
-    found = page.run("[...d.querySelectorAll('tbody tr')].map((r) => [...r.cells].map((c) => c.innerText))")
-    return dict(found)
-
-
 def topic_id(world: World, topic: str) -> str:
     """Kafka's id of the topic as it is now."""
     with broker.connect(world.kafka) as kafka:
@@ -101,7 +100,7 @@ def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
     said = open_question(page, world, "topic recreated")
     shot(page, "required-action-recreated")
     assert "is another one than the cursors belong to: go on with the new topic from the start of its log?" in said
-    assert cells(page) == {
+    assert numbers(page) == {
         "topic id": f"{old}, now {new}",
         "cluster id": cluster,
         "cursors, by partition": "0: 3",
@@ -135,7 +134,7 @@ def test_a_log_that_was_cut_off_is_read_on_from_where_it_agrees_after_a_yes(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'truncated' AND state = 'planned'"
     )
     assert "so once more over 0:[2, 5)?" in said
-    assert cells(page) == {
+    assert numbers(page) == {
         "log ends, by partition": "0: 4",
         "read once more": "0:[2, 5) (3 offsets)",
         "abandoned batch": str(open_batch),
@@ -178,10 +177,9 @@ def test_a_rejected_batch_is_abandoned_and_the_next_run_takes_its_offsets_again(
     assert rows_of(world, decided, batch_id) == [("abandoned", USER, "the suite is wrong", True)]
     assert batches(world, "wary") == [(log, "abandoned", ["0:[0, 2)"])]
     assert cursors(world, "wary") == places(world, "wary") == set()
-    run_tab(page, world, "wary", asked["wary"])
-    page.wait("d.querySelector('td.who')", "the transitions")
-    lines = "[...d.querySelectorAll('td.who')].map((e) => (r.selectNodeContents(e), r.getClientRects().length))"
-    assert set(page.run(f"((r) => {lines})(d.createRange())")) == {1}  # no name of a task is broken in two
+    names = run_tab(page, world, "wary", asked["wary"]).locator("td.who")
+    expect(names).not_to_have_count(0)
+    assert set(names.evaluate_all(LINES)) == {1}  # no name of a task is broken in two
     shot(page, "abandoned-tab")
 
     world.suite("wary", "reject", "new", "paid", "broken")
@@ -210,13 +208,13 @@ def test_a_rejected_batch_stays_rejected_after_a_no_and_is_then_abandoned(
     state = "SELECT state, changed_by, changed_why FROM offset_ledger.batch WHERE pipeline = 'strict'"
     assert world.rows(state)[0][0] == "rejected"
 
-    run_tab(page, world, "strict", run_id)
-    page.press('button[data-key="notice-abandon"]')
-    page.type('dialog textarea[name="why"]', "to be published again")
-    page.press("dialog button", "Abandon")
-    page.wait("d.querySelector('dialog .told.good')?.textContent.startsWith('Queued as')", "the queued run")
+    ledger = run_tab(page, world, "strict", run_id)
+    ledger.locator('button[data-key="notice-abandon"]').click()
+    dialog = ledger.get_by_role("dialog")
+    dialog.locator('textarea[name="why"]').fill("to be published again")
+    dialog.get_by_role("button", name="Abandon").click()
+    confirmed(dialog)
     until(lambda: world.rows(state) == [("abandoned", USER, "to be published again")], "the abandoned batch")
-    page.press("dialog button", "Close")
-    page.wait("d.querySelector('tbody .chip')?.textContent === 'abandoned'", "the abandoned batch")
+    expect(ledger.locator("tbody .chip").first).to_have_text("abandoned")
     assert world.rows("SELECT next_offset FROM offset_ledger.cursor WHERE pipeline = 'strict'") in ([], [(0,)])
     assert world.rows("SELECT event_id FROM public.strict") == []

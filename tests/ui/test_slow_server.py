@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 import uvicorn
+from playwright.sync_api import Page, expect
 
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.local.layout import free_ports
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import Watch
 from offset_ledger.page.rights import Rights
-from tests.ui.browser import chromium, wait_until
+from tests.fixtures.airflow_world import until
+from tests.ui.airflow_ui import says
 
 pytestmark = pytest.mark.ui
 PIPELINE = """
@@ -62,26 +64,31 @@ def served(app: Any) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started, "the server should start")
+        until(lambda: server.started, "the server should start")
         yield f"http://127.0.0.1:{port}/"
     finally:
         server.should_exit = True
         thread.join()
 
 
-def test_a_page_is_shown_by_a_server_that_is_slower_than_the_page_reads(tmp_path: Path) -> None:
+def test_a_page_is_shown_by_a_server_that_is_slower_than_the_page_reads(
+    page: Page, errors: list[str], tmp_path: Path
+) -> None:
     for name in ("orders", "bills"):
         (tmp_path / f"{name}.yaml").write_text(PIPELINE.format(name=name))
     slow = Slow(create_app(lambda: Rights(DAGS, DAGS, DAGS), tmp_path, Watch(away)))
-    with served(slow) as address, chromium() as page:
-        page.go(f"{address}#%")  # an address that cannot be decoded names nothing
-        page.wait_for_text("its ledger cannot be read")
+    with served(slow) as address:
+        page.goto(f"{address}#%")  # an address that cannot be decoded names nothing
+        says(page, "its ledger cannot be read")
         assert slow.most == 1
         slow.seconds = 0
-        page.run("(w.location.hash = 'orders', true)")
-        page.press("button", "Replay…")
-        page.wait("d.querySelector('dialog')?.getAttribute('aria-label') === 'Replay orders'", "the named dialog")
-        page.run("(w.dispatchEvent(new Event('hashchange')), true)")  # which draws everything anew behind the dialog
-        page.click("dialog button", "Cancel")
-        page.wait("d.activeElement.dataset.key === 'Replay…'", "the focus back on the button")
-        assert [error for error in page.errors if "favicon" not in error] == []
+        page.evaluate("location.hash = 'orders'")
+        button = page.get_by_role("button", name="Replay…")
+        button.click()
+        dialog = page.get_by_role("dialog", name="Replay orders", exact=True)
+        expect(dialog).to_be_visible()
+        page.evaluate("dispatchEvent(new Event('hashchange'))")  # which draws everything anew behind the dialog
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(button).to_be_focused()
+        assert [error for error in errors if "favicon" not in error] == []
+        page.goto("about:blank")  # or the server would wait for what the page still asks it

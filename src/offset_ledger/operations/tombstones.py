@@ -46,11 +46,12 @@ def question(head: Batch | None) -> Question | None:
     if head is None or head.state is not State.STAGING or head.late is None:
         return None
     missing = sum(head.late["missing"].values())
+    details = {name: head.late[name] for name in ("ranges", "missing", "waited", "kept")}  # jsonb keeps no order
     text = (
         f"commit {head} although compaction may have removed tombstones of it unread: {missing:,} of its offsets gave "
         f"no record, and they may have waited {head.late['waited']} while tombstones are kept for {head.late['kept']}?"
     )
-    return Question(head.pipeline, QuestionKind.UNREAD_TOMBSTONES, head.topic_id, text, dict(head.late), head.batch_id)
+    return Question(head.pipeline, QuestionKind.UNREAD_TOMBSTONES, head.topic_id, text, details, head.batch_id)
 
 
 def approve(

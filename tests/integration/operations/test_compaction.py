@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 
 from offset_ledger.cli.main import main
 from offset_ledger.commit.step import Committed
@@ -28,21 +24,12 @@ from offset_ledger.operations.verify import verify
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
 from tests.fixtures.servers import Servers
 
 pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-WEEK = str(7 * 24 * 3600 * 1000)
-OFTEN = {
-    "cleanup.policy": "compact",
-    "segment.ms": "1",
-    "min.cleanable.dirty.ratio": "0.001",
-    "delete.retention.ms": "0",
-    "min.compaction.lag.ms": "0",
-    "max.compaction.lag.ms": "1",
-}
-NEVER = {"min.compaction.lag.ms": WEEK, "max.compaction.lag.ms": WEEK, "min.cleanable.dirty.ratio": "1.0"}
 
 PIPELINE = """
 pipeline: orders
@@ -90,8 +77,7 @@ class Bench:
         publish(records, dict(self.servers.kafka.extra), self.topic, **how)
 
     def alter(self, configs: dict[str, str]) -> None:
-        with closing(KafkaAdminClient(bootstrap_servers=self.servers.bootstrap)) as admin:
-            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic, configs=configs)])
+        self._compacted.alter(configs)
 
     def ingest(self) -> list[Committed]:
         return [each.committed for each in ingest(self.pipeline, ME, True, lambda _: None)]
@@ -101,25 +87,13 @@ class Bench:
         found = rows(self.session, "SELECT event_id, state, _offset FROM public.orders WHERE NOT _deleted")
         return {row[0]: tuple(row[1:]) for row in found}
 
-    def readable(self) -> set[int]:
-        """The offsets that a plain consumer meets a record at."""
-        with closing(KafkaConsumer(bootstrap_servers=self.servers.bootstrap, consumer_timeout_ms=1000)) as consumer:
-            consumer.assign([TopicPartition(self.topic, 0)])
-            consumer.seek_to_beginning()
-            return {message.offset for message in consumer}
-
     def compact_until(self, *gone: int) -> set[int]:
-        """Publish to roll segments until compaction has removed these offsets; then stop it and return the rest."""
-        for at in range(100, 140):
-            self.publish(record("filler", at))
-            time.sleep(0.5)
-            if not self.readable() & set(gone):
-                break
-        self.alter(OFTEN | NEVER)
-        left = self.readable()
-        while (now := self.readable()) != left:
-            left = now
-        return left
+        """Roll segments until compaction has removed these offsets; then stop it and return the rest."""
+        return self._compacted.compact_until(lambda turn: self.publish(record("filler", 100 + turn)), *gone)
+
+    @property
+    def _compacted(self) -> CompactedTopic:
+        return CompactedTopic(self.servers.bootstrap, self.topic)
 
 
 @pytest.fixture

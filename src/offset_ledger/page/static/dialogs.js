@@ -18,23 +18,23 @@ export function replay(pipeline, done, suggested = "") {
     h("textarea", { name: "ranges", rows: 4, placeholder: "0:100-200", spellcheck: "false" }, suggested),
     "partition:from-until, one a line; until is not read itself",
   );
-  const both = h(
-    "div.pair",
+  const window = h(
+    "div",
     { hidden: true },
-    field("Since (UTC)", moment("since")),
-    field("Until (UTC)", moment("until"), "not read itself"),
+    h("div.pair", {}, field("Since (UTC)", moment("since")), field("Until (UTC)", moment("until"), "not read itself")),
+    check("scan", "also the records that came late (full scan)"),
   );
   by.addEventListener("change", () => {
     offsets.hidden = by.value !== "ranges";
-    both.hidden = by.value !== "window";
+    window.hidden = by.value !== "window";
   });
   const fields = [
     field("Read again by", by),
     offsets,
-    both,
+    window,
     field("At most", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
     field("Why", h("input", { name: "why", maxlength: 500 }), "kept with the batch"),
-    h("label.check", {}, h("input", { name: "dry_run", type: "checkbox" }), "only show the plan (dry run)"),
+    check("dry_run", "only show the plan (dry run)"),
   ];
   ask(
     `Replay ${pipeline.name}`,
@@ -50,7 +50,7 @@ export function replay(pipeline, done, suggested = "") {
 function replayConf(form) {
   const chosen =
     form.get("by") === "window"
-      ? { action: "window", ...times(form) }
+      ? { action: "window", ...times(form), scan: form.has("scan") }
       : { action: "ranges", ranges: ranges(form.get("ranges")) };
   return {
     ...chosen,
@@ -205,6 +205,7 @@ function open(dialog) {
 }
 
 const field = (name, input, hint) => h("label", {}, h("span", {}, name), input, hint && h("small.soft", {}, hint));
+const check = (name, text) => h("label.check", {}, h("input", { name, type: "checkbox" }), text);
 const moment = (name) => h("input", { name, type: "datetime-local", step: 1 });
 const text = (value) => value?.trim() || null;
 const integer = (value) => (value ? Number.parseInt(value, 10) : null);
