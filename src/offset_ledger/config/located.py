@@ -69,6 +69,8 @@ def read_json(data: bytes) -> tuple[Any, Mapping[Place, int]]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise Refused("a key stands apart from its colon", "write each key and its colon on one line", line) from None
+    except RecursionError:
+        raise Refused("the JSON is nested too deeply to be read", "write fewer levels", 1) from None
 
 
 def nearest_line(lines: Mapping[Place, int], *place: str | int) -> int:

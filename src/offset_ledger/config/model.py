@@ -146,8 +146,8 @@ class NullBand:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Comparison with the committed head batches before: at most ``batches`` of them, and with fewer than ``min_batches``
-    none.
+    """Comparison with the committed head batches before: at most ``batches`` of them, and none with fewer than
+    ``min_batches``.
     """
 
     batches: int = 20

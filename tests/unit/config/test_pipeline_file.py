@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from offset_ledger.config.column_types import ALIASES, PLAIN, parse_type
-from offset_ledger.config.located import PlainLoader, Refused
 from offset_ledger.config.json_path import format_path, parse_path
+from offset_ledger.config.located import PlainLoader, Refused
 from offset_ledger.config.model import (
     Column,
     ColumnType,
