@@ -8,14 +8,18 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import yaml
 
 from offset_ledger.config.document import Value, dotted
 from offset_ledger.config.located import Refused, describe
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 M = TypeVar("M")
+D = TypeVar("D", bound="DataclassInstance")
 T_co = TypeVar("T_co", covariant=True)
 Object = dict[str, Any]
 
@@ -59,9 +63,9 @@ class Section:
     entries: Mapping[str, Value]
     given: Object
 
-    def make(self, model: type[M], **more: Any) -> M:
+    def make(self, model: type[D], **more: Any) -> D:
         """The model; None stands for what is missing or wrong, which is noted and raised in the end."""
-        needed = {field.name: None for field in fields(model) if field.default is MISSING}  # type: ignore[arg-type]
+        needed = {field.name: None for field in fields(model) if field.default is MISSING}
         return model(**needed | self.given | more)
 
 
