@@ -15,7 +15,7 @@ from offset_ledger.config.column_types import (
 )
 from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import PATH_PATTERN, parse_path
-from offset_ledger.config.keys import Key, Kind, Object, Section, expect_mapping, read_or_note, section
+from offset_ledger.config.keys import Key, Kind, Object, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import Refused, describe, is_null
 from offset_ledger.config.model import Column, ColumnType, JsonPath
 from offset_ledger.config.names import COLUMN_PATTERN, RESERVED_COLUMNS, check_column_name
@@ -103,8 +103,7 @@ COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
 
 
 def _columns(value: Value) -> tuple[Column, ...]:
-    expect_mapping(value, COLUMNS.schema["examples"][0])
-    entries = value.entries().values()
+    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
     if not 1 <= len(entries) <= MAX_COLUMNS:
         raise Refused(
             f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}", "declare that many", value.line

@@ -11,6 +11,8 @@ import yaml
 from offset_ledger.config.located import Refused, describe, is_text, line_of
 from offset_ledger.errors import PipelineFileError
 
+_PLAIN_KEY = re.compile(r"[^\s.\x00-\x1f]+")
+
 
 @dataclass(frozen=True, slots=True)
 class Mistakes:
@@ -68,7 +70,7 @@ class Value:
             found = found.entries().get(key) if found else None
         return found
 
-    def check_keys(self) -> None:
+    def note_lost_keys(self) -> None:
         """Note each key of a mapping that is not text, or that an earlier line has."""
         first: dict[str, int] = {}
         for key, _ in self.node.value:
@@ -87,5 +89,5 @@ class Value:
 
 def dotted(where: str, key: str) -> str:
     """The place of ``key`` inside ``where``."""
-    shown = key if re.fullmatch(r"[^\s.\x00-\x1f]+", key) else repr(key)
+    shown = key if _PLAIN_KEY.fullmatch(key) else repr(key)
     return f"{where}.{shown}" if where else shown

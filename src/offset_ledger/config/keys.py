@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from difflib import get_close_matches
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -65,8 +66,7 @@ class Section:
 
     def make(self, model: type[D], **more: Any) -> D:
         """The model; None stands for what is missing or wrong, which is noted and raised in the end."""
-        needed = {field.name: None for field in fields(model) if field.default is MISSING}
-        return model(**needed | self.given | more)
+        return model(**_nothing(model) | self.given | more)
 
 
 def section(
@@ -91,12 +91,14 @@ def section(
     return Kind(read, schema)
 
 
-def expect_mapping(value: Value, example: object) -> None:
-    """Refuse what is not a mapping, and note keys that it gives twice or that are no text."""
+def read_mapping(value: Value, example: object) -> dict[str, Value]:
+    """The entries of a mapping; refuses anything else, and notes keys that stand twice or that are no text."""
     if not isinstance(value.node, yaml.MappingNode):
         wrong = f"expected a mapping, found {describe(value.node)}"
         raise Refused(wrong, f"write for example {flow(example)}", value.line)
-    value.check_keys()
+    if len(entries := value.entries()) < len(value.node.value):
+        value.note_lost_keys()
+    return entries
 
 
 def read_or_note(kind: Kind[Any], value: Value) -> list[Any]:
@@ -116,14 +118,18 @@ def flow(example: object) -> str:
 
 
 def _read(value: Value, keys: Keys, renamed: Mapping[str, str], schema: Object) -> Section:
-    expect_mapping(value, schema["examples"][0])
-    entries, given = value.entries(), Attributes()
+    entries, given = read_mapping(value, schema["examples"][0]), Attributes()
     _note_unknown(entries, keys, renamed)
     _note_missing(value, entries, schema)
     for name, key in keys.items():
         for meant in read_or_note(_kind(key), entries[name]) if name in entries else ():
             given |= meant if isinstance(meant, Attributes) else {_attribute(name, key): meant}
     return Section(value, entries, given)
+
+
+@cache
+def _nothing(model: type[D]) -> Object:
+    return {field.name: None for field in fields(model) if field.default is MISSING}
 
 
 def _note_unknown(entries: Mapping[str, Value], keys: Keys, renamed: Mapping[str, str]) -> None:

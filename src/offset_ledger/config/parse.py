@@ -118,7 +118,8 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
     said = FILE.read(file)
     absent = {"quality": Quality(), "limits": Limits(), "source": Source("", ""), "record": RecordShape(None, None, ())}
     pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash)
-    check_quality(file, pipeline)
+    if "quality" in said.entries:
+        check_quality(said.entries["quality"], pipeline)
     return pipeline
 
 
