@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import Outcome, Verbs, say
-from offset_ledger.config.document import Refused
 from offset_ledger.config.json_path import parse_path
+from offset_ledger.config.located import Refused
 from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from offset_ledger.config.document import Refused, quoted
 from offset_ledger.config.foreign_types import NAMES, native
+from offset_ledger.config.located import Refused, quoted
 from offset_ledger.config.model import ColumnType
 
 ALIASES = {

@@ -1,122 +1,125 @@
-"""The columns of a record: name, type, path, and whether all of them can stand in one record."""
+"""The columns of a record: name, type, path, and how each value is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-
 import yaml
 
-from offset_ledger.config.column_types import ENCODINGS, parse_type
-from offset_ledger.config.document import Refused, Section, Value, describe, entries, flow
-from offset_ledger.config.json_path import format_path, parse_path
+from offset_ledger.config.column_types import (
+    ALIAS_PATTERN,
+    ALIASES,
+    ENCODINGS,
+    NUMERIC_PATTERN,
+    PLAIN,
+    VARCHAR_PATTERN,
+    parse_type,
+)
+from offset_ledger.config.document import Value
+from offset_ledger.config.json_path import PATH_PATTERN, parse_path
+from offset_ledger.config.keys import Key, Kind, Object, Section, read_mapping, read_or_note, section
+from offset_ledger.config.located import Refused, describe, is_null
 from offset_ledger.config.model import Column, ColumnType, JsonPath
-from offset_ledger.config.names import check_column_name
-from offset_ledger.config.schema import COLUMN, COLUMNS, MAX_COLUMNS
-from offset_ledger.config.values import boolean, is_null, one_of, text
+from offset_ledger.config.names import COLUMN_PATTERN, RESERVED_COLUMNS, check_column_name
+from offset_ledger.config.values import FLAG, one_of, text
 
-NO_PATH: JsonPath = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A path, the value of the file that reads it, and the type it is read as."""
-
-    value: Value
-    path: JsonPath
-    type: str
-
-
-def json_path(value: Value) -> JsonPath:
-    """A path into the record."""
-    return parse_path(text(value))
-
-
-def read_columns(value: Value, others: Iterable[Place]) -> tuple[Column, ...]:
-    """The columns in file order; ``others`` are the places that the rest of the record reads."""
-    found = entries(value, flow(COLUMNS["examples"][0]))
-    if not 1 <= len(found) <= MAX_COLUMNS:
-        raise Refused(f"{len(found)} columns, where a table takes 1 to {MAX_COLUMNS}", "declare that many", value.line)
-    columns = [(entry, entry.read(_column_named(name), None)) for name, entry in found.items()]
-    read = [(entry, column) for entry, column in columns if column]
-    check_places([*others, *(Place(entry, it.path, it.type.name) for entry, it in read if it.path)])
-    return tuple(column for _, column in read)
+MAX_COLUMNS = 1591  # of the 1600 of a Postgres table, nine are offset-ledger's own
+MISREAD: JsonPath = ()
+PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
+TYPE: Kind[ColumnType] = Kind(
+    lambda value: parse_type(text(value)),
+    {
+        "description": "A Postgres type: one of the list, varchar(n), numeric(p,s), or a usual alias such as int8.",
+        "type": "string",
+        "anyOf": [
+            {"enum": list(PLAIN)},
+            {"pattern": VARCHAR_PATTERN},
+            {"pattern": NUMERIC_PATTERN},
+            {"pattern": ALIAS_PATTERN},
+        ],
+        "examples": ["integer", "varchar(3)", "numeric(12,2)"],
+    },
+)
 
 
-def check_places(places: Iterable[Place]) -> None:
-    """Note each place that cannot stand in one record with an earlier one: only jsonb has members inside it."""
-    leaves: dict[JsonPath, Place] = {}
-    above: dict[JsonPath, Place] = {}
-    for place in places:
-        if refused := _conflict(place, leaves, above):
-            place.value.note(refused)
-        if place.path not in leaves or leaves[place.path].type == "jsonb":
-            leaves[place.path] = place
-        for prefix in _prefixes(place.path):
-            above.setdefault(prefix, place)
+def _encodings(name: str) -> Object:
+    written = [name, *(alias for alias, canonical in ALIASES.items() if canonical == name)]
+    return {"properties": {"type": {"enum": written}, "encoding": {"enum": list(ENCODINGS[name])}}}
 
 
-def _prefixes(path: JsonPath) -> list[JsonPath]:
-    return [path[:length] for length in range(1, len(path))]
-
-
-def _conflict(place: Place, leaves: dict[JsonPath, Place], above: dict[JsonPath, Place]) -> Refused | None:
-    shown = format_path(place.path)
-    for prefix in _prefixes(place.path):
-        if (leaf := leaves.get(prefix)) and leaf.type != "jsonb":
-            wrong = f"{shown} lies inside {format_path(prefix)}, which {leaf.value.where} reads as {leaf.type}"
-            return Refused(wrong, "drop one of them, or read the outer one as jsonb", place.value.line)
-    if place.type == "jsonb":
+def _long_form(said: Section) -> Column | None:
+    kind: ColumnType | None = said.given.get("type")
+    if kind is None:
         return None
-    if (leaf := leaves.get(place.path)) and leaf.type != "jsonb":
-        return Refused(f"{shown} is read by {leaf.value.where} already", "drop one of them", place.value.line)
-    if inner := above.get(place.path):
-        wrong = f"{shown} is read as {place.type}, and {inner.value.where} reads {format_path(inner.path)} inside it"
-        return Refused(wrong, "drop one of them, or read the outer one as jsonb", place.value.line)
-    return None
+    path = said.given.get("path", MISREAD) if "path" in said.entries else (said.value.key,)
+    return said.make(Column, name=said.value.key, path=path, encoding=_encoding(said, kind))
 
 
-def _column_named(name: str) -> Callable[[Value], Column | None]:
-    def read(value: Value) -> Column | None:
-        try:
-            check_column_name(name)
-        except Refused as refused:
-            value.note(Refused(refused.wrong, refused.right, value.line))
-        if isinstance(value.node, yaml.MappingNode):
-            return _long_form(name, value)
-        return _column(name, _short_form(name, value), (name,))
+def _encoding(said: Section, kind: ColumnType) -> str:
+    known = ENCODINGS.get(kind.name, ("",))
+    try:
+        if "encoding" not in said.given:
+            return known[0]
+        if kind.name not in ENCODINGS:
+            raise Refused(f"{kind.name} has no encodings", "drop the key; only timestamptz and bytea have one")
+        return one_of(said.given["encoding"], known)
+    except Refused as refused:
+        said.entries["encoding"].note(refused)
+        return ""
 
-    return read
+
+LONG_FORM: Kind[Column | None] = section(
+    Column,
+    "A column and the place of its value in the record.",
+    {
+        "type": TYPE,
+        "path": Key(PATH, "Where the value is; $.<column name> where absent.", ("$.actual.dep_delay",)),
+        "nullable": Key(FLAG, "Whether null, or no such member, becomes NULL; otherwise it is quarantined.", (True,)),
+        "encoding": Key(
+            Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
+            "How timestamptz (rfc3339 where absent) or bytea (base64 where absent) is written.",
+            ("epoch_ms",),
+        ),
+    },
+    ("type",),
+    _long_form,
+    also={"if": {"required": ["encoding"]}, "then": {"anyOf": [_encodings(name) for name in ENCODINGS]}},
+)
 
 
-def _short_form(name: str, value: Value) -> ColumnType:
-    if not isinstance(value.node, yaml.ScalarNode) or is_null(value):
+def _column(value: Value) -> Column | None:
+    try:
+        check_column_name(name := value.key)
+    except Refused as refused:
+        value.note(Refused(refused.wrong, refused.right, value.line))
+    if isinstance(value.node, yaml.MappingNode):
+        return LONG_FORM.read(value)
+    if not isinstance(value.node, yaml.ScalarNode) or is_null(value.node):
         wrong = f"expected a type or a mapping with one, found {describe(value.node)}"
         raise Refused(wrong, f"write for example {name}: text", value.line)
-    return _type(value)
+    kind = TYPE.read(value)
+    return Column(name, kind, (name,), encoding=ENCODINGS.get(kind.name, ("",))[0])
 
 
-def _long_form(name: str, value: Value) -> Column | None:
-    section = Section(value, COLUMN)
-    kind = section.take("type", _type, None)
-    path = section.take("path", json_path, NO_PATH) if section.entry("path") else (name,)
-    nullable = section.take("nullable", boolean, False)
-    encoding = section.take("encoding", _encoding_of(kind), "")
-    return _column(name, kind, path, nullable, encoding) if kind else None
+COLUMN = Kind(_column, {"anyOf": [TYPE.schema, LONG_FORM.schema]})
 
 
-def _column(name: str, kind: ColumnType, path: JsonPath, nullable: bool = False, encoding: str = "") -> Column:
-    return Column(name, kind, path, nullable, encoding or ENCODINGS.get(kind.name, ("",))[0])
+def _columns(value: Value) -> tuple[Column, ...]:
+    entries = read_mapping(value, COLUMNS.schema["examples"][0]).values()
+    if not 1 <= len(entries) <= MAX_COLUMNS:
+        raise Refused(
+            f"{len(entries)} columns, where a table takes 1 to {MAX_COLUMNS}", "declare that many", value.line
+        )
+    return tuple(column for entry in entries for column in read_or_note(COLUMN, entry) if column)
 
 
-def _type(value: Value) -> ColumnType:
-    return parse_type(text(value))
-
-
-def _encoding_of(kind: ColumnType | None) -> Callable[[Value], str]:
-    def read(value: Value) -> str:
-        if kind and kind.name not in ENCODINGS:
-            raise Refused(f"{kind.name} has no encodings", "drop the key; only timestamptz and bytea have one")
-        return one_of(text(value), ENCODINGS[kind.name]) if kind else ""
-
-    return read
+COLUMNS: Kind[tuple[Column, ...]] = Kind(
+    _columns,
+    {
+        "type": "object",
+        "description": "The declared columns in table order: name: type, or name: {type, path, nullable, encoding}.",
+        "minProperties": 1,
+        "maxProperties": MAX_COLUMNS,
+        "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},
+        "additionalProperties": COLUMN.schema,
+        "examples": [{"carrier": "text"}],
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from offset_ledger.config.document import Refused, quoted
+from offset_ledger.config.located import Refused, quoted
 from offset_ledger.config.model import JsonPath
 
 _PLAIN = r"[A-Za-z0-9_-]+"

@@ -146,12 +146,12 @@ class NullBand:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Comparison with the committed head batches before: at most ``batches`` of them, and with fewer than ``least``
-    none.
+    """Comparison with the committed head batches before: at most ``batches`` of them, and none with fewer than
+    ``min_batches``.
     """
 
     batches: int = 20
-    least: int = 5
+    min_batches: int = 5
     volume: VolumeBand | None = None
     null_share: NullBand | None = None
 

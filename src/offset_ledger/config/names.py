@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from offset_ledger.config.document import Refused, quoted
+from offset_ledger.config.located import Refused, quoted
 
 POSTGRES_NAME_BYTES = 63
 IDENTIFIER = r"[a-z][a-z0-9_]{0,62}"
@@ -15,7 +15,6 @@ RESERVED_SCHEMA_PATTERN = r"^(?:pg_[a-z0-9_]*|information_schema|offset_ledger|o
 CONNECTION_PATTERN = r"^[A-Za-z0-9_.-]{1,200}$"
 TOPIC_PATTERN = r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$"
 SUITE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$"
-DURATION_PATTERN = r"^[1-9][0-9]{0,5}[smhd]$"
 DAILY_FOLDER = "_daily"  # among the report folders of the pipelines, none of which begins with _
 OWN_COLUMNS = ("event_id", "publish_at")
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")

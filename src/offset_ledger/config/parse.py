@@ -11,16 +11,15 @@ from pathlib import Path
 
 import yaml
 
-from offset_ledger.config import gate, schema, sections
-from offset_ledger.config.document import Mistakes, Refused, Section, Value, compose, line_of, quoted
-from offset_ledger.config.model import ONE_DAY, Limits, Pipeline, Quality
-from offset_ledger.config.names import PIPELINE_PATTERN
-from offset_ledger.config.values import boolean, duration, filled_text, is_null, matching, schedule, tags, text
+from offset_ledger.config.document import Mistakes, Value
+from offset_ledger.config.gate import check_quality
+from offset_ledger.config.located import Refused, line_of, quoted, read_yaml
+from offset_ledger.config.model import Limits, Pipeline, Quality, RecordShape, Source
+from offset_ledger.config.schema import FILE
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
 FOLDER = Path("dags/pipelines")
 SUFFIXES = (".yaml", ".yml")
-_name = matching(PIPELINE_PATTERN, "a pipeline name", "write at most 63 of a-z, 0-9 and _, beginning with a letter")
 
 
 def parse_pipeline(path: Path) -> Pipeline:
@@ -32,7 +31,7 @@ def parse_pipeline(path: Path) -> Pipeline:
     mistakes = Mistakes(path)
     try:
         data = _bytes(path)
-        pipeline = _pipeline(Value("", 1, compose(data), mistakes), path, hashlib.sha256(data).hexdigest())
+        pipeline = _pipeline(Value("", "", 1, read_yaml(data), mistakes), path, hashlib.sha256(data).hexdigest())
     except Refused as refused:
         raise PipelineFileError([f"{path}:{refused.line or 1}: {refused}"]) from None
     mistakes.raise_if_any()
@@ -115,27 +114,13 @@ def _bytes(path: Path) -> bytes:
         raise Refused(f"the file cannot be read: {error.strerror}", "give a readable file") from None
 
 
-def _pipeline(value: Value, path: Path, config_hash: str) -> Pipeline:
-    section = Section(value, schema.PIPELINE)
-    source = section.take("source", sections.read_source, sections.NO_SOURCE)
-    record = section.take("record", sections.read_record, sections.NO_RECORD)
-    return Pipeline(
-        name=section.take("pipeline", _name, ""),
-        source=source,
-        record=record,
-        target=section.take("target", sections.read_target, sections.NO_TARGET),
-        quality=section.take("quality", lambda it: gate.read_quality(it, record, source.topic), Quality()),
-        limits=section.take("limits", sections.read_limits, Limits()),
-        path=path,
-        config_hash=config_hash,
-        description=section.take("description", text, ""),
-        owner=section.take("owner", filled_text, schema.PIPELINE["properties"]["owner"]["default"]),
-        tags=section.take("tags", tags, ()),
-        schedule=section.take("schedule", schedule, None),
-        freshness=section.take("freshness", lambda it: None if is_null(it) else duration(it), None),
-        answer_within=section.take("answer_within", duration, ONE_DAY),
-        wake_on_data=section.take("wake_on_data", boolean, False),
-    )
+def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
+    said = FILE.read(file)
+    absent = {"quality": Quality(), "limits": Limits(), "source": Source("", ""), "record": RecordShape(None, None, ())}
+    pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash)
+    if "quality" in said.entries:
+        check_quality(said.entries["quality"], pipeline)
+    return pipeline
 
 
 def _names(folder: Path) -> dict[Path, str]:
@@ -153,7 +138,7 @@ def _known_in(folder: Path) -> str:
 
 def _top_level(path: Path) -> dict[str, yaml.Node]:
     try:
-        root = compose(_bytes(path))
+        root = read_yaml(_bytes(path))
     except Refused:
         return {}
     return {key.value: node for key, node in root.value} if isinstance(root, yaml.MappingNode) else {}

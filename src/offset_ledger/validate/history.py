@@ -41,20 +41,20 @@ def compare(rule: History, batch: Profile, before: Sequence[Profile]) -> tuple[C
     """
     found: list[Comparison] = []
     if rule.volume is not None:
-        found.append(_volume(rule.volume, rule.least, batch, before[: rule.batches + 1]))
+        found.append(_volume(rule.volume, rule.min_batches, batch, before[: rule.batches + 1]))
     if rule.null_share is not None:
-        found.extend(_null_shares(rule.null_share, rule.least, batch, before[: rule.batches]))
+        found.extend(_null_shares(rule.null_share, rule.min_batches, batch, before[: rule.batches]))
     return tuple(found)
 
 
-def _volume(band: VolumeBand, least: int, batch: Profile, before: Sequence[Profile]) -> Comparison:
+def _volume(band: VolumeBand, min_batches: int, batch: Profile, before: Sequence[Profile]) -> Comparison:
     def judged(standing: Standing, text: str) -> Comparison:
         return Comparison("volume", standing, band.action, f"volume: {text}")
 
     times = [(each.records, _covered(each, before[place + 1 :])) for place, each in enumerate(before)]
     covered = [(records, time) for records, time in times if time]
-    if len(covered) < least:
-        return judged(Standing.NOT_JUDGED, _too_few(len(covered), least))
+    if len(covered) < min_batches:
+        return judged(Standing.NOT_JUDGED, _too_few(len(covered), min_batches))
     usual = median(_pace(records, time) for records, time in covered)
     usual_time = timedelta(seconds=median(time.total_seconds() for _, time in covered))
     time = _covered(batch, before)
@@ -81,18 +81,18 @@ def _pace(records: int, time: timedelta) -> float:
     return records / (time / _HOUR)
 
 
-def _null_shares(band: NullBand, least: int, batch: Profile, before: Sequence[Profile]) -> Iterator[Comparison]:
+def _null_shares(band: NullBand, min_batches: int, batch: Profile, before: Sequence[Profile]) -> Iterator[Comparison]:
     for column in band.columns or sorted(batch.nulls):
-        standing, text = _null_share(band, least, column, batch, before)
+        standing, text = _null_share(band, min_batches, column, batch, before)
         yield Comparison(f"share of NULL in {column}", standing, band.action, f"share of NULL in {column}: {text}")
 
 
 def _null_share(
-    band: NullBand, least: int, column: str, batch: Profile, before: Sequence[Profile]
+    band: NullBand, min_batches: int, column: str, batch: Profile, before: Sequence[Profile]
 ) -> tuple[Standing, str]:
     shares = [each.nulls[column] / each.rows for each in before if each.rows and column in each.nulls]
-    if len(shares) < least:
-        return Standing.NOT_JUDGED, _too_few(len(shares), least)
+    if len(shares) < min_batches:
+        return Standing.NOT_JUDGED, _too_few(len(shares), min_batches)
     if not batch.rows or column not in batch.nulls:
         return Standing.NOT_JUDGED, "not judged, the batch has no row"
     share, usual = batch.nulls[column] / batch.rows, median(shares)
@@ -100,5 +100,5 @@ def _null_share(
     return Standing.USUAL if abs(share - usual) <= band.tolerance else Standing.UNUSUAL, text
 
 
-def _too_few(found: int, least: int) -> str:
-    return f"not judged, {found} earlier batches to compare with, at least {least} are needed"
+def _too_few(found: int, min_batches: int) -> str:
+    return f"not judged, {found} earlier batches to compare with, at least {min_batches} are needed"

@@ -11,10 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from offset_ledger.config.located import Place, Refused, nearest_line, read_json
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.validate import expectations as gx
-from offset_ledger.validate import source_lines
-from offset_ledger.validate.source_lines import Place
 
 _SUITE_KEYS = frozenset({"name", "expectations", "id", "meta", "notes", "suite_parameters"})
 _ENTRY_KEYS = frozenset(
@@ -69,13 +68,11 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
     """
     try:
         raw = path.read_bytes()
-        document, lines = source_lines.parse(raw.decode())
+        document, lines = read_json(raw)
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: there is no such suite file; create it or change quality.suite") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, source_lines.UnclearSource) as error:
-        line = getattr(error, "lineno", 1)
-        reason = getattr(error, "msg", str(error))
-        raise ConfigurationError(f"{path}:{line}: not one JSON object ({reason}); correct the syntax") from None
+    except Refused as refused:
+        raise ConfigurationError(f"{path}:{refused.line}: {refused}") from None
     reader = _Reader(columns, lines)
     found = reader.suite(document)
     if reader.mistakes:
@@ -124,7 +121,7 @@ class _Reader:
             return None
         configuration = {**entry, "kwargs": kwargs, "meta": meta}
         self._build(place, configuration, action)
-        return Expectation(source_lines.line_of(self._lines, *place), entry["type"], columns, action, configuration)
+        return Expectation(nearest_line(self._lines, *place), entry["type"], columns, action, configuration)
 
     def _known_type(self, place: Place, name: Any) -> bool:
         if name in self._types:
@@ -186,7 +183,7 @@ class _Reader:
             self._note((*place, key), f"{key!r} is not a known key; known are {', '.join(sorted(known))}")
 
     def _note(self, place: Place, text: str) -> None:
-        self.mistakes.append((source_lines.line_of(self._lines, *place), text))
+        self.mistakes.append((nearest_line(self._lines, *place), text))
 
 
 def _columns_of(kwargs: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, str]]:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from offset_ledger.config.column_types import ALIASES, PLAIN, parse_type
-from offset_ledger.config.document import PipelineLoader, Refused
 from offset_ledger.config.json_path import format_path, parse_path
+from offset_ledger.config.located import PlainLoader, Refused
 from offset_ledger.config.model import (
     Column,
     ColumnType,
@@ -79,7 +79,7 @@ limits:
 class QuickLoader(yaml.CSafeLoader):
     """The parser's reading of scalars in libyaml, for the plain data that the schema judges."""
 
-    yaml_implicit_resolvers = PipelineLoader.yaml_implicit_resolvers
+    yaml_implicit_resolvers = PlainLoader.yaml_implicit_resolvers
 
 
 def edited(old: str, new: str) -> str:
@@ -180,7 +180,7 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     ),
     "history in full": (
         "  suite: orders",
-        "  history: {batches: 9, least: 9, volume: {low: 0, high: 1, action: reject},"
+        "  history: {batches: 9, min_batches: 9, volume: {low: 0, high: 1, action: reject},"
         " null_share: {tolerance: 0, columns: [b], action: reject}}",
         "quality.history",
         History(9, 9, VolumeBand(0, 1, Unusual.REJECT), NullBand(0, ("b",), Unusual.REJECT)),

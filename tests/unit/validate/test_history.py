@@ -28,7 +28,7 @@ def every(minutes: int, *records: int) -> list[Profile]:
     return found[::-1]
 
 
-VOLUME = History(batches=5, least=3, volume=VolumeBand(0.5, 2, Unusual.REJECT))
+VOLUME = History(batches=5, min_batches=3, volume=VolumeBand(0.5, 2, Unusual.REJECT))
 STEADY = every(15, 7, 100, 100, 100)  # the first only says where the second begins
 
 
@@ -69,7 +69,7 @@ def test_volume_is_records_an_hour_of_record_time(
     assert found.text.startswith(f"volume: {text}")
 
 
-NULLS = History(batches=4, least=2, null_share=NullBand(tolerance=0.1))
+NULLS = History(batches=4, min_batches=2, null_share=NullBand(tolerance=0.1))
 
 
 @pytest.mark.parametrize(

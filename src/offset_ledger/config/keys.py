@@ -1,0 +1,181 @@
+"""What a pipeline file may say: each key is declared once, and the reader and the JSON Schema both come from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import yaml
+
+from offset_ledger.config.document import Value, dotted
+from offset_ledger.config.located import Refused, describe
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+M = TypeVar("M")
+D = TypeVar("D", bound="DataclassInstance")
+T_co = TypeVar("T_co", covariant=True)
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T_co]):
+    """What a value may be. ``read`` returns what it means or raises Refused; ``schema`` says the same to editors."""
+
+    read: Callable[[Value], T_co]
+    schema: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a section: ``attribute`` of the model, where that has another name. Its default is the model's."""
+
+    kind: Kind[Any]
+    description: str
+    examples: tuple[Any, ...] = ()
+    attribute: str = ""
+
+    def schema(self, default: object) -> Object:
+        """The JSON Schema of the key; the default is the example where there is no other."""
+        shown = {"default": _plain(default)} if _is_allowed(default, self.kind.schema) else {}
+        examples = list(self.examples) or [shown["default"]]
+        return {"description": self.description, **self.kind.schema, **shown, "examples": examples}
+
+
+Keys = Mapping[str, Key | Kind[Any]]
+
+
+class Attributes(dict[str, Any]):
+    """What one key says of several attributes of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What a section says: the entries of its known keys, and ``given``, the attributes that are right."""
+
+    value: Value
+    entries: Mapping[str, Value]
+    given: Object
+
+    def make(self, model: type[D], **more: Any) -> D:
+        """The model; None stands for what is missing or wrong, which is noted and raised in the end."""
+        return model(**_nothing(model) | self.given | more)
+
+
+def section(
+    model: type[Any],
+    description: str,
+    keys: Keys,
+    required: tuple[str, ...] = (),
+    make: Callable[[Section], M] | None = None,
+    renamed: Mapping[str, str] = MappingProxyType({}),
+    also: Mapping[str, Any] = MappingProxyType({}),
+) -> Kind[M]:
+    """A mapping with these keys alone, which ``make`` makes a value of, or else ``model``.
+
+    ``renamed`` has the names of today by earlier ones, and ``also`` stands in the JSON Schema too.
+    """
+    schema = _schema(model, description, keys, required) | dict(also)
+    build = make or (lambda read: read.make(model))
+
+    def read(value: Value) -> M:
+        return build(_read(value, keys, renamed, schema))
+
+    return Kind(read, schema)
+
+
+def read_mapping(value: Value, example: object) -> dict[str, Value]:
+    """The entries of a mapping; refuses anything else, and notes keys that stand twice or that are no text."""
+    if not isinstance(value.node, yaml.MappingNode):
+        wrong = f"expected a mapping, found {describe(value.node)}"
+        raise Refused(wrong, f"write for example {flow(example)}", value.line)
+    if len(entries := value.entries()) < len(value.node.value):
+        value.note_lost_keys()
+    return entries
+
+
+def read_or_note(kind: Kind[Any], value: Value) -> list[Any]:
+    """What the value means, alone in a list; none where it is refused, which is noted."""
+    try:
+        return [kind.read(value)]
+    except Refused as refused:
+        value.note(refused)
+        return []
+
+
+def flow(example: object) -> str:
+    """A value of a JSON Schema example as YAML on one line."""
+    if isinstance(example, dict):
+        return "{" + ", ".join(f"{key}: {flow(value)}" for key, value in example.items()) + "}"
+    return json.dumps(example) if isinstance(example, (bool, list)) else str(example)
+
+
+def _read(value: Value, keys: Keys, renamed: Mapping[str, str], schema: Object) -> Section:
+    entries, given = read_mapping(value, schema["examples"][0]), Attributes()
+    _note_unknown(entries, keys, renamed)
+    _note_missing(value, entries, schema)
+    for name, key in keys.items():
+        for meant in read_or_note(_kind(key), entries[name]) if name in entries else ():
+            given |= meant if isinstance(meant, Attributes) else {_attribute(name, key): meant}
+    return Section(value, entries, given)
+
+
+@cache
+def _nothing(model: type[D]) -> Object:
+    return {field.name: None for field in fields(model) if field.default is MISSING}
+
+
+def _note_unknown(entries: Mapping[str, Value], keys: Keys, renamed: Mapping[str, str]) -> None:
+    for name, entry in entries.items():
+        if name in renamed:
+            entry.mistakes.add(entry.line, f"{entry.where} is called {renamed[name]} now", f"write {renamed[name]}")
+        elif name not in keys:
+            close = get_close_matches(name, keys, n=1)
+            right = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(keys)}"
+            entry.mistakes.add(entry.line, f"{entry.where} is not a known key", right)
+
+
+def _note_missing(value: Value, entries: Mapping[str, Value], schema: Object) -> None:
+    for name in schema["required"]:
+        if name not in entries:
+            example = f"add it, for example {name}: {flow(schema['properties'][name]['examples'][0])}"
+            value.mistakes.add(value.line, f"{dotted(value.where, name)} is missing", example)
+
+
+def _schema(model: type[Any], description: str, keys: Keys, required: tuple[str, ...]) -> Object:
+    defaults = {field.name: field.default for field in fields(model)}
+    properties = {
+        name: key.schema(defaults.get(_attribute(name, key), MISSING)) if isinstance(key, Key) else key.schema
+        for name, key in keys.items()
+    }
+    example = {name: properties[name]["examples"][0] for name in required or tuple(keys)[:1]}
+    about = {"type": "object", "description": description, "properties": properties, "examples": [example]}
+    return {**about, "required": list(required), "additionalProperties": False}
+
+
+def _attribute(name: str, key: Key | Kind[Any]) -> str:
+    return (key.attribute if isinstance(key, Key) else "") or name
+
+
+def _kind(key: Key | Kind[Any]) -> Kind[Any]:
+    return key.kind if isinstance(key, Key) else key
+
+
+def _is_allowed(default: object, schema: Object) -> bool:
+    """Whether a file may write the default: None and nothing can stand for a key that is left out."""
+    if default is None:
+        return "null" in schema.get("type", ()) or {"type": "null"} in schema.get("anyOf", ())
+    return default is not MISSING and (bool(default) or not {"enum", "minItems"} & schema.keys())
+
+
+def _plain(default: Any) -> Any:
+    if isinstance(default, timedelta):
+        return f"{default.days}d"
+    return list(default) if isinstance(default, tuple) else default

@@ -1,0 +1,149 @@
+"""Documents with lines: YAML and JSON as composed nodes that know where they begin in the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+CORE = "tag:yaml.org,2002:"
+Place = tuple[str | int, ...]
+
+
+class Refused(Exception):
+    """A value is wrong: what is wrong with it, and what would be right."""
+
+    def __init__(self, wrong: str, right: str, line: int | None = None) -> None:
+        self.wrong, self.right, self.line = wrong, right, line
+        super().__init__(f"{wrong}; {right}")
+
+
+class PlainLoader(yaml.SafeLoader):
+    """Plain scalars as YAML 1.2, and so editors, read them: ``yes``, ``012``, ``1:30`` and dates are text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # PyYAML's own declaration
+
+
+for _tag, _pattern, _first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+    ("int", r"^[-+]?(?:0|[1-9][0-9]*)$", list("-+0123456789")),
+    ("float", r"^[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
+):
+    PlainLoader.add_implicit_resolver(CORE + _tag, re.compile(_pattern), _first)
+
+
+def read_yaml(data: bytes) -> yaml.Node:
+    """The root node of a YAML document; refuses what is not one document of UTF-8 YAML, with the line."""
+    text = _decoded(data)
+    try:
+        node = yaml.compose(text, Loader=PlainLoader)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise Refused(f"character U+{error.character:04X} is not allowed in YAML", "remove it", line) from None
+    except yaml.MarkedYAMLError as error:
+        raise _syntax(error) from None
+    except RecursionError:
+        raise Refused("the YAML is nested too deeply to be read", "a pipeline file has three levels", 1) from None
+    if node is None or node.tag == CORE + "null":
+        raise Refused("the file is empty", "describe a pipeline, beginning with pipeline: <name>", 1)
+    return node
+
+
+def read_json(data: bytes) -> tuple[Any, Mapping[Place, int]]:
+    """The value of a JSON document, and the line on which each place in it begins.
+
+    Raises:
+        Refused: it is not JSON of UTF-8, or a key stands twice in one object or apart from its colon.
+    """
+    text = _decoded(data)
+    try:
+        value = json.loads(text)
+        # JSON without tabs is YAML, but for line breaks before a colon; and composed nodes know their lines.
+        return value, dict(_lines(yaml.compose(text.replace("\t", " "), Loader=PlainLoader), ()))
+    except json.JSONDecodeError as error:
+        raise Refused(f"not valid JSON: {error.msg}", "correct the syntax", error.lineno) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise Refused("a key stands apart from its colon", "write each key and its colon on one line", line) from None
+    except RecursionError:
+        raise Refused("the JSON is nested too deeply to be read", "write fewer levels", 1) from None
+
+
+def nearest_line(lines: Mapping[Place, int], *place: str | int) -> int:
+    """The line of a place, or of the nearest thing around it that is in the file."""
+    while place not in lines and place:
+        place = place[:-1]
+    return lines.get(place, 1)
+
+
+def line_of(node: yaml.Node) -> int:
+    """The line of the file, counted from 1, where the node begins."""
+    return int(node.start_mark.line) + 1
+
+
+def is_text(node: yaml.Node) -> bool:
+    """Whether the node is a text."""
+    return isinstance(node, yaml.ScalarNode) and node.tag == CORE + "str"
+
+
+def is_null(node: yaml.Node) -> bool:
+    """Whether the node is ``null``, ``~`` or nothing at all."""
+    return bool(node.tag == CORE + "null")
+
+
+def describe(node: yaml.Node) -> str:
+    """The node in the words of an error message."""
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    if is_null(node):
+        return "nothing"
+    if node.tag in (CORE + "int", CORE + "float", CORE + "bool"):
+        return shortened(node.value)
+    return quoted(node.value) if is_text(node) else f"a value tagged {quoted(node.tag)}"
+
+
+def quoted(text: str) -> str:
+    """The text in quotes on one line, cut to a readable length."""
+    return repr(shortened(text))
+
+
+def shortened(text: str) -> str:
+    """At most 60 characters of the text."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Refused(f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8", line) from None
+
+
+def _lines(node: yaml.Node | None, place: Place) -> Iterator[tuple[Place, int]]:
+    if node is None:
+        return
+    yield place, line_of(node)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise Refused(f"key {key.value!r} stands twice in one object", "keep one of them", line_of(key))
+            seen.add(key.value)
+            yield from _lines(value, (*place, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _lines(value, (*place, index))
+
+
+def _syntax(error: yaml.MarkedYAMLError) -> Refused:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    return Refused(f"not valid YAML: {said}", f"look at column {column} and the line before it", line)

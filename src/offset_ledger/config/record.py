@@ -1,0 +1,124 @@
+"""The section ``record`` of a pipeline file: how a record becomes a row."""
+
+from __future__ import annotations
+
+import yaml
+
+from offset_ledger.config.column_types import ENCODINGS
+from offset_ledger.config.columns import COLUMNS, PATH
+from offset_ledger.config.document import Value
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
+from offset_ledger.config.located import Refused
+from offset_ledger.config.model import DeleteWhen, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.places import ReadPath, check_paths
+from offset_ledger.config.values import PLAIN_VALUE, choice, text, word
+
+
+def _path_or(only: str, value: Value) -> JsonPath | None:
+    """None for the word ``only``, and else a path."""
+    try:
+        return None if text(value) == only else PATH.read(value)
+    except Refused as refused:
+        raise Refused(refused.wrong, f"{refused.right}, or {only}") from None
+
+
+def _event_id(value: Value) -> JsonPath | None:
+    return _path_or("key", value)
+
+
+def _publish_at(value: Value) -> Attributes | JsonPath | None:
+    is_mapping = isinstance(value.node, yaml.MappingNode)
+    return PUBLISH_AT.read(value) if is_mapping else _path_or("kafka_timestamp", value)
+
+
+def _record(said: Section) -> RecordShape:
+    record = said.make(RecordShape, columns=said.given.get("columns", ()))
+    if record.tombstone is Tombstone.DELETE:
+        _check_tombstone(said.entries["tombstone"], record)
+    check_paths(_paths(said, record))
+    return record
+
+
+def _paths(said: Section, record: RecordShape) -> list[ReadPath]:
+    """The places that are read; the place of ``delete_when`` may be that of a column too."""
+    columns = said.entries["columns"].entries() if record.columns else {}
+    deletes = record.delete_when.path if record.delete_when else None
+    keys = (("event_id", record.event_id, "text"), ("publish_at", record.publish_at, "timestamptz"))
+    read = [(said.entries.get(key), path, kind) for key, path, kind in (*keys, ("delete_when", deletes, "jsonb"))]
+    read.extend((columns[column.name], column.path, column.type.name) for column in record.columns)
+    return [ReadPath(value, path, kind) for value, path, kind in read if value and path]
+
+
+def _check_tombstone(value: Value, record: RecordShape) -> None:
+    """A tombstone has a key and Kafka's timestamp, and nothing else: its event and its moment can only be these."""
+    if record.event_id:
+        wrong = "a record without a value has no event_id to delete, unless it is the Kafka key"
+        value.note(Refused(wrong, "write event_id: key, or tombstone: quarantine"))
+    if record.publish_at:
+        wrong = (
+            f"a record without a value has Kafka's timestamp alone, and rows have {format_path(record.publish_at)}: of "
+            "two clocks none says whether the row or its delete is newer"
+        )
+        right = "write publish_at: kafka_timestamp, or let a record with a value delete: record.delete_when"
+        value.note(Refused(wrong, right))
+
+
+def _delete_when(said: Section) -> DeleteWhen | None:
+    return said.make(DeleteWhen) if {"path", "equals"} <= said.given.keys() else None
+
+
+PUBLISH_AT: Kind[Attributes] = section(
+    RecordShape,
+    "A moment that is not written as RFC 3339.",
+    {
+        "path": Key(PATH, "Where the moment is.", ("$.ts",), attribute="publish_at"),
+        "encoding": Key(
+            word(*ENCODINGS["timestamptz"]), "How it is written.", ("epoch_ms",), attribute="publish_at_encoding"
+        ),
+    },
+    ("path",),
+    lambda said: Attributes(said.given),
+)
+
+DELETE_WHEN: Kind[DeleteWhen | None] = section(
+    DeleteWhen,
+    "A record that deletes its event, by what it says itself.",
+    {
+        "path": Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)),
+        "equals": Key(
+            PLAIN_VALUE, "The value of a delete: a text, true or false, or a whole number of 64 bits.", ("d", True, 1)
+        ),
+    },
+    ("path", "equals"),
+    _delete_when,
+)
+
+RECORD: Kind[RecordShape] = section(
+    RecordShape,
+    "How a record becomes a row.",
+    {
+        "event_id": Key(
+            Kind(_event_id, {"anyOf": [{"const": "key"}, PATH.schema]}),
+            "What identifies the event: a path to a text or an integer, or key for the Kafka key.",
+            ("$.event_id", "key"),
+        ),
+        "publish_at": Key(
+            Kind(_publish_at, {"anyOf": [{"const": "kafka_timestamp"}, PATH.schema, PUBLISH_AT.schema]}),
+            "When the event was published; of two records of one event the later one is newer.",
+            ("$.publish_at", "kafka_timestamp", {"path": "$.ts", "encoding": "epoch_ms"}),
+        ),
+        "tombstone": Key(
+            choice(Tombstone),
+            "What a record with a null value means; delete needs event_id: key and publish_at: kafka_timestamp.",
+        ),
+        "delete_when": DELETE_WHEN,
+        "columns": COLUMNS,
+    },
+    ("event_id", "publish_at", "columns"),
+    _record,
+    also={
+        "if": {"properties": {"tombstone": {"const": "delete"}}, "required": ["tombstone"]},
+        "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
+    },
+)
