@@ -31,6 +31,7 @@ from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, stag
 from offset_ledger.ledger.completeness import sealed_counts
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import wait_for_claims
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.sqlstates import in_a_function, meaning, refusal, refused_row
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.stalled import wait_for
@@ -95,7 +96,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
 
 def given_up(pipeline: Pipeline, batch_id: int) -> bool:
     """Whether a person has abandoned the batch."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         return batches.read_batch(cursor, batch_id).state is State.ABANDONED
 
 

@@ -29,7 +29,9 @@ from offset_ledger.retry import retrying
 
 Session = connection
 
-__all__ = ["Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
+SESSION_NAME = "offset-ledger"
+
+__all__ = ["SESSION_NAME", "Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
 
 
 class Cursor(DictCursor):
@@ -81,7 +83,7 @@ def _is_away(error: BaseException) -> bool:
 
 
 @contextmanager
-def connect(connection: Connection, name: str = "offset-ledger", most: float = inf) -> Iterator[Session]:
+def connect(connection: Connection, name: str = SESSION_NAME, most: float = inf) -> Iterator[Session]:
     """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
+from psycopg2 import errors as pg
+
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.database import Session, rows, transaction
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
@@ -18,6 +21,7 @@ CREATE TABLE IF NOT EXISTS offset_ledger.migration (
 """
 
 
+@cache
 def migrations() -> dict[int, tuple[str, str]]:
     """number -> (name, SQL) of every migration the package carries, in order."""
     found = files("offset_ledger.ledger").joinpath("sql", "migrations").iterdir()
@@ -71,16 +75,14 @@ def check_server(version: int) -> None:
 
 
 def check_migrated(session: Session) -> None:
-    """Hold that every migration is applied.
+    """Check that every migration is applied, by one query.
 
     Raises:
         ConfigurationError: the ledger is missing or older than this version.
     """
-    with transaction(session) as cursor:
-        cursor.execute("SELECT to_regclass('offset_ledger.migration') IS NOT NULL")
-        applied: set[int] = set()
-        if cursor.one()[0]:
-            cursor.execute("SELECT number FROM offset_ledger.migration")
-            applied = {row["number"] for row in cursor.fetchall()}
+    try:
+        applied = {row["number"] for row in rows(session, "SELECT number FROM offset_ledger.migration")}
+    except pg.UndefinedTable:
+        applied = set()
     if missing := sorted(set(migrations()) - applied):
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")

@@ -17,8 +17,8 @@ from offset_ledger.kafka import broker
 from offset_ledger.kafka.broker import Broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole
-from offset_ledger.ledger.database import Cursor, Session, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs, read_boundaries
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
@@ -150,8 +150,7 @@ def accept_topic(
         TerminalError: the log is the one that the cursors belong to.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             if head := batches.open_head(cursor, pipeline.name):
                 check_not_whole(cursor, head)

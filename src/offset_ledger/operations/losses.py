@@ -13,8 +13,8 @@ from offset_ledger.errors import ConfigurationError, StateConflict, TerminalErro
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole, is_whole
-from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
@@ -50,8 +50,7 @@ def loss_question(pipeline: Pipeline) -> Question | None:
     said no.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
         snapshot = kafka.snapshot(pipeline.source.topic)
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
@@ -97,8 +96,7 @@ def skip_lost(
             f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
             "set source.on_expired to earliest_after_approval to let a person approve the loss"
         )
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
         snapshot, _ = snapshot_topic(pipeline, before)

@@ -12,7 +12,7 @@ from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
@@ -54,8 +54,7 @@ def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why:
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             found = redrive.open_redrive(cursor, pipeline.name, choice)
@@ -160,7 +159,6 @@ def quarantined(
     """
     asked = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
     state = {"resolved": resolved, "dismissed": dismissed}
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         found = rows(session, named_sql("quarantined"), {**asked, **state, "limit": choice.limit})
     return [dict(row) for row in found]

@@ -22,8 +22,8 @@ from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal,
 from offset_ledger.decoding.proofs import MOMENT
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import row_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -84,8 +84,7 @@ def compare_with_topic(pipeline: Pipeline) -> Compared:
         TopicRecreated, LogTruncated: the cursors belong to another log.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors is None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
-from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.database import Session, rows, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.report import read_timeline
@@ -38,7 +38,7 @@ def report(pipeline: Pipeline, batch_id: int) -> Path | None:
         DatabaseUnavailable: worth another try.
     """
     reach(Failpoint.BEFORE_REPORT)
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch(cursor, batch_id)
         results = _results(session, batch) if batch.verdict is not None else None

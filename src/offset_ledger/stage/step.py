@@ -25,6 +25,7 @@ from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest, is_whole
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason
@@ -146,7 +147,7 @@ def stage_with(
 
 def already_staged(pipeline: Pipeline, batch_id: int) -> StagedBatch | None:
     """The batch, if it needs no staging any more: its staging is whole, a person decides on it, or it is committed."""
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         batch, kept = _read(session, pipeline, batch_id)
     return _done(batch) if kept is KeptStaging.USABLE or batch.state is State.REJECTED else None
 

@@ -13,8 +13,8 @@ from offset_ledger.config.model import Merge, Pipeline, Tombstone
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Session, connect, named_sql, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Session, named_sql, transaction
+from offset_ledger.ledger.open import open_ledger, open_ledger_at
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
 from offset_ledger.reliability.audit.changes import Change, changes
@@ -57,8 +57,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     kafka = get_connection(pipeline.source.connection)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
         return keep(session, _judged(facts), current_origin())
 
@@ -73,8 +72,7 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
     facts = _facts(connection, topic, None, elect)
     if ledger is None:
         return _judged(facts)
-    with connect(ledger) as session:
-        check_migrated(session)
+    with open_ledger_at(ledger) as session:
         return keep(session, _judged(facts), current_origin())
 
 
