@@ -232,8 +232,8 @@ def two_epochs(session: Session, pipeline: Pipeline, servers: Servers) -> tuple[
     with transaction(session) as cursor:
         stale = batches.read_batch(cursor, older.batch_id)
     with connect(servers.postgres) as other, transaction(other) as cursor:
-        epoch = batches.claim(cursor, older.batch_id, ME)
-        staging.create(cursor, StagingTables(older.batch_id, epoch), pipeline.record)
+        attempt = batches.claim(cursor, older.batch_id, ME)
+        staging.create(cursor, StagingTables(attempt), pipeline.record)
     return stale, list(events)
 
 
@@ -354,8 +354,8 @@ def test_a_reader_that_gives_other_offsets_than_the_range_has_is_refused(
 
 def commit_of(session: Session, pipeline: Pipeline, batch_id: int) -> None:
     with transaction(session) as cursor:
-        epoch = batches.read_batch(cursor, batch_id).epoch
-    validated(session, StagingTables(batch_id, epoch))
+        attempt = batches.read_batch(cursor, batch_id).attempt
+    validated(session, StagingTables(attempt))
     commit(pipeline, batch_id, ME)
 
 

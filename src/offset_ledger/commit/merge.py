@@ -144,7 +144,7 @@ def _unaccounted(
         else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
     )
     return LedgerViolation(
-        f"batch {tables.batch_id}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
+        f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
         f"was staged, and has not lost to another record either; nothing was committed; {advice}"
     )
 
@@ -156,6 +156,6 @@ def _count(cursor: Cursor, names: Names) -> int:
 
 def _incomplete(tables: StagingTables) -> IncompleteStaging:
     return IncompleteStaging(
-        f"batch {tables.batch_id}: the staging table {tables.rows} holds other rows than its slices say (a server that "
+        f"{tables.attempt}: the staging table {tables.rows} holds other rows than its slices say (a server that "
         "stopped empties UNLOGGED tables); nothing was committed; stage the batch again"
     )

@@ -76,7 +76,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
         if batch.state is State.COMMITTED:
             return Committed(batch, read_sheet(cursor, batch_id), already=True)
     _hold(pipeline, batch)
-    name = application_name(batch_id, batch.epoch, "commit")
+    name = application_name(batch.attempt, "commit")
     try:
         with connect(database, name) as session:
             wait_for(session, batch_id, lambda cursor: _lock(cursor, batch))
@@ -106,7 +106,7 @@ def _hold(pipeline: Pipeline, batch: Batch) -> None:
             f"batch {batch.batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged"
         )
     if batch.state is not State.VALIDATED:
-        batches.refuse(batch, batch.epoch, State.VALIDATED)
+        batches.refuse(batch, batch.attempt, State.VALIDATED)
 
 
 def _lock(cursor: Cursor, batch: Batch) -> Batch:
@@ -139,11 +139,11 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
             with attempt, connect(database) as session, transaction(session) as cursor:
                 wait_for_claims(cursor, batch.batch_id)
                 found = batches.read_batch(cursor, batch.batch_id, lock=True)
-                if found.state is State.COMMITTED and found.epoch == batch.epoch:
+                if found.state is State.COMMITTED and found.attempt == batch.attempt:
                     log.warning("the answer to COMMIT was lost; the ledger says batch %d is committed", batch.batch_id)
                     return Committed(found, read_sheet(cursor, batch.batch_id))
-                if found.epoch != batch.epoch:
-                    raise batches.newer(found, batch.epoch) from lost
+                if found.attempt != batch.attempt:
+                    raise batches.fenced_by(found, batch.attempt) from lost
     except DatabaseUnavailable as error:
         raise UnknownOutcome(
             f"batch {batch.batch_id}: the connection was lost during COMMIT and Postgres is still away; "
@@ -153,10 +153,10 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
 
 
 def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) -> dict[int, Dispositions]:
-    batches.lock(cursor, batch.batch_id, batch.epoch, State.VALIDATED)
+    batches.lock(cursor, batch.attempt, State.VALIDATED)
     if batch.kind is BatchKind.HEAD:
         _lock_cursors(cursor, batch)
-    tables = StagingTables(batch.batch_id, batch.epoch)
+    tables = StagingTables(batch.attempt)
     staging.check_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
     ensure_target(cursor, pipeline)
     staged = sealed_counts(cursor, batch)
@@ -241,7 +241,7 @@ def _refused(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -
         )
     if isinstance(error, pg.UndefinedTable) and not in_a_function(error):
         return IncompleteStaging(
-            f"batch {tables.batch_id}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
+            f"{tables.attempt}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
             "stage the batch again"
         )
     if error.diag.column_name == "_timestamp":
@@ -273,7 +273,7 @@ def _close_range(
     gaps_are: str | None,
     added: int,
 ) -> None:
-    place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "partition": partition}
+    place = {**asdict(tables.attempt), "partition": partition}
     counts = {**asdict(line), "added": added, "gap_reason": gaps_are if line.gap else None}
     cursor.execute(named_sql("close_range"), {**counts, **place, **chain})
 
@@ -283,7 +283,7 @@ def _mark(cursor: Cursor, batch: Batch, origin: Origin) -> None:
     xid = cursor.one()[0]
     batches.move(
         cursor,
-        (batch.batch_id, batch.epoch),
+        batch.attempt,
         State.VALIDATED,
         State.COMMITTED,
         origin,

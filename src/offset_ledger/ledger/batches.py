@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 from psycopg2 import sql
@@ -13,6 +14,7 @@ from offset_ledger import __version__
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
@@ -106,8 +108,8 @@ def insert_batch(
     return int(batch_id)
 
 
-def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
-    """Take the batch for a new attempt: state staging, epoch + 1, which is returned.
+def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
+    """Take the batch for a new attempt, which is returned: state staging, epoch + 1.
 
     Raises:
         StateConflict: it is rejected, committed or abandoned.
@@ -127,7 +129,7 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
             "approve or abandon it first" if found.state is State.REJECTED else "there is nothing left to do for it"
         )
         raise StateConflict(f"{found} cannot be claimed; {advice}")
-    return int(row["epoch"])
+    return Attempt(batch_id, row["epoch"])
 
 
 def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
@@ -139,7 +141,7 @@ def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
 
 def move(
     cursor: Cursor,
-    batch: tuple[int, int],
+    attempt: Attempt,
     before: State,
     after: State,
     origin: Origin,
@@ -147,51 +149,50 @@ def move(
     why: str | None = None,
     **columns: object,
 ) -> None:
-    """Compare-and-set one transition of ``batch`` = (batch id, epoch), with the columns it brings.
+    """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
         StateConflict: it is in another state.
     """
-    batch_id, epoch = batch
     assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
     cursor.execute(
         sql.SQL(named_sql("move_batch")).format(columns=sql.Composed(assigned)),
-        {"batch_id": batch_id, "epoch": epoch, "before": before, "after": after, "who": origin.who, "why": why}
+        {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
         | {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in columns.items()},
     )
     if cursor.rowcount == 0:
-        refuse(read_batch(cursor, batch_id), epoch, before)
+        refuse(read_batch(cursor, attempt.batch_id), attempt, before)
 
 
-def lock(cursor: Cursor, batch_id: int, epoch: int, wanted: State) -> Batch:
-    """Lock the batch for the rest of the transaction and hold that it still has this epoch and state.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
-    found = read_batch(cursor, batch_id, lock=True)
-    if (found.epoch, found.state) != (epoch, wanted):
-        refuse(found, epoch, wanted)
-    return found
-
-
-def refuse(found: Batch, epoch: int, wanted: State) -> NoReturn:
-    """Say why a step of ``epoch`` that needs the state ``wanted`` cannot go on with this batch.
+def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
+    """Lock the batch for the rest of the transaction and check that the attempt still has it, in this state.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
         StateConflict: it is in another state.
     """
-    if found.epoch != epoch:
-        raise newer(found, epoch)
-    raise StateConflict(f"{found} was expected to be {wanted}; another step has moved it")
+    batch = read_batch(cursor, attempt.batch_id, lock=True)
+    if (batch.attempt, batch.state) != (attempt, wanted):
+        refuse(batch, attempt, wanted)
+    return batch
 
 
-def newer(found: Batch, epoch: int) -> Fenced:
-    """The error of an attempt of ``epoch`` whose batch has another one."""
+def refuse(batch: Batch, attempt: Attempt, wanted: State) -> NoReturn:
+    """Raise why a step of ``attempt`` that needs the state ``wanted`` cannot go on with this batch.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+        StateConflict: it is in another state.
+    """
+    if batch.attempt != attempt:
+        raise fenced_by(batch, attempt)
+    raise StateConflict(f"{batch} was expected to be {wanted}; another step has moved it")
+
+
+def fenced_by(batch: Batch, attempt: Attempt) -> Fenced:
+    """The error of an attempt whose batch, as it is now, a newer one has claimed."""
     return Fenced(
-        f"batch {found.batch_id} of {found.pipeline}: this attempt has epoch {epoch}, a newer one claimed epoch "
-        f"{found.epoch}; this one committed nothing and ends here"
+        f"batch {batch.batch_id} of {batch.pipeline}: this attempt has epoch {attempt.epoch}, a newer one claimed "
+        f"epoch {batch.epoch}; this one committed nothing and ends here"
     )

@@ -25,6 +25,7 @@ from offset_ledger.errors import (
 )
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.retry import retrying
 
 Session = connection
@@ -62,9 +63,9 @@ def named_sql(name: str) -> str:
     return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text()
 
 
-def application_name(batch_id: int, epoch: int, step: str) -> str:
-    """How a session that works for an epoch of a batch is named; a later claim finds and ends it by this."""
-    return f"offset-ledger b{batch_id} e{epoch} {step}"
+def application_name(attempt: Attempt, step: str) -> str:
+    """How a session that works for an attempt is named; a later claim finds and ends it by this."""
+    return f"{SESSION_NAME} b{attempt.batch_id} e{attempt.epoch} {step}"
 
 
 _REFUSED_LOGIN = re.compile(

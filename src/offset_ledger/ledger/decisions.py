@@ -52,7 +52,7 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         State.ABANDONED: {"ended_at": datetime.now(UTC)},
         State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
     }
-    batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **kept.get(after, {}))
+    batches.move(cursor, found.attempt, found.state, after, origin, why=why, **kept.get(after, {}))
     given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
     for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 
 from psycopg2 import sql
 
@@ -23,7 +23,7 @@ def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> P
     cursor.execute(
         "SELECT coalesce(sum(rows + refused + skipped), 0)::bigint, max(max_timestamp) FROM offset_ledger.slice"
         " WHERE batch_id = %s AND epoch = %s",
-        [tables.batch_id, tables.epoch],
+        astuple(tables.attempt),
     )
     records, newest = cursor.one()
     missing = {column: rows - count for column, count in zip(nullable, present, strict=True)}
@@ -33,7 +33,7 @@ def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> P
 def keep(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
     """Write the profile of the batch, over that of an older epoch."""
     kept = {**asdict(profile), "nulls": json.dumps(dict(profile.nulls))}
-    cursor.execute(named_sql("keep_profile"), {**kept, "batch_id": tables.batch_id, "epoch": tables.epoch})
+    cursor.execute(named_sql("keep_profile"), {**kept, **asdict(tables.attempt)})
 
 
 def recent(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:

@@ -99,8 +99,7 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
     Returns how many slices that were.
     """
-    place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "slices": slices}
-    cursor.execute(named_sql("redrive_leave_out"), place)
+    cursor.execute(named_sql("redrive_leave_out"), {**asdict(tables.attempt), "slices": slices})
     return int(cursor.rowcount)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 
 from psycopg2 import errors as pg
@@ -14,6 +14,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import has_strays, ordered_by
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.manifest import Slice
 
@@ -36,18 +37,22 @@ ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
 
 @dataclass(frozen=True, slots=True)
 class StagingTables:
-    """The two tables of one epoch. ``claimed_at`` names the claim for its slices: batch and epoch have the same numbers
-    again where the database went back.
+    """The two tables of one attempt. ``claimed_at`` names the claim for its slices: batch and epoch have the same
+    numbers again where the database went back.
     """
 
-    batch_id: int
-    epoch: int
+    attempt: Attempt
     claimed_at: datetime | None = field(default=None, compare=False)
+
+    @property
+    def batch_id(self) -> int:
+        """The batch of the attempt."""
+        return self.attempt.batch_id
 
     @property
     def rows(self) -> str:
         """Table of decoded rows."""
-        return f"b{self.batch_id}_e{self.epoch}"
+        return f"b{self.attempt.batch_id}_e{self.attempt.epoch}"
 
     @property
     def refused(self) -> str:
@@ -101,7 +106,7 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
     """
     if not fits(cursor, tables, record):
         raise IncompleteStaging(
-            f"batch {tables.batch_id}: it was staged with other columns, or another publish_at, than the pipeline file "
+            f"{tables.attempt}: it was staged with other columns, or another publish_at, than the pipeline file "
             "declares now; nothing was committed; stage the batch again"
         )
 
@@ -123,16 +128,16 @@ def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
 
 
-def drop_older(session: Session, batch_id: int, epoch: int) -> list[str]:
-    """Drop what epochs of the batch below this one have left, and return the names."""
-    return _drop(session, lambda of: of.batch_id == batch_id and of.epoch < epoch)
+def drop_older(session: Session, attempt: Attempt) -> list[str]:
+    """Drop what older attempts at the batch have left, and return the names."""
+    return _drop(session, lambda other: other.batch_id == attempt.batch_id and other.epoch < attempt.epoch)
 
 
 def drop_ended(session: Session) -> list[str]:
     """Drop the staging of every batch that has ended, also of those whose own report never ran; return the names."""
     found = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state IN ('committed', 'abandoned')")
     ended = {row["batch_id"] for row in found}
-    return _drop(session, lambda of: of.batch_id in ended)
+    return _drop(session, lambda attempt: attempt.batch_id in ended)
 
 
 def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
@@ -145,8 +150,8 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
         with transaction(session) as cursor:
             cursor.execute("SET LOCAL lock_timeout = '2s'")
             cursor.execute(named_sql("rejected_for_days"), {"pipeline": pipeline, "days": days})
-            for batch_id, epoch in cursor.fetchall():
-                tables = StagingTables(batch_id, epoch)
+            for row in cursor.fetchall():
+                tables = StagingTables(Attempt(*row))
                 for name in (tables.rows, tables.refused):
                     cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(tables.identifier(name)))
                     dropped.append(name)
@@ -155,7 +160,7 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     return dropped
 
 
-def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str]:
+def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
     """A table that somebody still holds is left for the next call: waiting for it could wait for a paused process.
 
     CASCADE takes the temporary view with it through which Great Expectations reads the rows.
@@ -164,7 +169,7 @@ def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str
     dropped = []
     for (name,) in found:
         made = _NAME.match(name)
-        if not made or not wanted(StagingTables(int(made[1]), int(made[2]))):
+        if not made or not wanted(Attempt(int(made[1]), int(made[2]))):
             continue
         try:
             with transaction(session) as cursor:
@@ -181,7 +186,7 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
     cursor.execute(
         "SELECT slice_no, rows, refused, skipped, partition, min_offset, max_offset FROM offset_ledger.slice"
         " WHERE batch_id = %s AND epoch = %s ORDER BY slice_no",
-        [tables.batch_id, tables.epoch],
+        astuple(tables.attempt),
     )
     return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in cursor.fetchall())
 

@@ -9,7 +9,7 @@ from time import monotonic
 
 from psycopg2 import errors as pg
 
-from offset_ledger.ledger.database import Cursor, Session, named_sql, timeout, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, timeout, transaction
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
                 raise
             with transaction(session) as cursor:
                 cursor.execute(
-                    named_sql("end_stalled"), {"name": f"^offset-ledger b{batch_id} e[0-9]+ (validate|commit)$"}
+                    named_sql("end_stalled"), {"name": f"^{SESSION_NAME} b{batch_id} e[0-9]+ (validate|commit)$"}
                 )
                 if ended := cursor.fetchall():
                     log.warning("ended %d stalled sessions of other attempts at batch %d", len(ended), batch_id)

@@ -143,18 +143,17 @@ def _skip(
     if head := batches.open_head(cursor, pipeline.name):
         _give_up(cursor, head, origin, why)
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin, why)
-    epoch = batches.claim(cursor, batch_id, origin)
-    key, now = (batch_id, epoch), datetime.now(UTC)
+    attempt, now = batches.claim(cursor, batch_id, origin), datetime.now(UTC)
     lost = total_width(ranges)
     batches.move(
-        cursor, key, State.STAGING, State.STAGED, origin, why=why,
+        cursor, attempt, State.STAGING, State.STAGED, origin, why=why,
         slices_expected=0, rows=0, refused=0, skipped=lost, staged_at=now,
     )  # fmt: skip
     verdict = {"success": True, "reasons": [], "notes": [f"{lost} lost offsets skipped by {origin.who}: {why}"]}
-    batches.move(cursor, key, State.STAGED, State.VALIDATED, origin, why=why, verdict=verdict, validated_at=now)
+    batches.move(cursor, attempt, State.STAGED, State.VALIDATED, origin, why=why, verdict=verdict, validated_at=now)
     batch = batches.read_batch(cursor, batch_id)
     sheet = {r.partition: Dispositions(skipped=r.width) for r in ranges}
-    commit_sheet(cursor, batch, StagingTables(batch_id, epoch), sheet, origin)
+    commit_sheet(cursor, batch, StagingTables(attempt), sheet, origin)
     return Committed(batches.read_batch(cursor, batch_id), sheet)
 
 

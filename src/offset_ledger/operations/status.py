@@ -96,7 +96,7 @@ def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
         waits_for = _waits_for(head)
         if head is None or waits_for is None:
             return None
-        tables = StagingTables(head.batch_id, head.epoch)
+        tables = StagingTables(head.attempt)
         if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
             return Rejected(str(head), waits_for, ())
         query = sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused))

@@ -76,8 +76,8 @@ def approve(
                 "that is not what was approved, and nothing was changed"
             )
         if is_whole(cursor, head):
-            key = (head.batch_id, head.epoch)
-            batches.move(cursor, key, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC))
+            at = datetime.now(UTC)
+            batches.move(cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=at)
         waiting = decisions.answered_by(cursor, pipeline.name, now.kind, decision_id)
         for each in waiting or [decisions.ask(cursor, now, origin)]:
             decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)

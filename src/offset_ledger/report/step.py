@@ -68,7 +68,7 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         judged_at=batch.validated_at or batch.planned_at,
         verdict=verdict,
         ranges=[JudgedRange(r.partition, r.from_offset, r.until_offset) for r in batch.ranges],
-        refusals=_refusals(session, StagingTables(batch.batch_id, batch.epoch)),
+        refusals=_refusals(session, StagingTables(batch.attempt)),
         decisions=read_timeline.decisions(session, batch.batch_id),
     )
 

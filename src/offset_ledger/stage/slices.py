@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -90,8 +90,8 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
         Fenced: a newer attempt has claimed the batch.
     """
     tables, tally = task.tables, _Tally()
-    name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
-    with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
+    name = application_name(tables.attempt, f"slice {slice_no}")
+    with fenced(task.database, tables.attempt), connect(task.database, name) as session:
         try:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
@@ -115,12 +115,12 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
         "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no) SELECT batch_id, epoch, %s"
         " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'"
         " AND claimed_at = coalesce(%s, claimed_at)",
-        [slice_no, tables.batch_id, tables.epoch, tables.claimed_at],
+        [slice_no, *astuple(tables.attempt), tables.claimed_at],
     )
     if cursor.rowcount == 0:
         raise Fenced(
-            f"slice {slice_no} of batch {tables.batch_id}: epoch {tables.epoch} is no longer the one being staged; "
-            "a newer attempt has claimed the batch"
+            f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
+            "attempt has claimed the batch"
         )
 
 
@@ -151,6 +151,6 @@ def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally)
         " WHERE batch_id = %s AND epoch = %s AND slice_no = %s",
         [
             *(tally.rows, tally.refused, tally.skipped, tally.partition, first, last, earliest, latest),
-            *(tables.batch_id, tables.epoch, slice_no),
+            *(*astuple(tables.attempt), slice_no),
         ],
     )
