@@ -161,7 +161,7 @@ def test_another_merge_order_is_found_by_identities(
     broken: Callable[[str], str],
     found: str,
 ) -> None:
-    with_sql(monkeypatch, "merge_newest_wins", broken)
+    with_sql(monkeypatch, "commit/merge_newest_wins", broken)
     without_accounts(monkeypatch)
     told = run_history(session, pipeline)
     assert [line for line in told if line.startswith(found)], told
@@ -203,7 +203,7 @@ def test_the_account_objects_to_a_row_that_should_have_won(
     events = [*SECOND, Event(7, 1, 3, "d"), Event(6, 1, 4, "d")]
     tables = prepared(session, pipeline, [OffsetRange(0, 2, 4), OffsetRange(1, 1, 5)], events)
     with monkeypatch.context() as broken:
-        with_sql(broken, f"merge_{how}", lambda text: text.replace(*change))
+        with_sql(broken, f"commit/merge_{how}", lambda text: text.replace(*change))
         with pytest.raises(LedgerViolation, match="has not lost to another record either"):
             commit(pipeline, tables.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) == before
@@ -215,7 +215,7 @@ def test_greater_or_equal_makes_a_rerun_write_rows(
 ) -> None:
     run_history(session, pipeline)
     before = oracle.fingerprint(session, pipeline)
-    with_sql(monkeypatch, "merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
+    with_sql(monkeypatch, "commit/merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
     replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.BatchKind.REPLAY), FIRST)
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
@@ -402,9 +402,9 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("merge_newest_wins", "did not commit that offset"),
-        ("close_range", "in the chain"),
-        ("move_cursor", "in the chain"),
+        ("commit/merge_newest_wins", "did not commit that offset"),
+        ("commit/close_range", "in the chain"),
+        ("commit/move_cursor", "in the chain"),
     ],
 )
 def test_a_commit_in_two_transactions_is_found_when_it_dies_between(
@@ -432,7 +432,7 @@ def test_quarantine_in_a_transaction_of_its_own_is_found_when_the_commit_fails(
             )
         )
         cursor.execute(
-            sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
+            sql.SQL(named_sql("commit/quarantine")).format(refused=tables.identifier(tables.refused)),
             {"pipeline": pipeline.name, "topic_id": "topic-1", "batch_id": tables.batch_id},
         )
     told = oracle.check(session, pipeline, journal_of(events), drained=False)
@@ -442,7 +442,7 @@ def test_quarantine_in_a_transaction_of_its_own_is_found_when_the_commit_fails(
 def test_cursors_that_move_before_the_merge_are_impossible(session: Session, pipeline: Pipeline) -> None:
     tables = prepared(session, pipeline, *HISTORY[0])
     with pytest.raises(pg.ForeignKeyViolation, match="cursor_is_a_committed_end"), transaction(session) as cursor:
-        cursor.execute(named_sql("move_cursor"), {"batch_id": tables.batch_id})
+        cursor.execute(named_sql("commit/move_cursor"), {"batch_id": tables.batch_id})
 
 
 # -- planning and reading --------------------------------------------------------------------------------------

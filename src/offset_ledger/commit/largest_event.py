@@ -33,7 +33,7 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
 
 
 def _largest(cursor: Cursor, tables: StagingTables, index: tuple[str | None, str | None]) -> str:
-    cursor.execute(named_sql("columns_of_index"), {"schema": index[0], "name": index[1]})
+    cursor.execute(named_sql("commit/columns_of_index"), {"schema": index[0], "name": index[1]})
     names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
     sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
     query = "SELECT left(event_id, 100), _partition, _offset FROM {} AS s ORDER BY {} DESC LIMIT 1"

@@ -71,7 +71,7 @@ def merge(
     cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(sum(staged_rows.values()))])
     with _raised_by(triggers, pipeline):
         cursor.execute(
-            sql.SQL(named_sql(f"merge_{pipeline.target.merge}")).format(**names.formats()),
+            sql.SQL(named_sql(f"commit/merge_{pipeline.target.merge}")).format(**names.formats()),
             {"batch_id": tables.batch_id},
         )
         fresh = {row["_partition"]: row for row in cursor.fetchall()}
@@ -120,7 +120,7 @@ def _account(
     }
     cursor.execute("SELECT pg_current_xact_id()::text")  # not in the query: it would keep that from running in parallel
     by = {"batch_id": tables.batch_id, "xid": cursor.one()[0]}
-    cursor.execute(sql.SQL(named_sql("account")).format(**names.formats(), **options), by)
+    cursor.execute(sql.SQL(named_sql("commit/account")).format(**names.formats(), **options), by)
     found = {row["_partition"]: row for row in cursor.fetchall()}
     if {p: row["rows"] for p, row in found.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)

@@ -164,7 +164,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     reach(Failpoint.BEFORE_MERGE)
     merged = _merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})
     cursor.execute(
-        sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
+        sql.SQL(named_sql("commit/quarantine")).format(refused=tables.identifier(tables.refused)),
         {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
     )
     if batch.kind is BatchKind.REDRIVE:
@@ -198,7 +198,7 @@ def commit_sheet(
         chain = {"head": head, "follows": cursors.get(partition) is not None}
         _close_range(cursor, tables, partition, line, chain, batch.gap_reason, added.get(partition, 0))
     if head:
-        cursor.execute(named_sql("move_cursor"), {"batch_id": batch.batch_id})
+        cursor.execute(named_sql("commit/move_cursor"), {"batch_id": batch.batch_id})
     _mark(cursor, batch, origin)
 
 
@@ -275,7 +275,7 @@ def _close_range(
 ) -> None:
     place = {**asdict(tables.attempt), "partition": partition}
     counts = {**asdict(line), "added": added, "gap_reason": gaps_are if line.gap else None}
-    cursor.execute(named_sql("close_range"), {**counts, **place, **chain})
+    cursor.execute(named_sql("commit/close_range"), {**counts, **place, **chain})
 
 
 def _mark(cursor: Cursor, batch: Batch, origin: Origin) -> None:

@@ -36,7 +36,7 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     """
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
-    cursor.execute(named_sql("batch"), [batch_id])
+    cursor.execute(named_sql("batches/read"), [batch_id])
     row: Any = cursor.fetchone()
     if row is None:
         raise UnknownBatch(f"batch {batch_id} is not in the ledger; see: offset-ledger batches PIPELINE")
@@ -157,7 +157,7 @@ def move(
     """
     assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
     cursor.execute(
-        sql.SQL(named_sql("move_batch")).format(columns=sql.Composed(assigned)),
+        sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned)),
         {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
         | {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in columns.items()},
     )

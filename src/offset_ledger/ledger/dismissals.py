@@ -27,7 +27,7 @@ def choose(cursor: Cursor, pipeline: str, selection: Selection, undo: bool) -> l
     offsets = None if selection.offsets is None else [*selection.offsets]
     wanted = {"partition": selection.partition, "offsets": offsets, "reason": selection.reason}
     asked = {**wanted, "since": selection.since, "pipeline": pipeline, "undo": undo}
-    cursor.execute(named_sql("dismiss_choose"), asked)
+    cursor.execute(named_sql("dismissals/choose"), asked)
     return cursor.fetchall()
 
 

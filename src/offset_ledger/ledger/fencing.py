@@ -70,7 +70,7 @@ def end_lower_epochs(cursor: Cursor, attempt: Attempt) -> frozenset[str]:
     A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
     """
     name = f"^{SESSION_NAME} b{attempt.batch_id} e([0-9]{{1,9}}) "
-    cursor.execute(named_sql("end_lower_epochs"), {"name": name, "epoch": attempt.epoch})
+    cursor.execute(named_sql("fencing/end_lower_epochs"), {"name": name, "epoch": attempt.epoch})
     found = cursor.fetchall()
     if ended := [row["pid"] for row in found if row["ended"]]:
         log.warning("ended %d database sessions of older attempts at batch %d", len(ended), attempt.batch_id)

@@ -43,7 +43,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
         ConfigurationError: another one does, or has a batch that is about to.
     """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute(named_sql("table_owner"), {"target": target, "pipeline": pipeline.name})
+    cursor.execute(named_sql("pipelines/table_owner"), {"target": target, "pipeline": pipeline.name})
     owner = cursor.fetchone()
     if owner is None:
         return target
@@ -124,12 +124,14 @@ def record_snapshot(
         ],
     )
     passed = [next_offsets.get(p, 0) for p in partitions]
-    cursor.execute(named_sql("forget_looks"), {"pipeline": pipeline, "topic_id": log_id, "next_offsets": passed})
+    cursor.execute(
+        named_sql("pipelines/forget_looks"), {"pipeline": pipeline, "topic_id": log_id, "next_offsets": passed}
+    )
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
     """Every offset of these partitions up to which the ledger knows the present log: its beginning, committed ends."""
-    cursor.execute(named_sql("boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
+    cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
     return tuple(Boundary(*row) for row in cursor.fetchall())
 
 

@@ -33,11 +33,11 @@ def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> P
 def keep(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
     """Write the profile of the batch, over that of an older epoch."""
     kept = {**asdict(profile), "nulls": json.dumps(dict(profile.nulls))}
-    cursor.execute(named_sql("keep_profile"), {**kept, **asdict(tables.attempt)})
+    cursor.execute(named_sql("profiles/keep"), {**kept, **asdict(tables.attempt)})
 
 
 def recent(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
     """Of the committed head batches before this one of the same topic, newest first."""
     found = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
-    cursor.execute(named_sql("recent_profiles"), found)
+    cursor.execute(named_sql("profiles/recent"), found)
     return [Profile(**row) for row in cursor.fetchall()]

@@ -149,7 +149,7 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     try:
         with transaction(session) as cursor:
             cursor.execute("SET LOCAL lock_timeout = '2s'")
-            cursor.execute(named_sql("rejected_for_days"), {"pipeline": pipeline, "days": days})
+            cursor.execute(named_sql("staging/rejected_for_days"), {"pipeline": pipeline, "days": days})
             for row in cursor.fetchall():
                 tables = StagingTables(Attempt(*row))
                 for name in (tables.rows, tables.refused):

@@ -36,7 +36,8 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
                 raise
             with transaction(session) as cursor:
                 cursor.execute(
-                    named_sql("end_stalled"), {"name": f"^{SESSION_NAME} b{batch_id} e[0-9]+ (validate|commit)$"}
+                    named_sql("fencing/end_stalled"),
+                    {"name": f"^{SESSION_NAME} b{batch_id} e[0-9]+ (validate|commit)$"},
                 )
                 if ended := cursor.fetchall():
                     log.warning("ended %d stalled sessions of other attempts at batch %d", len(ended), batch_id)

@@ -25,7 +25,7 @@ class BatchMetrics:
 def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
     """What the ledger says of the batch, and the broker of the lag that is left."""
     with open_ledger(pipeline) as session:
-        (found,) = rows(session, named_sql("figures"), [batch_id])
+        (found,) = rows(session, named_sql("operations/metrics"), [batch_id])
     lag = sum(max(p.lag, 0) for p in status(pipeline).partitions)
     seconds = {step: found[step] for step in _STEPS if found[step] is not None}
     return BatchMetrics(lag, found["records"] or 0, found["quarantined"] or 0, seconds)

@@ -115,7 +115,7 @@ def kept_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
     """The records of a redrive batch as they came from Kafka, a bounded number and size of them at once."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        cursor.execute(named_sql("redrive_records"), {"batch_id": batch_id, "partition": partition})
+        cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
         kept: list[Any] = []
         size = 0
         for row in cursor:
@@ -160,5 +160,5 @@ def quarantined(
     asked = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
     state = {"resolved": resolved, "dismissed": dismissed}
     with open_ledger(pipeline) as session:
-        found = rows(session, named_sql("quarantined"), {**asked, **state, "limit": choice.limit})
+        found = rows(session, named_sql("operations/quarantined"), {**asked, **state, "limit": choice.limit})
     return [dict(row) for row in found]

@@ -99,12 +99,12 @@ def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
         tables = StagingTables(head.attempt)
         if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
             return Rejected(str(head), waits_for, ())
-        query = sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused))
+        query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
         return Rejected(str(head), waits_for, tuple(dict(row) for row in rows(session, query, {"limit": limit})))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
     """The newest batches with their totals."""
     with open_ledger(pipeline) as session:
-        found = rows(session, named_sql("recent_batches"), {"pipeline": pipeline.name, "limit": limit})
+        found = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
     return [dict(row) for row in found]

@@ -76,7 +76,7 @@ def explain_gaps(pipeline: Pipeline) -> Explained:
     with broker.connect(connection) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with open_ledger(pipeline) as session:
-        found = rows(session, named_sql("ranges_with_gaps"), {"pipeline": pipeline.name})
+        found = rows(session, named_sql("operations/ranges_with_gaps"), {"pipeline": pipeline.name})
     compacted = snapshot.compacted or pipeline.source.compacted
     starts = {p.partition: p.log_start for p in snapshot.partitions}
     gaps: list[Gap] = []

@@ -258,4 +258,4 @@ def _shown(query: str, pipeline: Pipeline) -> sql.Composable:
     pairs = [sql.SQL("({}, t.{n}::text, s.{n}::text)").format(sql.Literal(n), n=sql.Identifier(n)) for n in names]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     found = sql.SQL(query).format(target=target, pairs=sql.SQL(", ").join(pairs))
-    return sql.SQL(named_sql("verify_topic_shown")).format(query=found)
+    return sql.SQL(named_sql("operations/violations_shown")).format(query=found)

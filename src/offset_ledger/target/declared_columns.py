@@ -29,7 +29,7 @@ def remember_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
 def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
     cursor.execute(
-        named_sql("no_longer_declared"),
+        named_sql("target/no_longer_declared"),
         {
             "pipeline": pipeline.name,
             "schema": pipeline.target.schema,

@@ -37,13 +37,13 @@ class Part:
 
 def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
     """What the pipeline has committed of the present topic, by partition: from its beginning to its cursor."""
-    cursor.execute(named_sql("remerge_reach"), {"pipeline": pipeline})
+    cursor.execute(named_sql("target/remerge_reach"), {"pipeline": pipeline})
     return tuple(OffsetRange(*row) for row in cursor.fetchall())
 
 
 def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
     """The parts of the pipeline's last remerge that are still to be replayed."""
-    cursor.execute(named_sql("remerge_pending"), {"pipeline": pipeline})
+    cursor.execute(named_sql("target/remerge_pending"), {"pipeline": pipeline})
     return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
 
 

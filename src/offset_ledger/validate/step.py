@@ -130,7 +130,7 @@ def _identity(
 ) -> dict[str, Any]:
     """What was judged and by what, in so far as another attempt at the batch may come to something else."""
     cursor.execute(
-        sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused)), {"limit": 0}
+        sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused)), {"limit": 0}
     )
     refused = [[row["code"], row["path"], row["records"]] for row in cursor.fetchall()]
     counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
@@ -139,7 +139,7 @@ def _identity(
 
 def _keep_approval(cursor: Cursor, attempt: Attempt, judged: Mapping[str, Any], origin: Origin) -> None:
     """Let a batch that was staged again pass, if a person approved before what was judged the very same."""
-    cursor.execute(named_sql("approval"), {"batch_id": attempt.batch_id, "judged": json.dumps(judged)})
+    cursor.execute(named_sql("validate/approval"), {"batch_id": attempt.batch_id, "judged": json.dumps(judged)})
     if given := cursor.fetchone():
         why = f"staged again and judged the same: the approval of {given['who']} stands ({given['why']})"
         batches.move(cursor, attempt, State.REJECTED, State.VALIDATED, origin, why=why)
@@ -179,7 +179,7 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
         )
         for place, finding in enumerate(failed)
     ]
-    statement = sql.SQL(named_sql("move_to_quarantine")).format(
+    statement = sql.SQL(named_sql("validate/move_to_quarantine")).format(
         failing=sql.SQL(" UNION ALL ").join(parts),
         staging=tables.identifier(tables.rows),
         refused=tables.identifier(tables.refused),
