@@ -15,7 +15,7 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit import merge
+from offset_ledger.commit import balance, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
@@ -247,7 +247,7 @@ def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
     # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
-    monkeypatch.setattr(commit_step, "_mark", lambda *_: None)
+    monkeypatch.setattr(balance, "_mark", lambda *_: None)
     with connect(servers.postgres) as zombie, transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
     told = oracle.check(session, pipeline, journal_of(events))
@@ -460,7 +460,7 @@ def test_without_the_cursor_check_the_chain_refuses_a_skipped_offset(
 ) -> None:
     ingested(session, pipeline, *HISTORY[0])
     skipping = prepared(session, pipeline, [OffsetRange(0, 3, 4)], [Event(2, 0, 3, "b")])
-    monkeypatch.setattr(commit_step, "_lock_cursors", lambda *_: {0: 3})
+    monkeypatch.setattr(balance, "lock_cursors", lambda *_: {0: 3})
     with pytest.raises(LedgerViolation, match=r"invariant of the ledger .*committed_ranges_are_contiguous"):
         commit(pipeline, skipping.batch_id, ME)
 

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any
 
 import psycopg2
-from psycopg2 import errors as pg
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger import batches, decisions, pipelines
+from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.decisions import Asked
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch
@@ -30,19 +29,10 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
     others, and the lock of a session would go with it.
     """
     with open_ledger(pipeline) as session:
-        _lock(session, pipeline.name)
+        pipelines.lock_planning(session, pipeline.name, _SECONDS)
         yield
         with suppress(psycopg2.Error):  # the server ends a transaction that was idle for long, and with it the lock
             session.rollback()
-
-
-def _lock(session: Session, pipeline: str) -> None:
-    cursor = session.cursor()
-    try:
-        cursor.execute(f"SET LOCAL lock_timeout = '{_SECONDS}s'")
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"offset-ledger plan {pipeline}"])
-    except pg.LockNotAvailable:
-        session.rollback()
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:

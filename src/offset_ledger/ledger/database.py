@@ -57,10 +57,31 @@ def clock(cursor: Cursor) -> datetime:
     return now
 
 
+def transaction_id(cursor: Cursor) -> str:
+    """The id of the transaction, which gets one by this."""
+    cursor.execute("SELECT pg_current_xact_id()::text")
+    return str(cursor.one()[0])
+
+
+def set_local(cursor: Cursor, name: str, value: str) -> None:
+    """Set a parameter of the server for the rest of the transaction."""
+    cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
+
+
+def read_only(cursor: Cursor) -> None:
+    """Let nothing write for the rest of the transaction, before its first query."""
+    cursor.execute("SET TRANSACTION READ ONLY")
+
+
+def rename_session(cursor: Cursor, name: str) -> None:
+    """Give the session another application_name."""
+    cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+
+
 @cache
 def named_sql(name: str) -> str:
     """The text of ``sql/<name>.sql``."""
-    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text()
+    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text().rstrip()
 
 
 def application_name(attempt: Attempt, step: str) -> str:

@@ -8,17 +8,11 @@ from importlib.resources import files
 from psycopg2 import errors as pg
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, rows, transaction
+from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
 OLDEST = 17  # its MERGE tells what it did with each row
-
-_BOOTSTRAP = """
-CREATE SCHEMA IF NOT EXISTS offset_ledger;
-CREATE TABLE IF NOT EXISTS offset_ledger.migration (
-    number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
-"""
 
 
 @cache
@@ -46,7 +40,7 @@ def migrate(session: Session) -> list[str]:
                 "ENCODING 'UTF8'"
             )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        cursor.execute(_BOOTSTRAP)
+        cursor.execute(named_sql("migrate/bootstrap"))
         cursor.execute("SELECT number FROM offset_ledger.migration")
         applied = {row["number"] for row in cursor.fetchall()}
         if newer := applied - set(known):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 
 from psycopg2 import sql
 
@@ -20,11 +20,7 @@ def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> P
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
     rows, first, last, *present = cursor.one()
-    cursor.execute(
-        "SELECT coalesce(sum(rows + refused + skipped), 0)::bigint, max(max_timestamp) FROM offset_ledger.slice"
-        " WHERE batch_id = %s AND epoch = %s",
-        astuple(tables.attempt),
-    )
+    cursor.execute(named_sql("profiles/records"), asdict(tables.attempt))
     records, newest = cursor.one()
     missing = {column: rows - count for column, count in zip(nullable, present, strict=True)}
     return Profile(records, rows, missing, newest, first, last)

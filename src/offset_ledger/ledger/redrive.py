@@ -86,11 +86,7 @@ def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, most: int) -> 
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
-    cursor.execute(
-        "INSERT INTO offset_ledger.redrive_record (batch_id, quarantine_id) SELECT %s, quarantine_id"
-        " FROM redrive_choice WHERE held_by IS NULL AND place <= %s",
-        [batch_id, most],
-    )
+    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": most})
     return int(cursor.rowcount)
 
 

@@ -28,11 +28,8 @@ def open_request(
 def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
     """Let the run that resumes an open batch stand as its run, unless somebody, perhaps a paused process, holds it."""
     if origin.run_id:
-        cursor.execute(
-            "UPDATE offset_ledger.batch SET dag_id = %s, run_id = %s WHERE batch_id ="
-            " (SELECT batch_id FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE SKIP LOCKED)",
-            [origin.dag_id, origin.run_id, batch_id],
-        )
+        run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
+        cursor.execute(named_sql("requests/take_over"), {**run, "batch_id": batch_id})
 
 
 def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -79,16 +81,12 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     """Whether the rows were staged with the columns and the order that the pipeline file declares now; True where they
     are gone.
     """
-    cursor.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-        [f"{SCHEMA}.{tables.rows}"],
-    )
-    found = {row[0]: row[1] for row in cursor.fetchall()}
-    if not found:
+    cursor.execute(named_sql("staging/columns"), {"table": f"{SCHEMA}.{tables.rows}"})
+    staged = {row[0]: row[1] for row in cursor.fetchall()}
+    if not staged:
         return True
     wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
-    return found == wanted and _in_order(cursor, tables, record)
+    return staged == wanted and _in_order(cursor, tables, record)
 
 
 def _in_order(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
@@ -183,11 +181,7 @@ def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
 
 def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
     """The slices that the epoch has staged, in the order of their numbers."""
-    cursor.execute(
-        "SELECT slice_no, rows, refused, skipped, partition, min_offset, max_offset FROM offset_ledger.slice"
-        " WHERE batch_id = %s AND epoch = %s ORDER BY slice_no",
-        astuple(tables.attempt),
-    )
+    cursor.execute(named_sql("staging/manifest"), asdict(tables.attempt))
     return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in cursor.fetchall())
 
 
@@ -196,6 +190,34 @@ def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
     cursor.execute(query)
     return {row[0]: row[1] for row in cursor.fetchall()}
+
+
+def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) -> list[dict[str, Any]]:
+    """The refusals by code and path, with at most ``limit`` coordinates of each."""
+    query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
+    cursor.execute(query, {"limit": limit})
+    return [dict(row) for row in cursor.fetchall()]
+
+
+def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
+    """How many records the decoder refused, by reason code, most first; nothing once the tables are dropped."""
+    if not are_there(cursor, tables):
+        return {}
+    query = sql.SQL(named_sql("staging/refused_by_code")).format(refused=tables.identifier(tables.refused))
+    cursor.execute(query)
+    return {row[0]: row[1] for row in cursor.fetchall()}
+
+
+def analyze(cursor: Cursor, tables: StagingTables) -> None:
+    """Let the planner know how many rows there are."""
+    cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
+
+
+def copy_csv_into(cursor: Cursor, table: sql.Identifier, columns: Sequence[str], csv: bytes) -> None:
+    """COPY rows into a table."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(table, names)
+    cursor.copy_expert(statement, io.BytesIO(csv), size=1 << 20)
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:

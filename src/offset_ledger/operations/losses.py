@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from offset_ledger.commit.step import Committed, commit_sheet
+from offset_ledger.commit.balance import commit_sheet
+from offset_ledger.commit.step import Committed
 from offset_ledger.config.model import OnExpired, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError

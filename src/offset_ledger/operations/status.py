@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
-from offset_ledger.ledger import batches, dead_letters, pipelines
+from offset_ledger.ledger import batches, dead_letters, pipelines, staging
 from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.staging import SCHEMA, StagingTables
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.states import State
 from offset_ledger.operations import tombstones
@@ -97,10 +95,10 @@ def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
         if head is None or waits_for is None:
             return None
         tables = StagingTables(head.attempt)
-        if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
-            return Rejected(str(head), waits_for, ())
-        query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
-        return Rejected(str(head), waits_for, tuple(dict(row) for row in rows(session, query, {"limit": limit})))
+        with transaction(session) as cursor:
+            there = staging.are_there(cursor, tables)
+            reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
+        return Rejected(str(head), waits_for, tuple(reasons))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:

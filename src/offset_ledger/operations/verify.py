@@ -10,6 +10,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.gaps import Gap, explain
@@ -39,8 +40,7 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
     with open_ledger(pipeline) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
-            cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
-            queries = invariants() if cursor.rowcount else {}
+            queries = invariants() if pipelines.is_registered(cursor, pipeline.name) else {}
             for name, query in queries.items():
                 cursor.execute(sql.SQL(query).format(target=target), {"pipeline": pipeline.name})
                 violations += [f"invariant {name}: {row[0]}" for row in cursor.fetchall()]

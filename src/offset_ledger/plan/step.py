@@ -152,8 +152,7 @@ def _plan_next(
 
 def turn_of_partitions(cursor: Cursor, pipeline: Pipeline) -> int:
     """Whose turn it is where a limit cannot give every partition an offset."""
-    cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline.name])
-    return int(cursor.one()[0])
+    return batches.count_heads(cursor, pipeline.name)
 
 
 def batch_limit(pipeline: Pipeline, limit: int | None) -> int:

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import (
@@ -24,7 +22,7 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest, is_whole
-from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, connect, rename_session, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
@@ -258,11 +256,9 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
             ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
             attempt = batches.claim(cursor, batch_id, origin)
             batches.note_file(cursor, batch_id, pipeline)
-            cursor.execute("SELECT claimed_at FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
-            tables = StagingTables(attempt, cursor.one()["claimed_at"])
+            tables = StagingTables(attempt, batches.claimed_at(cursor, batch_id))
             staging.create(cursor, tables, pipeline.record)
-        name = application_name(attempt, "stage")
-        cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+        rename_session(cursor, application_name(attempt, "stage"))
     with transaction(session) as cursor:
         fencing.end_lower_epochs(cursor, attempt)
     staging.drop_older(session, attempt)
@@ -290,7 +286,7 @@ def seal(
         counted = by_partition(found)
         missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
         late = tombstones.find_late(cursor, batch, missing, kept) if kept else ()
-        cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
+        staging.analyze(cursor, tables)
         counts = sum((each.counts for each in found), StagedCounts())
         batches.move(
             cursor,

@@ -129,10 +129,8 @@ def _identity(
     cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
 ) -> dict[str, Any]:
     """What was judged and by what, in so far as another attempt at the batch may come to something else."""
-    cursor.execute(
-        sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused)), {"limit": 0}
-    )
-    refused = [[row["code"], row["path"], row["records"]] for row in cursor.fetchall()]
+    reasons = staging.refused_by_reason(cursor, tables, limit=0)
+    refused = [[row["code"], row["path"], row["records"]] for row in reasons]
     counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
     return counts | {"config": pipeline.config_hash, "suite": verdict.suite_sha256, "reasons": list(verdict.reasons)}
 
@@ -171,11 +169,11 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
     if not failed:
         return {}
     parts = [
-        sql.SQL("SELECT _partition, _offset, {} AS place, {}::jsonb AS reason FROM ({}) AS f{}").format(
-            sql.Literal(place),
-            sql.Literal(_reason(finding)),
-            sql.SQL(finding.quarantine_sql or ""),
-            sql.SQL(str(place)),
+        sql.SQL(named_sql("validate/failing_rows")).format(
+            place=sql.Literal(place),
+            reason=sql.Literal(_reason(finding)),
+            failing=sql.SQL(finding.quarantine_sql or ""),
+            name=sql.Identifier(f"f{place}"),
         )
         for place, finding in enumerate(failed)
     ]

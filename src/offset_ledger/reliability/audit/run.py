@@ -27,11 +27,6 @@ from offset_ledger.reliability.audit.rules import judge
 _PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
 _RUNS = 800  # a week of runs every five minutes within office hours
 
-_INSERT = """
-INSERT INTO offset_ledger.topic_audit
-    (audited_at, pipeline, topic, rule, severity, found, risk, remedy, who, dag_id, run_id) VALUES %s
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -127,7 +122,7 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
         rows: list[tuple[Any, ...]] = [
             (*which, f.rule, f.severity.value, f.found, f.risk, f.remedy, *whose) for f in audit.findings
         ]
-        execute_values(cursor, _INSERT, rows)
+        execute_values(cursor, named_sql("audit/insert"), rows)
     before = {row["rule"]: Severity(row["severity"]) for row in previous}
     changed = changes(before or None, {f.rule: f.severity for f in audit.findings})
     return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)

@@ -166,7 +166,7 @@ def _live(bench: Bench, command: list[str], more: Mapping[str, str], dies: bool,
 
 def _weigh(bench: Bench, plan: SemanticsPlan, name: str, kept: str, killed: int) -> Semantics:
     """Compare the identities in the table with what was produced."""
-    query = sql.SQL("SELECT event_id FROM {}").format(sql.Identifier(kept))
+    query = sql.SQL(named_sql("labs/event_ids")).format(table=sql.Identifier(kept))
     with connect(bench.postgres) as session:
         found = Counter(row["event_id"] for row in rows(session, query))
     produced = frozenset(plan.events)
