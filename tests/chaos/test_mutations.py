@@ -29,8 +29,9 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
+from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import Written, stage_with
+from offset_ledger.stage.step import stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
 from tests.fixtures.raw import Raw, arrow
@@ -243,7 +244,9 @@ def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
     stale, events = two_epochs(session, pipeline, servers)
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
-    monkeypatch.setattr(batches, "lock", lambda cursor, batch_id, *_: batches.read_batch(cursor, batch_id, lock=True))
+    monkeypatch.setattr(
+        batches, "lock", lambda cursor, tried, *_: batches.read_batch(cursor, tried.batch_id, lock=True)
+    )
     # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)

@@ -1,4 +1,4 @@
-"""The record that was too large: found in staging, after the merge has failed."""
+"""The record that was too large for an index, looked up in staging after the merge has failed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
     index = (error.diag.schema_name, error.diag.constraint_name)
     with suppress(OffsetLedgerError, psycopg2.Error):
         database = get_connection(pipeline.target.connection)
-        with connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+        with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
             return _largest(cursor, tables, index)
     return ""
 

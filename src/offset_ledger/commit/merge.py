@@ -13,7 +13,7 @@ from offset_ledger.errors import IncompleteStaging, LedgerViolation
 from offset_ledger.ledger.database import Cursor, named_sql, set_local, transaction_id
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
-from offset_ledger.target.declared_columns import no_longer_declared, remember
+from offset_ledger.target.declared_columns import no_longer_declared, record_columns
 from offset_ledger.target.fit import enabled_triggers
 
 
@@ -85,7 +85,7 @@ def _merge(
     cursor.execute(merge_rows, {"batch_id": tables.batch_id})
     fresh = {row["_partition"]: row for row in cursor.fetchall()}
     cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
-    remember(cursor, pipeline)
+    record_columns(cursor, pipeline)
     merged = {p: (row["inserted"], row["updated"], row["deleted"]) for p, row in fresh.items()}
     if not triggers and {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
         if _count(cursor, names) != sum(staged_rows.values()):
@@ -113,15 +113,15 @@ def _account(
     # The id is no part of the query: it would keep that from running in parallel.
     by = {"batch_id": tables.batch_id, "xid": transaction_id(cursor)}
     cursor.execute(sql.SQL(named_sql("commit/account")).format(**names.formats(), **options), by)
-    found = {row["_partition"]: row for row in cursor.fetchall()}
-    if {p: row["rows"] for p, row in found.items()} != {p: n for p, n in staged_rows.items() if n}:
+    partitions = {row["_partition"]: row for row in cursor.fetchall()}
+    if {p: row["rows"] for p, row in partitions.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)
-    wrong = [*wrong, *(row["wrong"] for row in found.values() if row["wrong"] is not None)]
-    if wrong or any(row["written"] != sum(merged.get(p, (0, 0, 0))) for p, row in found.items()):
+    wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
+    if wrong or any(row["written"] != sum(merged.get(p, (0, 0, 0))) for p, row in partitions.items()):
         raise _unaccounted(pipeline, tables, min(wrong, default=None), triggers)
     return {
         p: MergeCounts(*merged.get(p, (0, 0, 0)), row["standing"], row["same_state"], row["older"])
-        for p, row in found.items()
+        for p, row in partitions.items()
     }
 
 

@@ -115,7 +115,7 @@ def _is_answered(error: DatabaseUnavailable) -> bool:
 
 
 def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Committed:
-    """Learn from the ledger what became of a transaction whose answer was lost.
+    """Read in the ledger what became of a transaction whose answer was lost.
 
     The read locks the row, so that a COMMIT still under way in the server is waited for.
 

@@ -26,8 +26,8 @@ from offset_ledger.model.states import CLAIMABLE, BatchKind, State
 
 
 def _batch(row: Mapping[str, Any]) -> Batch:
-    found = {**row, "kind": BatchKind(row["kind"]), "state": State(row["state"])}
-    return Batch(**{**found, "ranges": tuple(OffsetRange(*r) for r in row["ranges"])})
+    ranges = tuple(OffsetRange(*r) for r in row["ranges"])
+    return Batch(**{**row, "kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges})
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
@@ -51,10 +51,10 @@ def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
     Raises:
         UnknownBatch: it is of another pipeline, or there is no such batch.
     """
-    found = read_batch(cursor, batch_id)
-    if found.pipeline != pipeline:
-        raise UnknownBatch(f"batch {batch_id} is of pipeline {found.pipeline}, not of {pipeline}")
-    return found
+    batch = read_batch(cursor, batch_id)
+    if batch.pipeline != pipeline:
+        raise UnknownBatch(f"batch {batch_id} is of pipeline {batch.pipeline}, not of {pipeline}")
+    return batch
 
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
@@ -135,11 +135,11 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
     )
     row = cursor.fetchone()
     if row is None:
-        found = read_batch(cursor, batch_id)
+        batch = read_batch(cursor, batch_id)
         advice = (
-            "approve or abandon it first" if found.state is State.REJECTED else "there is nothing left to do for it"
+            "approve or abandon it first" if batch.state is State.REJECTED else "there is nothing left to do for it"
         )
-        raise StateConflict(f"{found} cannot be claimed; {advice}")
+        raise StateConflict(f"{batch} cannot be claimed; {advice}")
     return Attempt(batch_id, row["epoch"])
 
 

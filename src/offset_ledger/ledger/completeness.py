@@ -14,15 +14,15 @@ from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_fl
 from offset_ledger.model.states import BatchKind
 
 
-def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gaps_are: str | None) -> None:
+def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gap_reason: str | None) -> None:
     """Check that ``expected`` slices are there and are the planned offsets, each once, without an illegal gap.
 
     Raises:
         IncompleteStaging: slices are missing, or are other offsets than were planned.
-        UnexplainedGap: offsets without a record where ``gaps_are`` is None.
+        UnexplainedGap: offsets without a record where ``gap_reason`` is None.
     """
-    found = redriven_flaws if batch.kind is BatchKind.REDRIVE else flaws
-    for flaw in _missing(slices, expected), *found(batch.ranges, slices):
+    flaws_of = redriven_flaws if batch.kind is BatchKind.REDRIVE else flaws
+    for flaw in _missing(slices, expected), *flaws_of(batch.ranges, slices):
         if flaw:
             raise _incomplete(batch, flaw)
     counts = by_partition(slices)
@@ -30,7 +30,7 @@ def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, 
         gap = r.width - counts.get(r.partition, StagedCounts()).total
         if gap < 0:
             raise _incomplete(batch, f"{r.width - gap} records were staged for the {r.width} offsets of range {r}")
-        check_gap(r, gap, gaps_are)
+        check_gap(r, gap, gap_reason)
 
 
 def _missing(slices: Sequence[Slice], expected: int | None) -> str | None:

@@ -99,14 +99,13 @@ _MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role
 
 def _is_away(error: BaseException) -> bool:
     """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
-    told = str(error)
-    known = _REFUSED_LOGIN.search(told) or _MISSING.search(told)
+    known = _REFUSED_LOGIN.search(str(error)) or _MISSING.search(str(error))
     return isinstance(error, psycopg2.OperationalError) and not known
 
 
 @contextmanager
-def connect(connection: Connection, name: str = SESSION_NAME, most: float = inf) -> Iterator[Session]:
-    """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
+def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
+    """A session, closed afterwards; while the server is away it retries, for ``timeout`` seconds at most.
 
     Raises:
         ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
@@ -118,22 +117,22 @@ def connect(connection: Connection, name: str = SESSION_NAME, most: float = inf)
     """
     arguments = session_arguments(connection, name)
     try:
-        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
-        session: Session = waiting(lambda: open_session(arguments))
+        retries = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=timeout)
+        session: Session = retries(lambda: open_session(arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise ConfigurationError(
-            f"connection {connection.conn_id!r}: {told}; its extra takes libpq's options only, such as sslmode"
+            f"connection {connection.conn_id!r}: {message}; its extra takes libpq's options only, such as sslmode"
         ) from error
     try:
         yield session
     except psycopg2.Error as error:
-        found = _failed(connection, error)
-        if found is None:
+        meant = _failed(connection, error)
+        if meant is None:
             raise
-        raise found from error
+        raise meant from error
     finally:
         session.close()
 
@@ -176,10 +175,10 @@ def transaction(session: Session) -> Iterator[Cursor]:
         raise failed or error from None
 
 
-def timeout(session: Session, name: str) -> float:
+def timeout_setting(session: Session, name: str) -> float:
     """Seconds that a timeout of the session is set to; 0 where it is off."""
-    found = rows(session, "SELECT setting::int / 1000.0 FROM pg_settings WHERE name = %s", [name])
-    return float(found[0][0])
+    ((seconds,),) = rows(session, "SELECT setting::int / 1000.0 FROM pg_settings WHERE name = %s", [name])
+    return float(seconds)
 
 
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:

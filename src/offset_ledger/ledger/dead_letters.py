@@ -39,11 +39,11 @@ def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
     return {row["topic"]: row["letters"] for row in cursor.fetchall()}
 
 
-def take(session: Session, pipeline: str, topic: str, most: int) -> Generator[Any]:
+def take(session: Session, pipeline: str, topic: str, limit: int) -> Generator[Any]:
     """The letters that wait for a topic, oldest first, a few of them in memory."""
     with session, session.cursor(name="letters", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        cursor.execute(named_sql("dead_letters/take"), {"pipeline": pipeline, "topic": topic, "limit": most})
+        cursor.execute(named_sql("dead_letters/take"), {"pipeline": pipeline, "topic": topic, "limit": limit})
         yield from cursor
 
 

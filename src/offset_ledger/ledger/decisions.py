@@ -32,7 +32,7 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
     """Approve (``after`` validated) a rejected batch, or abandon an open one.
 
     Raises:
-        StateConflict: the batch is in a state that this decision does not lead out of, or what was judged is gone.
+        StateConflict: the batch is in a state that this decision does not lead out of, or what was validated is gone.
     """
     with transaction(session) as cursor:
         return decide_batch(cursor, batch_id, after, origin, why)
@@ -40,33 +40,33 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
     """The same inside the caller's transaction; a run that waits with a question about the batch has its answer."""
-    found = batches.read_batch(cursor, batch_id, lock=True)
-    wrong = found.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[found.state]
+    batch = batches.read_batch(cursor, batch_id, lock=True)
+    wrong = batch.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[batch.state]
     if wrong:
         verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
-        raise StateConflict(f"{found} cannot be {verb}")
+        raise StateConflict(f"{batch} cannot be {verb}")
     if after is State.VALIDATED:
-        _hold_staging(cursor, found)
-    judged = (found.verdict or {}).get("judged")
+        _check_staging(cursor, batch)
+    judged = (batch.verdict or {}).get("judged")
     kept: dict[State, dict[str, Any]] = {
         State.ABANDONED: {"ended_at": datetime.now(UTC)},
         State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
     }
-    batches.move(cursor, found.attempt, found.state, after, origin, why=why, **kept.get(after, {}))
+    batches.move(cursor, batch.attempt, batch.state, after, origin, why=why, **kept.get(after, {}))
     given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
-    for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
+    for asked in open_questions(cursor, batch.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
 
 
-def _hold_staging(cursor: Cursor, batch: Batch) -> None:
-    """An approved batch commits exactly what was judged: so that has to be there."""
+def _check_staging(cursor: Cursor, batch: Batch) -> None:
+    """An approved batch commits exactly what was validated, so that has to be there."""
     if not is_whole(cursor, batch):
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
-            "stages and judges its offsets again"
+            "stages and validates its offsets again"
         )
 
 
@@ -122,7 +122,7 @@ def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = No
 
 
 def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:
-    """The numbers of the questions of this kind about a batch that a person said yes to."""
+    """The numbers of the questions of this kind about a batch that were approved."""
     cursor.execute(
         "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'",
         [batch_id, kind],

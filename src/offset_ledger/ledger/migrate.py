@@ -12,14 +12,14 @@ from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
-OLDEST = 17  # its MERGE tells what it did with each row
+OLDEST = 17  # its MERGE returns what it did with each row
 
 
 @cache
 def migrations() -> dict[int, tuple[str, str]]:
     """number -> (name, SQL) of every migration the package carries, in order."""
-    found = files("offset_ledger.ledger").joinpath("sql", "migrations").iterdir()
-    named = sorted((f.name.removesuffix(".sql"), f) for f in found if f.name.endswith(".sql"))
+    folder = files("offset_ledger.ledger").joinpath("sql", "migrations")
+    named = sorted((f.name.removesuffix(".sql"), f) for f in folder.iterdir() if f.name.endswith(".sql"))
     return {int(name.split("_")[0]): (name, f.read_text()) for name, f in named}
 
 
@@ -56,7 +56,7 @@ def migrate(session: Session) -> list[str]:
 
 
 def check_server(version: int) -> None:
-    """Hold that the server is new enough; ``version`` as libpq tells it, 180004 for 18.4.
+    """Check that the server is new enough; ``version`` as libpq has it, 180004 for 18.4.
 
     Raises:
         ConfigurationError: it is not.

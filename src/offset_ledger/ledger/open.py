@@ -27,8 +27,8 @@ def open_ledger(pipeline: Pipeline, name: str = SESSION_NAME) -> Iterator[Sessio
 
 
 @contextmanager
-def open_ledger_at(connection: Connection, name: str = SESSION_NAME, most: float = inf) -> Iterator[Session]:
-    """The same for a ledger that is known by its connection; a server that is away is waited for ``most`` seconds."""
-    with connect(connection, name, most=most) as session:
+def open_ledger_at(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
+    """The same by connection; while the server is away it retries, for ``timeout`` seconds at most."""
+    with connect(connection, name, timeout=timeout) as session:
         check_migrated(session)
         yield session

@@ -162,7 +162,7 @@ def record_snapshot(
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
-    """Every offset of these partitions up to which the ledger knows the present log: its beginning, committed ends."""
+    """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
     cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
     return tuple(Boundary(*row) for row in cursor.fetchall())
 

@@ -15,7 +15,7 @@ from offset_ledger.model.profile import Profile
 
 
 def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> Profile:
-    """The profile of what is staged, in one pass over the rows; delete markers are no rows here."""
+    """The profile of what is staged, in one pass over the rows; delete markers do not count."""
     nulls = [sql.SQL(", count({})").format(sql.Identifier(column)) for column in nullable]
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
@@ -34,6 +34,6 @@ def keep(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
 
 def recent(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
     """Of the committed head batches before this one of the same topic, newest first."""
-    found = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
-    cursor.execute(named_sql("profiles/recent"), found)
+    before = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
+    cursor.execute(named_sql("profiles/recent"), before)
     return [Profile(**row) for row in cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Redrive batches in the ledger: which quarantined records one holds, and what becomes of each."""
+"""Redrive batches in the ledger: which quarantined records one has, and what becomes of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RedriveChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRecords:
-    """What a choice came to, in records: in the batch, left for later, and held by other open batches."""
+    """The records of a choice: in the batch, left for later, and in other open batches."""
 
     batch: Batch | None
     records: int
@@ -49,29 +49,30 @@ def insert_redrive(
 ) -> ChosenRecords:
     """Freeze the chosen records as a planned redrive batch; no batch where none is free.
 
-    The pipeline must be registered and locked. A record that an open redrive batch holds stays with it.
+    The pipeline must be registered and locked. A record of an open redrive batch stays with it.
     """
     cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
     registered = cursor.one()
     wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
-    most = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
+    limit = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
     cursor.execute(named_sql("redrive/choose"), wanted)
-    cursor.execute(named_sql("redrive/ranges"), {**wanted, "most": most})
-    found = cursor.fetchall()
+    cursor.execute(named_sql("redrive/ranges"), {**wanted, "limit": limit})
+    chosen = cursor.fetchall()
     free, held = _count(cursor)
-    if not found:
+    if not chosen:
         return ChosenRecords(None, 0, 0, held)
-    seen = TopicSnapshot(registered["cluster_id"], registered["topic"], registered["topic_id"], False, _places(found))
-    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in found]
-    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, seen, ranges, origin, why)
-    records = _freeze(cursor, batch_id, choice, most)
+    topic = (registered["cluster_id"], registered["topic"], registered["topic_id"])
+    snapshot = TopicSnapshot(*topic, False, _partitions(chosen))
+    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in chosen]
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, snapshot, ranges, origin, why)
+    records = _freeze(cursor, batch_id, choice, limit)
     return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
 
 
-def _places(found: list[Any]) -> tuple[PartitionSnapshot, ...]:
+def _partitions(chosen: list[Any]) -> tuple[PartitionSnapshot, ...]:
     return tuple(
         PartitionSnapshot(r["partition"], r["log_start"], r["last_stable"], r["high_watermark"], r["leader_epoch"])
-        for r in found
+        for r in chosen
     )
 
 
@@ -81,17 +82,17 @@ def _count(cursor: Cursor) -> tuple[int, dict[int, int]]:
     return counts.pop(None, 0), counts
 
 
-def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, most: int) -> int:
+def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, limit: int) -> int:
     cursor.execute(
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
-    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": most})
+    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": limit})
     return int(cursor.rowcount)
 
 
 def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
-    """Enter the offsets that the ranges span but the batch does not hold as skipped slices, numbered from ``slices``.
+    """Enter the offsets that the ranges span but the batch does not have as skipped slices, numbered from ``slices``.
 
     Returns how many slices that were.
     """

@@ -26,7 +26,7 @@ def open_request(
 
 
 def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
-    """Let the run that resumes an open batch stand as its run, unless somebody, perhaps a paused process, holds it."""
+    """Record the run that resumes an open batch as its run, unless the batch is locked, perhaps by a paused process."""
     if origin.run_id:
         run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
         cursor.execute(named_sql("requests/take_over"), {**run, "batch_id": batch_id})

@@ -94,20 +94,20 @@ _MEANINGS: Mapping[str, Meaning] = {
 }
 _CLASS = re.compile(r"psycopg2\.errors\.(\w+)")
 _STATES = {pg.lookup(state).__name__: state for state in _MEANINGS if len(state) == 5}
-_BY_A_PERSON = Meaning(TransientError, "had a statement cancelled by somebody", "run the step again")
+_CANCELLED = Meaning(TransientError, "had a statement cancelled by somebody", "run the step again")
 
 
 def meaning(sqlstate: str | None, message: str = "") -> Meaning | None:
     """What the state means, or its class; None where that depends on the statement, or the session was lost."""
     if sqlstate == "57014" and "user request" in message:
-        return _BY_A_PERSON
+        return _CANCELLED
     return _MEANINGS.get(sqlstate or "") or _MEANINGS.get((sqlstate or "")[:2])
 
 
 def meaning_in(text: str) -> Meaning | None:
-    """The same for an error that others have made a text of, with the name of its class."""
-    found = _CLASS.search(text)
-    return meaning(_STATES.get(found[1]), text) if found else None
+    """The same for an error of which only a text is left, with the name of its class."""
+    match = _CLASS.search(text)
+    return meaning(_STATES.get(match[1]), text) if match else None
 
 
 def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError | None:
@@ -119,8 +119,8 @@ def explained(error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedger
 
 def refusal(known: Meaning, error: psycopg2.Error, where: str, hint: str = "") -> OffsetLedgerError:
     """``where`` and what happened there, in one line; ``hint`` names a record."""
-    said = "; ".join(filter(None, [detail(error), hint]))
-    return known.kind(f"{where} {known.text} ({said}); nothing was committed; {known.advice}")
+    message = "; ".join(filter(None, [detail(error), hint]))
+    return known.kind(f"{where} {known.text} ({message}); nothing was committed; {known.advice}")
 
 
 def detail(error: psycopg2.Error) -> str:

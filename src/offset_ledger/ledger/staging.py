@@ -97,7 +97,7 @@ def _in_order(cursor: Cursor, tables: StagingTables, record: RecordShape) -> boo
 
 
 def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
-    """Hold that what was staged has the columns of the pipeline file: another type would round in silence.
+    """Check that what was staged has the columns of the pipeline file: another type would round values silently.
 
     Raises:
         IncompleteStaging: the file has changed them since.
@@ -133,15 +133,15 @@ def drop_older(session: Session, attempt: Attempt) -> list[str]:
 
 def drop_ended(session: Session) -> list[str]:
     """Drop the staging of every batch that has ended, also of those whose own report never ran; return the names."""
-    found = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state IN ('committed', 'abandoned')")
-    ended = {row["batch_id"] for row in found}
+    query = "SELECT batch_id FROM offset_ledger.batch WHERE state IN ('committed', 'abandoned')"
+    ended = {row["batch_id"] for row in rows(session, query)}
     return _drop(session, lambda attempt: attempt.batch_id in ended)
 
 
 def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     """Drop the staging of the pipeline's batches that were rejected more than ``days`` ago; return the names.
 
-    A batch that somebody decides about just now, or whose table is read, is left for the next call.
+    A batch that is being decided about, or whose table is being read, is left for the next call.
     """
     dropped = []
     try:
@@ -159,13 +159,13 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
 
 
 def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
-    """A table that somebody still holds is left for the next call: waiting for it could wait for a paused process.
+    """A table that is locked is left for the next call: waiting for it could mean waiting for a paused process.
 
     CASCADE takes the temporary view with it through which Great Expectations reads the rows.
     """
-    found = rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
+    names = rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
     dropped = []
-    for (name,) in found:
+    for (name,) in names:
         made = _NAME.match(name)
         if not made or not wanted(Attempt(int(made[1]), int(made[2]))):
             continue
@@ -186,7 +186,7 @@ def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
 
 
 def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
-    """How many records the rows or the refusals hold, by partition."""
+    """How many rows or refusals there are, by partition."""
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
     cursor.execute(query)
     return {row[0]: row[1] for row in cursor.fetchall()}

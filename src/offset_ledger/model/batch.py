@@ -48,17 +48,17 @@ class Batch:
 
     @property
     def approved(self) -> bool:
-        """Whether a person let it pass although the gate had rejected it; it then commits exactly what was judged."""
+        """Whether it was approved although the gate had rejected it; it then commits exactly what was validated."""
         return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
 
     @property
     def late_approved(self) -> bool:
-        """Whether a person let it go on with what was staged although tombstones may be missing from it."""
+        """Whether it was approved to go on with what was staged although tombstones may be missing from it."""
         return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
 
     @property
     def judged(self) -> bool:
-        """Whether a person decides, or has decided, on what was staged: it needs no offset of the topic any more."""
+        """Whether it needs approval, or has it: it needs no offset of the topic any more."""
         return self.state is State.REJECTED or self.approved or self.late_approved
 
     def __str__(self) -> str:

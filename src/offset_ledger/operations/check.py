@@ -23,11 +23,11 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     table = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
-        with open_ledger_at(database, most=_SECONDS):
+        with open_ledger_at(database, timeout=_SECONDS):
             pass
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return "not compared", f"{table} was not compared with the file: {error}"
-    with connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+    with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
         read_only(cursor)
         if check_target(cursor, pipeline):
             beside = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]

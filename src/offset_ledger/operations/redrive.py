@@ -17,7 +17,8 @@ from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.plan.step import PlannedBatch, resume
-from offset_ledger.stage.step import StagedBatch, Written, stage_with
+from offset_ledger.stage.claim import Written
+from offset_ledger.stage.step import StagedBatch, stage_with
 from offset_ledger.target.table import ensure_target
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from offset_ledger.target.table import ensure_target
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """What planning came to: a batch, or nothing new. ``waiting`` are offsets left for later batches."""
+    """The result of planning: a batch, or nothing new. ``waiting`` are offsets left for later batches."""
 
     batch: Batch | None
     resumed: bool
@@ -42,19 +42,19 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
     """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
 
     ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
-    too, by a caller that asks a person before the commit.
+    too, by a caller that asks for approval before the commit.
 
-    A log end below the cursor, or a partition that is missing, is looked at again for a while: after a leader change
+    A log end below the cursor, or a partition that is missing, is checked again for a while: after a leader change
     an answer may be an old one.
 
     Raises:
-        BatchRejected: the open head batch waits for a person.
-        LostRange: the log no longer holds what the cursors need.
+        BatchRejected: the open head batch needs approval.
+        LostRange: the log no longer has what the cursors need.
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    waiting = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
-    planned = waiting(lambda: _plan(pipeline, origin, limit, take_rejected))
+    retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
+    planned = retries(lambda: _plan(pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
 
@@ -69,7 +69,7 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
             seen_at = clock(cursor)
-            # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
+            # Before any lock: a paused commit of this very batch may have it, and only the next claim ends that.
             if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
         snapshot, at_timestamp = snapshot_topic(pipeline, before)
@@ -83,7 +83,7 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
 
 
 def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
-    """The topic as it is now, held against the ledger's cursors, and where the start timestamp lies.
+    """A snapshot of the topic, checked against the ledger's cursors, and where the start timestamp lies.
 
     Raises:
         TopicRecreated, LogTruncated: the offsets of the cursors are other records now.
@@ -102,24 +102,24 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
 
 
 def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> PlannedBatch | None:
-    found = batches.open_head(cursor, pipeline.name)
-    return resume(cursor, found, origin, take_rejected) if found else None
+    head = batches.open_head(cursor, pipeline.name)
+    return resume(cursor, head, origin, take_rejected) if head else None
 
 
-def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = False) -> PlannedBatch:
+def resume(cursor: Cursor, batch: Batch, origin: Origin, take_rejected: bool = False) -> PlannedBatch:
     """Go on with an open batch, as a batch of this run from now on.
 
     Raises:
-        BatchRejected: it waits for a person, and this run does not ask one.
+        BatchRejected: it needs approval, and this run does not ask for it.
     """
-    if found.state is State.REJECTED and not take_rejected:
-        reasons = found.reasons or "see its report"
+    if batch.state is State.REJECTED and not take_rejected:
+        reasons = batch.reasons or "see its report"
         raise BatchRejected(
-            f"batch {found.batch_id} of {found.pipeline} is rejected ({reasons}) and waits for a person: "
-            f"offset-ledger approve {found.batch_id} --why ..., or offset-ledger abandon {found.batch_id} --why ..."
+            f"batch {batch.batch_id} of {batch.pipeline} is rejected ({reasons}) and needs approval: "
+            f"offset-ledger approve {batch.batch_id} --why ..., or offset-ledger abandon {batch.batch_id} --why ..."
         )
-    take_over(cursor, found.batch_id, origin)
-    return PlannedBatch(found, True, 0, f"resuming {found}: {describe(found.ranges)}")
+    take_over(cursor, batch.batch_id, origin)
+    return PlannedBatch(batch, True, 0, f"resuming {batch}: {describe(batch.ranges)}")
 
 
 def _plan_next(
@@ -133,7 +133,7 @@ def _plan_next(
 ) -> PlannedBatch:
     cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
-    check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
+    check_identity(cursors, snapshot)  # again: another log may have been accepted since the snapshot
     new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
     pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
     next_offsets = {**cursors.next_offsets, **new}
@@ -179,7 +179,7 @@ def plan_replay(
     that an earlier attempt left open.
 
     Raises:
-        BatchRejected: that open batch waits for a person.
+        BatchRejected: that open batch needs approval.
         OffsetExpired: a range begins below the log start.
         TerminalError: a range ends beyond the last stable offset, or names an unknown partition.
     """
@@ -189,16 +189,16 @@ def plan_replay(
     with open_ledger(pipeline) as session:
         key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
         with transaction(session) as cursor:
-            if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
-                return resume(cursor, found, origin)
+            if open_batch := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
+                return resume(cursor, open_batch, origin)
         with transaction(session) as cursor:
             check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
             check_replay(wanted, snapshot)
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
-            if found := open_request(cursor, pipeline.name, kind, origin, key):
-                return resume(cursor, found, origin)
+            if open_batch := open_request(cursor, pipeline.name, kind, origin, key):
+                return resume(cursor, open_batch, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
             return PlannedBatch(batch, False, 0, f"planned {batch}: {describe(wanted)}")

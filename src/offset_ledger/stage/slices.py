@@ -51,8 +51,8 @@ class _Tally:
     def records(self) -> int:
         return self.rows + self.refused + self.skipped
 
-    def see(self, batch: pa.RecordBatch) -> None:
-        """Note where the batch lies.
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Note which offsets and timestamps the batch has.
 
         Raises:
             IncompleteStaging: the offsets of the slice do not ascend, or are of two partitions.
@@ -68,8 +68,8 @@ class _Tally:
         self.offsets = (self.offsets[0] if self.offsets else first, last)
         span = pc.min_max(timestamps(batch).cast(pa.int64()))
         if span["min"].is_valid:
-            seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
-            self.timestamps = (min(seen), max(seen))
+            both = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
+            self.timestamps = (min(both), max(both))
 
 
 def _unreadable(what: str) -> IncompleteStaging:
@@ -81,8 +81,8 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
 
     The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type HEADERS.
 
-    A task that runs twice (retry, speculation) fails on the manifest's key, which means that its twin has
-    committed the very same records: done.
+    A task that runs twice (retry, speculation) fails on the manifest's key, which means that the concurrent
+    task has committed the very same records: done.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
@@ -121,7 +121,7 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
     decoder = compile_decoder(task.record, task.limits)
     for batch in filter(len, batches):
-        tally.see(batch)
+        tally.add(batch)
         staged = decode_batch(decoder, batch)
         tally.rows += staged.rows.num_rows
         tally.refused += staged.refusals.num_rows
@@ -129,9 +129,9 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
         yield staged
 
 
-def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
-    if found.num_rows:
-        copy_csv_into(cursor, tables.identifier(table), found.column_names, copy_csv(found))
+def _copy(cursor: Cursor, tables: StagingTables, table: str, decoded: pa.Table) -> None:
+    if decoded.num_rows:
+        copy_csv_into(cursor, tables.identifier(table), decoded.column_names, copy_csv(decoded))
 
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:

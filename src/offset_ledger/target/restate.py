@@ -36,7 +36,7 @@ class Part:
 
 
 def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
-    """What the pipeline has committed of the present topic, by partition: from its beginning to its cursor."""
+    """What the pipeline has committed of the present topic, by partition: from its start offset to its cursor."""
     cursor.execute(named_sql("target/remerge_reach"), {"pipeline": pipeline})
     return tuple(OffsetRange(*row) for row in cursor.fetchall())
 

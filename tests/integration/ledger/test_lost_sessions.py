@@ -22,8 +22,9 @@ from offset_ledger.ledger import batches, fencing
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage.claim import Written, claim
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import Written, claim, stage_with
+from offset_ledger.stage.step import stage_with
 from offset_ledger.validate import gate as judging
 from offset_ledger.validate.step import validate
 from tests.fixtures.judged import Entry, a_pipeline_with, stage_rows
