@@ -244,9 +244,7 @@ def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
     stale, events = two_epochs(session, pipeline, servers)
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
-    monkeypatch.setattr(
-        batches, "lock", lambda cursor, own, *_: batches.read_batch(cursor, own.batch_id, lock=True)
-    )
+    monkeypatch.setattr(batches, "lock", lambda cursor, own, *_: batches.read_batch(cursor, own.batch_id, lock=True))
     # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)

@@ -26,7 +26,7 @@ from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations import log_change, tombstones
-from offset_ledger.plan.step import snapshot_topic
+from offset_ledger.plan.step import checked_snapshot
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
@@ -98,9 +98,7 @@ def skip_lost(
             "set source.on_expired to earliest_after_approval to let a person approve the loss"
         )
     with open_ledger(pipeline) as session:
-        with transaction(session) as cursor:
-            before = pipelines.read_cursors(cursor, pipeline.name)
-        snapshot, _ = snapshot_topic(pipeline, before)
+        snapshot = checked_snapshot(session, pipeline)
         with transaction(session) as cursor:
             pipelines.lock_pipeline(cursor, pipeline.name)
             cursors = pipelines.read_cursors(cursor, pipeline.name)

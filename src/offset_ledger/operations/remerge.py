@@ -22,7 +22,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.ingest import Ingested, run_batch
-from offset_ledger.plan.step import plan_replay, snapshot_topic
+from offset_ledger.plan.step import checked_snapshot, plan_replay
 from offset_ledger.target.restate import Part, read_pending, read_reach, restate
 from offset_ledger.target.table import ensure_target
 
@@ -56,9 +56,7 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
             f"the table has of every row; write publish_at: {KAFKA_TIMESTAMP} first"
         )
     with open_ledger(pipeline) as session:
-        with transaction(session) as cursor:
-            before = pipelines.read_cursors(cursor, pipeline.name)
-        snapshot, _ = snapshot_topic(pipeline, before)
+        snapshot = checked_snapshot(session, pipeline)
         with transaction(session) as cursor:
             return _restate(cursor, pipeline, snapshot, origin, why)
 

@@ -13,7 +13,7 @@ from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVani
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, pipelines, staging
-from offset_ledger.ledger.database import Cursor, clock, transaction
+from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.model.batch import Batch, Origin
@@ -80,6 +80,17 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             return _resume(cursor, pipeline, origin, take_rejected) or _plan_next(
                 cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at
             )
+
+
+def checked_snapshot(session: Session, pipeline: Pipeline) -> TopicSnapshot:
+    """A snapshot of the topic, checked against the cursors as they are before it.
+
+    Raises:
+        TopicRecreated, LogTruncated: as :func:`snapshot_topic`.
+    """
+    with transaction(session) as cursor:
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
+    return snapshot_topic(pipeline, cursors)[0]
 
 
 def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
