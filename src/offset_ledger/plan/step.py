@@ -197,19 +197,25 @@ def plan_replay(
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         check_dead_letter_topic(kafka, pipeline)
+    key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
     with open_ledger(pipeline) as session:
-        key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
         with transaction(session) as cursor:
             if open_batch := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
                 return resume(cursor, open_batch, origin)
         with transaction(session) as cursor:
-            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-            check_replay(wanted, snapshot)
-            pipelines.register(cursor, pipeline, snapshot)
-            pipelines.lock_pipeline(cursor, pipeline.name)
-            ensure_target(cursor, pipeline)
+            _register_replay(cursor, pipeline, snapshot, wanted)
             if open_batch := open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, open_batch, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
             return PlannedBatch(batch, False, 0, f"planned {batch}: {describe(wanted)}")
+
+
+def _register_replay(
+    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, wanted: Sequence[OffsetRange]
+) -> None:
+    check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+    check_replay(wanted, snapshot)
+    pipelines.register(cursor, pipeline, snapshot)
+    pipelines.lock_pipeline(cursor, pipeline.name)
+    ensure_target(cursor, pipeline)
