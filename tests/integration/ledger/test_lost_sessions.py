@@ -78,7 +78,7 @@ def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers
         stage_with(write, pipeline, batch_id, ME)
 
 
-def test_a_judge_whose_session_a_claim_ended_is_fenced(
+def test_a_validation_whose_session_a_claim_ended_is_fenced(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     positive: Entry = {
@@ -210,7 +210,7 @@ def second(servers: Servers, session: Session) -> Iterator[Connection]:
     execute(admin, f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def test_a_second_login_claims_beside_a_session_that_holds_no_lock(
+def test_a_second_login_claims_despite_a_session_that_has_no_lock(
     session: Session, servers: Servers, second: Connection
 ) -> None:
     pipeline = a_pipeline()

@@ -259,7 +259,7 @@ def test_a_log_that_starts_later_after_every_offset_was_read_is_no_loss(
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_an_approval_is_for_what_was_judged_and_not_for_its_text(bench: Bench, same: bool) -> None:
+def test_an_approval_is_for_what_was_validated_and_not_for_its_text(bench: Bench, same: bool) -> None:
     bench.share = 0.0
     bench.publish(value("x"), BAD)
     batch_id = bench.staged()
