@@ -37,7 +37,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.truncation import Boundary
-from offset_ledger.stage.step import claim, seal
+from offset_ledger.stage.claim import Written, claim, seal
 from offset_ledger.target.table import ensure_target
 from offset_ledger.validate.step import validate
 
@@ -86,7 +86,7 @@ def stage_batch(pipeline: Pipeline, start: int, count: int, bad: int = 0) -> int
                 [batch_id, tables.epoch, count, start, start + count - 1],
             )
             batch = batches.read_batch(cursor, batch_id)
-        seal(session, batch, tables, 1, None, ME)
+        seal(session, batch, tables, Written(1), ME)
     return batch_id
 
 

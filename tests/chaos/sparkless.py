@@ -22,8 +22,9 @@ from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import Written, stage_with
+from offset_ledger.stage.step import stage_with
 from offset_ledger.stage.topic_check import check_readable
 from offset_ledger.validate.step import validate
 from tests.fixtures.topic_reader import Place, read

@@ -1,4 +1,4 @@
-"""The record that was too large: found in staging, after the merge has failed."""
+"""The record that was too large for an index, looked up in staging after the merge has failed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
     index = (error.diag.schema_name, error.diag.constraint_name)
     with suppress(OffsetLedgerError, psycopg2.Error):
         database = get_connection(pipeline.target.connection)
-        with connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+        with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
             return _largest(cursor, tables, index)
     return ""
 
 
 def _largest(cursor: Cursor, tables: StagingTables, index: tuple[str | None, str | None]) -> str:
-    cursor.execute(named_sql("columns_of_index"), {"schema": index[0], "name": index[1]})
+    cursor.execute(named_sql("commit/columns_of_index"), {"schema": index[0], "name": index[1]})
     names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
     sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
-    query = "SELECT left(event_id, 100), _partition, _offset FROM {} AS s ORDER BY {} DESC LIMIT 1"
-    cursor.execute(sql.SQL(query).format(tables.identifier(tables.rows), sizes))
+    query = sql.SQL(named_sql("commit/largest_event")).format(staging=tables.identifier(tables.rows), size=sizes)
+    cursor.execute(query)
     event_id, partition, offset = cursor.one()
     return f"the largest is event {event_id!r}, record {partition}:{offset}"

@@ -1,4 +1,4 @@
-"""Waiting within a transaction: the server must not take it for that of a paused process."""
+"""Waiting within a transaction: a session that waits must not look like that of a paused process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import psycopg2
 
-from offset_ledger.ledger.database import Cursor, Session, timeout
+from offset_ledger.ledger.database import Cursor, Session, timeout_setting
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
 
     A process that is paused pings no more, so that it loses its session as any other.
     """
-    every = timeout(session, "idle_in_transaction_session_timeout") / 4
+    every = timeout_setting(session, "idle_in_transaction_session_timeout") / 4
     items = iter(source)
     while True:
         with _pinging(session, every):

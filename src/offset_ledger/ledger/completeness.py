@@ -14,15 +14,15 @@ from offset_ledger.model.manifest import Slice, by_partition, flaws, redriven_fl
 from offset_ledger.model.states import BatchKind
 
 
-def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gaps_are: str | None) -> None:
+def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, gap_reason: str | None) -> None:
     """Check that ``expected`` slices are there and are the planned offsets, each once, without an illegal gap.
 
     Raises:
         IncompleteStaging: slices are missing, or are other offsets than were planned.
-        UnexplainedGap: offsets without a record where ``gaps_are`` is None.
+        UnexplainedGap: offsets without a record where ``gap_reason`` is None.
     """
-    found = redriven_flaws if batch.kind is BatchKind.REDRIVE else flaws
-    for flaw in _missing(slices, expected), *found(batch.ranges, slices):
+    flaws_of = redriven_flaws if batch.kind is BatchKind.REDRIVE else flaws
+    for flaw in _missing(slices, expected), *flaws_of(batch.ranges, slices):
         if flaw:
             raise _incomplete(batch, flaw)
     counts = by_partition(slices)
@@ -30,7 +30,7 @@ def check_manifest(batch: Batch, slices: Sequence[Slice], expected: int | None, 
         gap = r.width - counts.get(r.partition, StagedCounts()).total
         if gap < 0:
             raise _incomplete(batch, f"{r.width - gap} records were staged for the {r.width} offsets of range {r}")
-        check_gap(r, gap, gaps_are)
+        check_gap(r, gap, gap_reason)
 
 
 def _missing(slices: Sequence[Slice], expected: int | None) -> str | None:
@@ -46,7 +46,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
         IncompleteStaging: the manifest is not complete, or the refusals are others.
         UnexplainedGap: offsets without a record on a topic without gaps.
     """
-    tables = StagingTables(batch.batch_id, batch.epoch)
+    tables = StagingTables(batch.attempt)
     slices = staging.manifest(cursor, tables)
     check_manifest(batch, slices, batch.slices_expected, batch.gap_reason)
     moved = {int(p): n for p, n in (batch.verdict or {}).get("moved", {}).items()}
@@ -60,7 +60,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
 
 def is_whole(cursor: Cursor, batch: Batch) -> bool:
     """Whether all that was staged of a sealed batch still is there, as rows or as refusals."""
-    tables = StagingTables(batch.batch_id, batch.epoch)
+    tables = StagingTables(batch.attempt)
     if batch.slices_expected is None or not staging.are_there(cursor, tables):
         return False
     try:
@@ -84,6 +84,4 @@ def check_not_whole(cursor: Cursor, batch: Batch) -> None:
 
 
 def _incomplete(batch: Batch, flaw: str) -> IncompleteStaging:
-    return IncompleteStaging(
-        f"batch {batch.batch_id} epoch {batch.epoch}: {flaw}; nothing was committed; stage the batch again"
-    )
+    return IncompleteStaging(f"{batch.attempt}: {flaw}; nothing was committed; stage the batch again")

@@ -25,11 +25,14 @@ from offset_ledger.errors import (
 )
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.retry import retrying
 
 Session = connection
 
-__all__ = ["Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
+SESSION_NAME = "offset-ledger"
+
+__all__ = ["SESSION_NAME", "Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
 
 
 class Cursor(DictCursor):
@@ -54,15 +57,36 @@ def clock(cursor: Cursor) -> datetime:
     return now
 
 
+def transaction_id(cursor: Cursor) -> str:
+    """The id of the transaction, which gets one by this."""
+    cursor.execute("SELECT pg_current_xact_id()::text")
+    return str(cursor.one()[0])
+
+
+def set_local(cursor: Cursor, name: str, value: str) -> None:
+    """Set a parameter of the server for the rest of the transaction."""
+    cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
+
+
+def read_only(cursor: Cursor) -> None:
+    """Let nothing write for the rest of the transaction, before its first query."""
+    cursor.execute("SET TRANSACTION READ ONLY")
+
+
+def rename_session(cursor: Cursor, name: str) -> None:
+    """Give the session another application_name."""
+    cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+
+
 @cache
 def named_sql(name: str) -> str:
     """The text of ``sql/<name>.sql``."""
-    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text()
+    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text().rstrip()
 
 
-def application_name(batch_id: int, epoch: int, step: str) -> str:
-    """How a session that works for an epoch of a batch is named; a later claim finds and ends it by this."""
-    return f"offset-ledger b{batch_id} e{epoch} {step}"
+def application_name(attempt: Attempt, step: str) -> str:
+    """How a session that works for an attempt is named; a later claim finds and ends it by this."""
+    return f"{SESSION_NAME} b{attempt.batch_id} e{attempt.epoch} {step}"
 
 
 _REFUSED_LOGIN = re.compile(
@@ -75,14 +99,13 @@ _MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role
 
 def _is_away(error: BaseException) -> bool:
     """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
-    told = str(error)
-    known = _REFUSED_LOGIN.search(told) or _MISSING.search(told)
+    known = _REFUSED_LOGIN.search(str(error)) or _MISSING.search(str(error))
     return isinstance(error, psycopg2.OperationalError) and not known
 
 
 @contextmanager
-def connect(connection: Connection, name: str = "offset-ledger", most: float = inf) -> Iterator[Session]:
-    """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
+def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = inf) -> Iterator[Session]:
+    """A session, closed afterwards; while the server is away it retries, for ``timeout`` seconds at most.
 
     Raises:
         ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
@@ -94,22 +117,22 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     """
     arguments = session_arguments(connection, name)
     try:
-        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
-        session: Session = waiting(lambda: open_session(arguments))
+        retries = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=timeout)
+        session: Session = retries(lambda: open_session(arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise ConfigurationError(
-            f"connection {connection.conn_id!r}: {told}; its extra takes libpq's options only, such as sslmode"
+            f"connection {connection.conn_id!r}: {message}; its extra takes libpq's options only, such as sslmode"
         ) from error
     try:
         yield session
     except psycopg2.Error as error:
-        found = _failed(connection, error)
-        if found is None:
+        meant = _failed(connection, error)
+        if meant is None:
             raise
-        raise found from error
+        raise meant from error
     finally:
         session.close()
 
@@ -152,10 +175,10 @@ def transaction(session: Session) -> Iterator[Cursor]:
         raise failed or error from None
 
 
-def timeout(session: Session, name: str) -> float:
+def timeout_setting(session: Session, name: str) -> float:
     """Seconds that a timeout of the session is set to; 0 where it is off."""
-    found = rows(session, "SELECT setting::int / 1000.0 FROM pg_settings WHERE name = %s", [name])
-    return float(found[0][0])
+    ((seconds,),) = rows(session, "SELECT setting::int / 1000.0 FROM pg_settings WHERE name = %s", [name])
+    return float(seconds)
 
 
 def rows(session: Session, query: str | Composable, arguments: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import TRANSITIONS, State
@@ -32,7 +32,7 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
     """Approve (``after`` validated) a rejected batch, or abandon an open one.
 
     Raises:
-        StateConflict: the batch is in a state that this decision does not lead out of, or what was judged is gone.
+        StateConflict: the batch is in a state that this decision does not lead out of, or what was validated is gone.
     """
     with transaction(session) as cursor:
         return decide_batch(cursor, batch_id, after, origin, why)
@@ -40,33 +40,33 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
     """The same inside the caller's transaction; a run that waits with a question about the batch has its answer."""
-    found = batches.read_batch(cursor, batch_id, lock=True)
-    wrong = found.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[found.state]
+    batch = batches.read_batch(cursor, batch_id, lock=True)
+    wrong = batch.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[batch.state]
     if wrong:
         verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
-        raise StateConflict(f"{found} cannot be {verb}")
+        raise StateConflict(f"{batch} cannot be {verb}")
     if after is State.VALIDATED:
-        _hold_staging(cursor, found)
-    judged = (found.verdict or {}).get("judged")
+        _check_staging(cursor, batch)
+    judged = (batch.verdict or {}).get("judged")
     kept: dict[State, dict[str, Any]] = {
         State.ABANDONED: {"ended_at": datetime.now(UTC)},
         State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
     }
-    batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **kept.get(after, {}))
+    batches.move(cursor, batch.attempt, batch.state, after, origin, why=why, **kept.get(after, {}))
     given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
-    for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
+    for asked in open_questions(cursor, batch.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
 
 
-def _hold_staging(cursor: Cursor, batch: Batch) -> None:
-    """An approved batch commits exactly what was judged: so that has to be there."""
+def _check_staging(cursor: Cursor, batch: Batch) -> None:
+    """An approved batch commits exactly what was validated, so that has to be there."""
     if not is_whole(cursor, batch):
         raise StateConflict(
             f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
             f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
-            "stages and judges its offsets again"
+            "stages and validates its offsets again"
         )
 
 
@@ -81,14 +81,10 @@ def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     for asked in open_questions(cursor, question.pipeline, question.kind):
         if asked.question.batch_id == question.batch_id:
             answer(cursor, asked.decision_id, QuestionAnswer.REJECT, Origin("offset-ledger"), "it was asked again")
-    cursor.execute(
-        "INSERT INTO offset_ledger.decision (pipeline, kind, topic_id, batch_id, question, details, dag_id, run_id)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING decision_id",
-        [
-            *(question.pipeline, question.kind, question.topic_id, question.batch_id, question.text),
-            *(json.dumps(question.details), origin.dag_id, origin.run_id),
-        ],
-    )
+    about = {"pipeline": question.pipeline, "topic_id": question.topic_id, "batch_id": question.batch_id}
+    asked_now = {"kind": question.kind, "question": question.text, "details": json.dumps(question.details)}
+    run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
+    cursor.execute(named_sql("decisions/ask"), {**about, **asked_now, **run})
     return int(cursor.one()["decision_id"])
 
 
@@ -105,11 +101,8 @@ def answer(
     Raises:
         StateConflict: it is answered already.
     """
-    cursor.execute(
-        "UPDATE offset_ledger.decision SET answer = %s, who = %s, why = %s, answered_at = now(),"
-        " batch_id = coalesce(%s, batch_id) WHERE decision_id = %s AND answer IS NULL",
-        [given, origin.who, why, batch_id, decision_id],
-    )
+    answered = {"answer": given, "who": origin.who, "why": why, "batch_id": batch_id}
+    cursor.execute(named_sql("decisions/answer"), {**answered, "decision_id": decision_id})
     if cursor.rowcount == 0:
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
@@ -124,16 +117,12 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
 
 def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[Asked, ...]:
     """The questions of the pipeline, or of one kind, that nobody has answered yet."""
-    cursor.execute(
-        "SELECT * FROM offset_ledger.decision WHERE pipeline = %s AND answer IS NULL"
-        " AND (%s::text IS NULL OR kind = %s) ORDER BY decision_id",
-        [pipeline, kind, kind],
-    )
+    cursor.execute(named_sql("decisions/open"), {"pipeline": pipeline, "kind": kind})
     return tuple(map(_asked, cursor.fetchall()))
 
 
 def approved(cursor: Cursor, batch_id: int, kind: QuestionKind) -> tuple[Mapping[str, Any], ...]:
-    """The numbers of the questions of this kind about a batch that a person said yes to."""
+    """The numbers of the questions of this kind about a batch that were approved."""
     cursor.execute(
         "SELECT details FROM offset_ledger.decision WHERE batch_id = %s AND kind = %s AND answer = 'approve'",
         [batch_id, kind],

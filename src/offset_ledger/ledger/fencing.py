@@ -1,4 +1,4 @@
-"""Sessions that a newer attempt ends: found by their name at the claim, and recognised by the attempt that had them."""
+"""Sessions that a newer attempt ends: the claim finds them by name, and their own attempt learns why it lost them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from psycopg2 import errors as pg
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, connect, named_sql, transaction
+from offset_ledger.model.attempt import Attempt
 
 log = logging.getLogger(__name__)
 
-_SECONDS = 10  # to reach a database that is away: it has been waited for already
-_CLAIM = "hashtextextended('offset-ledger claim', %s)"  # held by claims together, so that a look can wait for them
+_SECONDS = 10  # for a database that is away: the step has waited for it already
+_CLAIM = "hashtextextended('offset-ledger claim', %s)"  # shared by claims, so that a read can wait for them
 _LOCK_SECONDS = 150  # a session that is paused inside a transaction is ended by the server after 120
 
 
@@ -26,30 +27,30 @@ _LOST = (DatabaseUnavailable, IncompleteStaging, psycopg2.OperationalError, psyc
 
 
 @contextmanager
-def fenced(database: Connection, batch_id: int, epoch: int) -> Iterator[None]:
+def fenced(database: Connection, attempt: Attempt) -> Iterator[None]:
     """A lost session, or a lost staging table, is Fenced where it is a newer claim of the batch that has ended it.
 
     Raises:
-        Fenced: the batch has a higher epoch than this.
+        Fenced: the batch has a higher epoch than the attempt.
     """
     try:
         yield
     except _LOST as lost:
-        _raise_if_fenced(database, batch_id, epoch, lost)
+        _raise_if_fenced(database, attempt, lost)
         raise
 
 
-def _raise_if_fenced(database: Connection, batch_id: int, epoch: int, lost: Exception) -> None:
+def _raise_if_fenced(database: Connection, attempt: Attempt, lost: Exception) -> None:
     batch = None
-    with suppress(OffsetLedgerError), connect(database, most=_SECONDS) as session, transaction(session) as cursor:
-        wait_for_claims(cursor, batch_id)
-        batch = batches.read_batch(cursor, batch_id)
-    if batch and batch.epoch > epoch:
-        raise batches.newer(batch, epoch) from lost
+    with suppress(OffsetLedgerError), connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
+        wait_for_claims(cursor, attempt.batch_id)
+        batch = batches.read_batch(cursor, attempt.batch_id)
+    if batch and batch.epoch > attempt.epoch:
+        raise batches.fenced_by(batch, attempt) from lost
 
 
 def begin_claim(cursor: Cursor, batch_id: int) -> None:
-    """Say for the rest of the transaction that this batch is being claimed; claims do not wait for each other here."""
+    """Show for the rest of the transaction that this batch is being claimed; claims do not wait for each other here."""
     cursor.execute(f"SELECT pg_advisory_xact_lock_shared({_CLAIM})", [batch_id])
 
 
@@ -63,17 +64,17 @@ def wait_for_claims(cursor: Cursor, batch_id: int) -> None:
     cursor.execute(f"SELECT pg_advisory_xact_lock({_CLAIM})", [batch_id])
 
 
-def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> frozenset[str]:
-    """End the sessions of older attempts at this batch; return the logins of those that ours may not end.
+def end_lower_epochs(cursor: Cursor, attempt: Attempt) -> frozenset[str]:
+    """End the sessions of older attempts at the batch; return the logins of those that ours may not end.
 
     A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
     """
-    name = f"^offset-ledger b{batch_id} e([0-9]{{1,9}}) "
-    cursor.execute(named_sql("end_lower_epochs"), {"name": name, "epoch": epoch})
-    found = cursor.fetchall()
-    if ended := [row["pid"] for row in found if row["ended"]]:
-        log.warning("ended %d database sessions of older attempts at batch %d", len(ended), batch_id)
-    return frozenset(row["login"] for row in found if not row["ours"])
+    name = f"^{SESSION_NAME} b{attempt.batch_id} e([0-9]{{1,9}}) "
+    cursor.execute(named_sql("fencing/end_lower_epochs"), {"name": name, "epoch": attempt.epoch})
+    sessions = cursor.fetchall()
+    if ended := [row["pid"] for row in sessions if row["ended"]]:
+        log.warning("ended %d database sessions of older attempts at batch %d", len(ended), attempt.batch_id)
+    return frozenset(row["login"] for row in sessions if not row["ours"])
 
 
 @contextmanager
@@ -81,7 +82,7 @@ def alongside_lower_epochs(cursor: Cursor, batch_id: int, logins: frozenset[str]
     """Claim although sessions of these logins cannot be ended: they can commit nothing, but may hold a lock.
 
     Raises:
-        AccessDenied: the claim has waited for a lock in vain.
+        AccessDenied: a lock was not free in time.
     """
     if not logins:
         yield

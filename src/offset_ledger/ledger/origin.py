@@ -8,7 +8,7 @@ from offset_ledger.model.batch import Origin
 
 
 def current_origin() -> Origin:
-    """The origin that the environment tells: the Airflow task, or the person at the command line."""
+    """The origin by the environment: the Airflow task, or the person at the command line."""
     dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
     if not dag_id:
         return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}")

@@ -1,4 +1,4 @@
-"""Redrive batches in the ledger: which quarantined records one holds, and what becomes of each."""
+"""Redrive batches in the ledger: which quarantined records one has, and what becomes of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RedriveChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRecords:
-    """What a choice came to, in records: in the batch, left for later, and held by other open batches."""
+    """The records of a choice: in the batch, left for later, and in other open batches."""
 
     batch: Batch | None
     records: int
@@ -39,7 +39,7 @@ class ChosenRecords:
 
 def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch | None:
     """The open redrive batch that the same choice planned before."""
-    cursor.execute(named_sql("redrive_open"), {"pipeline": pipeline, **asdict(choice)})
+    cursor.execute(named_sql("redrive/open"), {"pipeline": pipeline, **asdict(choice)})
     row = cursor.fetchone()
     return batches.read_batch(cursor, row["batch_id"]) if row else None
 
@@ -49,29 +49,30 @@ def insert_redrive(
 ) -> ChosenRecords:
     """Freeze the chosen records as a planned redrive batch; no batch where none is free.
 
-    The pipeline must be registered and locked. A record that an open redrive batch holds stays with it.
+    The pipeline must be registered and locked. A record of an open redrive batch stays with it.
     """
     cursor.execute("SELECT * FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
     registered = cursor.one()
     wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
-    most = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
-    cursor.execute(named_sql("redrive_choose"), wanted)
-    cursor.execute(named_sql("redrive_ranges"), {**wanted, "most": most})
-    found = cursor.fetchall()
+    limit = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
+    cursor.execute(named_sql("redrive/choose"), wanted)
+    cursor.execute(named_sql("redrive/ranges"), {**wanted, "limit": limit})
+    chosen = cursor.fetchall()
     free, held = _count(cursor)
-    if not found:
+    if not chosen:
         return ChosenRecords(None, 0, 0, held)
-    seen = TopicSnapshot(registered["cluster_id"], registered["topic"], registered["topic_id"], False, _places(found))
-    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in found]
-    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, seen, ranges, origin, why)
-    records = _freeze(cursor, batch_id, choice, most)
+    topic = (registered["cluster_id"], registered["topic"], registered["topic_id"])
+    snapshot = TopicSnapshot(*topic, False, _partitions(chosen))
+    ranges = [OffsetRange(r["partition"], r["from_offset"], r["until_offset"]) for r in chosen]
+    batch_id = batches.insert_batch(cursor, pipeline, BatchKind.REDRIVE, snapshot, ranges, origin, why)
+    records = _freeze(cursor, batch_id, choice, limit)
     return ChosenRecords(batches.read_batch(cursor, batch_id), records, free - records, held)
 
 
-def _places(found: list[Any]) -> tuple[PartitionSnapshot, ...]:
+def _partitions(chosen: list[Any]) -> tuple[PartitionSnapshot, ...]:
     return tuple(
         PartitionSnapshot(r["partition"], r["log_start"], r["last_stable"], r["high_watermark"], r["leader_epoch"])
-        for r in found
+        for r in chosen
     )
 
 
@@ -81,38 +82,33 @@ def _count(cursor: Cursor) -> tuple[int, dict[int, int]]:
     return counts.pop(None, 0), counts
 
 
-def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, most: int) -> int:
+def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, limit: int) -> int:
     cursor.execute(
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
-    cursor.execute(
-        "INSERT INTO offset_ledger.redrive_record (batch_id, quarantine_id) SELECT %s, quarantine_id"
-        " FROM redrive_choice WHERE held_by IS NULL AND place <= %s",
-        [batch_id, most],
-    )
+    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": limit})
     return int(cursor.rowcount)
 
 
 def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
-    """Enter the offsets that the ranges span but the batch does not hold as skipped slices, numbered from ``slices``.
+    """Enter the offsets that the ranges span but the batch does not have as skipped slices, numbered from ``slices``.
 
     Returns how many slices that were.
     """
-    place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "slices": slices}
-    cursor.execute(named_sql("redrive_leave_out"), place)
+    cursor.execute(named_sql("redrive/leave_out"), {**asdict(tables.attempt), "slices": slices})
     return int(cursor.rowcount)
 
 
 def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
     """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
-    cursor.execute(sql.SQL(named_sql("redrive_others")).format(**names), {"batch_id": tables.batch_id})
+    cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id})
     row = cursor.fetchone()
     return row[0] if row else None
 
 
 def settle(cursor: Cursor, tables: StagingTables) -> None:
     """Mark what passes as resolved by this batch, and keep the new reasons of what does not."""
-    statement = sql.SQL(named_sql("redrive_settle")).format(refused=tables.identifier(tables.refused))
+    statement = sql.SQL(named_sql("redrive/settle")).format(refused=tables.identifier(tables.refused))
     cursor.execute(statement, {"batch_id": tables.batch_id})

@@ -19,14 +19,14 @@ def ordered_by(record: RecordShape) -> str:
 
 
 def read_order(cursor: Cursor, pipeline: str) -> str | None:
-    """The moment by which the pipeline's rows are ordered; None where nobody has looked yet."""
+    """The moment by which the pipeline's rows are ordered; None where it was never checked."""
     cursor.execute("SELECT ordered_by FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
     row = cursor.fetchone()
     return row["ordered_by"] if row else None
 
 
 def write_order(cursor: Cursor, pipeline: str, moment: str) -> None:
-    """Remember the moment by which the pipeline's rows are ordered from now on."""
+    """Record the moment by which the pipeline's rows are ordered from now on."""
     cursor.execute("UPDATE offset_ledger.pipeline SET ordered_by = %s WHERE pipeline = %s", [moment, pipeline])
 
 
@@ -43,8 +43,8 @@ def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bo
     return _any(cursor, table, "_deleted") and not _any(cursor, table, "NOT _deleted")
 
 
-def remember_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
-    """Check the order of the target's rows, and remember it.
+def record_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
+    """Check the order of the target's rows, and record it.
 
     Raises:
         TargetMismatch: as :func:`check_order`.
@@ -97,6 +97,6 @@ def _another(pipeline: Pipeline, wanted: str, known: str | None) -> str:
             f"changed; write publish_at: {KAFKA_TIMESTAMP}, and order all rows by it with: {remerge}"
         )
     return (
-        f"{head}{table} has rows that are ordered by {known} and do not hold that moment; nothing was changed; write "
+        f"{head}{table} has rows that are ordered by {known} and do not have that moment; nothing was changed; write "
         f"publish_at: {known}, or start a pipeline with another name and table"
     )

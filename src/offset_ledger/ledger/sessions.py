@@ -1,4 +1,4 @@
-"""How every session is opened: what a database, a role or the environment sets for sessions changes nothing here."""
+"""How every session is opened, so that settings of a database, a role or the environment change nothing."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _UNLIMITED = (
 
 
 def session_arguments(connection: Connection, name: str) -> dict[str, str | int]:
-    """What ``open_session`` takes; of the timeouts here the connection's extra may set others by ``options``."""
+    """What ``open_session`` takes; the connection's extra may set other timeouts by ``options``."""
     given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
-    return {**given, "options": f"{_OPTIONS} {given.get('options', '')}".strip()}  # of two the later one holds
+    return {**given, "options": f"{_OPTIONS} {given.get('options', '')}".strip()}  # of two the later one counts
 
 
 def open_session(arguments: Arguments) -> connection:
@@ -58,7 +58,7 @@ def open_session(arguments: Arguments) -> connection:
     Raises:
         psycopg2.Error: as ``psycopg2.connect``.
     """
-    # From the beginning, for psycopg2 keeps how texts are quoted then, and encodes texts of COPY by it.
+    # From the start, for psycopg2 keeps how texts are quoted then, and encodes texts of COPY by it.
     options = f"{arguments.get('options', '')} -c standard_conforming_strings=on".strip()
     given = {**arguments, "client_encoding": "UTF8", "options": options}
     session: connection = psycopg2.connect(**given)  # type: ignore[call-overload]

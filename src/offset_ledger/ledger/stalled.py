@@ -1,4 +1,4 @@
-"""Locks that a paused process keeps, and how the next attempt comes by them without a new claim."""
+"""Locks that a paused process keeps, and how another attempt of the same epoch gets them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from time import monotonic
 
 from psycopg2 import errors as pg
 
-from offset_ledger.ledger.database import Cursor, Session, named_sql, timeout, transaction
+from offset_ledger.ledger.database import (
+    SESSION_NAME,
+    Cursor,
+    Session,
+    named_sql,
+    set_local,
+    timeout_setting,
+    transaction,
+)
 
 log = logging.getLogger(__name__)
 
@@ -17,18 +25,18 @@ log = logging.getLogger(__name__)
 def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) -> None:
     """Wait until ``lock`` can be taken, and release it.
 
-    A ``lock_timeout`` that the session has bounds it. Meanwhile the sessions of other attempts that judge or commit
-    this batch, and have stood in a transaction for five seconds without a statement, are ended: their process is
+    A ``lock_timeout`` of the session bounds it. Meanwhile the sessions of other attempts that validate or commit
+    this batch, and have been idle in a transaction for five seconds, are ended: their process is
     paused or gone. What they had not committed is rolled back.
 
     Raises:
         psycopg2.errors.LockNotAvailable: after ``lock_timeout``.
     """
-    limit, began = timeout(session, "lock_timeout") or inf, monotonic()
+    limit, began = timeout_setting(session, "lock_timeout") or inf, monotonic()
     while True:
         try:
             with transaction(session) as cursor:
-                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{min(1.0, limit) * 1000:.0f}ms"])
+                set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
                 lock(cursor)
             return
         except pg.LockNotAvailable:
@@ -36,7 +44,8 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
                 raise
             with transaction(session) as cursor:
                 cursor.execute(
-                    named_sql("end_stalled"), {"name": f"^offset-ledger b{batch_id} e[0-9]+ (validate|commit)$"}
+                    named_sql("fencing/end_stalled"),
+                    {"name": f"^{SESSION_NAME} b{batch_id} e[0-9]+ (validate|commit)$"},
                 )
                 if ended := cursor.fetchall():
                     log.warning("ended %d stalled sessions of other attempts at batch %d", len(ended), batch_id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 
@@ -36,23 +37,28 @@ class Batch:
     late: Mapping[str, Any] | None = None
 
     @property
+    def attempt(self) -> Attempt:
+        """The attempt that has claimed it."""
+        return Attempt(self.batch_id, self.epoch)
+
+    @property
     def reasons(self) -> str:
         """Why the gate rejected it, in one line; empty where it did not."""
         return "; ".join((self.verdict or {}).get("reasons", []))
 
     @property
     def approved(self) -> bool:
-        """Whether a person let it pass although the gate had rejected it; it then commits exactly what was judged."""
+        """Whether it was approved although the gate had rejected it; it then commits exactly what was validated."""
         return self.state is State.VALIDATED and not (self.verdict or {}).get("success", True)
 
     @property
     def late_approved(self) -> bool:
-        """Whether a person let it go on with what was staged although tombstones may be missing from it."""
+        """Whether it was approved to go on with what was staged although tombstones may be missing from it."""
         return self.late is not None and self.state in (State.STAGED, State.VALIDATED)
 
     @property
     def judged(self) -> bool:
-        """Whether a person decides, or has decided, on what was staged: it needs no offset of the topic any more."""
+        """Whether it needs approval, or has it: it needs no offset of the topic any more."""
         return self.state is State.REJECTED or self.approved or self.late_approved
 
     def __str__(self) -> str:

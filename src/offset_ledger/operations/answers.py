@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
@@ -20,7 +20,7 @@ _AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State
 
 def keep_question(pipeline: Pipeline, question: Question) -> int:
     """Keep a question of this run and return its id."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         return decisions.ask(cursor, question, current_origin())
 
 
@@ -35,7 +35,7 @@ def answer_loss(
         StateConflict: what was asked about has changed meanwhile.
     """
     solved = given is QuestionAnswer.APPROVE and loss_question(pipeline) is None  # by another way, while the run waited
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         found = decisions.read_question(cursor, decision_id, lock=True)
         if found.answer:
             return found.answer
@@ -55,7 +55,7 @@ def answer_loss(
 
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
     """Whether to commit a rejected batch; None for one that is not rejected, or no longer."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch = batches.read_batch(cursor, batch_id)
     if batch.state is not State.REJECTED:
         return None
@@ -77,7 +77,7 @@ def answer_batch(
 
     The answer that holds is returned: an earlier one, if somebody has decided by another way.
     """
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch_id = decisions.read_question(cursor, decision_id).question.batch_id
         assert batch_id is not None
         batches.read_batch(cursor, batch_id, lock=True)  # first, like whoever decides by another way

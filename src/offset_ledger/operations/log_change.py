@@ -17,8 +17,8 @@ from offset_ledger.kafka import broker
 from offset_ledger.kafka.broker import Broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole
-from offset_ledger.ledger.database import Cursor, Session, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs, read_boundaries
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
@@ -150,8 +150,7 @@ def accept_topic(
         TerminalError: the log is the one that the cursors belong to.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             if head := batches.open_head(cursor, pipeline.name):
                 check_not_whole(cursor, head)
@@ -181,20 +180,12 @@ def _essence(question: Question) -> tuple[Any, ...]:
 def _accept(
     cursor: Cursor, pipeline: Pipeline, found: LogChange, origin: Origin, why: str, decision_id: int | None
 ) -> None:
-    cursor.execute(
-        "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')"
-        " AND (kind = 'head' OR %s)",
-        [pipeline.name, bool(found.beginnings)],
-    )
-    for (batch_id,) in cursor.fetchall():
+    for batch_id in batches.open_batches(cursor, pipeline.name, heads_only=not found.beginnings):
         decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its log is another one now: {why}")
     asked = decisions.answered_by(cursor, pipeline.name, found.question.kind, decision_id)
     for each in asked or [decisions.ask(cursor, found.question, origin)]:
         decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
-    cursor.execute(
-        "UPDATE offset_ledger.pipeline SET topic_id = %s, cluster_id = %s, updated_at = now() WHERE pipeline = %s",
-        [found.log_id, found.cluster_id, pipeline.name],
-    )
+    pipelines.change_topic(cursor, pipeline.name, found.log_id, found.cluster_id)
     known = pipelines.read_cursors(cursor, pipeline.name)
     begun = set(known.next_offsets) if known else set()
     new = [b for b in found.beginnings if b.partition not in begun]

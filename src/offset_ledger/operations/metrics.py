@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
-from offset_ledger.ledger.database import connect, named_sql, rows
+from offset_ledger.ledger.database import named_sql, rows
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.operations.status import status
 
 _STEPS = ("stage", "validate", "commit")
@@ -24,8 +24,8 @@ class BatchMetrics:
 
 def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
     """What the ledger says of the batch, and the broker of the lag that is left."""
-    with connect(get_connection(pipeline.target.connection)) as session:
-        (found,) = rows(session, named_sql("figures"), [batch_id])
+    with open_ledger(pipeline) as session:
+        (found,) = rows(session, named_sql("operations/metrics"), [batch_id])
     lag = sum(max(p.lag, 0) for p in status(pipeline).partitions)
     seconds = {step: found[step] for step in _STEPS if found[step] is not None}
     return BatchMetrics(lag, found["records"] or 0, found["quarantined"] or 0, seconds)

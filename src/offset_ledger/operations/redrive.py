@@ -12,12 +12,13 @@ from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.plan.step import PlannedBatch, resume
-from offset_ledger.stage.step import StagedBatch, Written, stage_with
+from offset_ledger.stage.claim import Written
+from offset_ledger.stage.step import StagedBatch, stage_with
 from offset_ledger.target.table import ensure_target
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why:
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             found = redrive.open_redrive(cursor, pipeline.name, choice)
@@ -116,7 +116,7 @@ def kept_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
     """The records of a redrive batch as they came from Kafka, a bounded number and size of them at once."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        cursor.execute(named_sql("redrive_records"), {"batch_id": batch_id, "partition": partition})
+        cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
         kept: list[Any] = []
         size = 0
         for row in cursor:
@@ -160,7 +160,6 @@ def quarantined(
     """
     asked = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
     state = {"resolved": resolved, "dismissed": dismissed}
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        found = rows(session, named_sql("quarantined"), {**asked, **state, "limit": choice.limit})
+    with open_ledger(pipeline) as session:
+        found = rows(session, named_sql("operations/quarantined"), {**asked, **state, "limit": choice.limit})
     return [dict(row) for row in found]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import limited
@@ -58,7 +58,7 @@ def _next(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
 
 def _again(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     """Read ranges again: resume the open batch of this run and request, whatever a window means now, or plan one."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         if found := open_request(cursor, pipeline.name, request.kind, origin, request.key):
             return PlannedBatch(found, True, 0, f"resuming {found}, which this run has planned before")
     wanted, notes = wanted_ranges(pipeline, request)
@@ -86,7 +86,7 @@ def _decided(
     """The batch after the decision, or as it is where an earlier attempt of this run has decided already."""
     assert request.batch_id is not None
     assert request.why is not None
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             found = batches.read_batch_of(cursor, pipeline.name, request.batch_id)
         return found if done(found) else decide(session, found.batch_id, after, origin, request.why)

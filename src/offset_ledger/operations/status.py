@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
-from offset_ledger.ledger import batches, dead_letters, pipelines
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.staging import SCHEMA, StagingTables
+from offset_ledger.ledger import batches, dead_letters, pipelines, staging
+from offset_ledger.ledger.database import named_sql, rows, transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.states import State
 from offset_ledger.operations import tombstones
@@ -56,12 +54,10 @@ def status(pipeline: Pipeline) -> PipelineStatus:
     """Cursors against the log, and the open head batch."""
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            cursors = pipelines.read_cursors(cursor, pipeline.name)
-            head = batches.open_head(cursor, pipeline.name)
-            letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
+        head = batches.open_head(cursor, pipeline.name)
+        letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
     known = cursors.next_offsets if cursors else {}
     late = tombstones.question(head)
     waits_for = f"{late.text} offset-ledger skip {pipeline.name} --why ..." if late else _waits_for(head)
@@ -92,22 +88,21 @@ class Rejected:
 
 def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
     """The pipeline's rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             head = batches.open_head(cursor, pipeline.name)
         waits_for = _waits_for(head)
         if head is None or waits_for is None:
             return None
-        tables = StagingTables(head.batch_id, head.epoch)
-        if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
-            return Rejected(str(head), waits_for, ())
-        query = sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused))
-        return Rejected(str(head), waits_for, tuple(dict(row) for row in rows(session, query, {"limit": limit})))
+        tables = StagingTables(head.attempt)
+        with transaction(session) as cursor:
+            there = staging.are_there(cursor, tables)
+            reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
+        return Rejected(str(head), waits_for, tuple(reasons))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
     """The newest batches with their totals."""
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        found = rows(session, named_sql("recent_batches"), {"pipeline": pipeline.name, "limit": limit})
+    with open_ledger(pipeline) as session:
+        found = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
     return [dict(row) for row in found]

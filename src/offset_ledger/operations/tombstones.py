@@ -10,7 +10,8 @@ from offset_ledger.errors import StateConflict
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import clock, connect, transaction
+from offset_ledger.ledger.database import clock, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import State
@@ -22,13 +23,9 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
     """Record how far the log is stable, for who looks without planning; a look of the last minutes is enough."""
     if pipeline.record.tombstone is not Tombstone.DELETE:
         return
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            cursor.execute(
-                "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s",
-                [pipeline.name, _OFTEN],
-            )
-            if cursor.rowcount:
+            if pipelines.has_snapshot_since(cursor, pipeline.name, _OFTEN):
                 return
             seen_at = clock(cursor)
         with broker.connect(get_connection(pipeline.source.connection)) as kafka:
@@ -65,7 +62,7 @@ def approve(
     Raises:
         StateConflict: no batch waits for this, or another one than was asked about.
     """
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         head = batches.read_batch(cursor, head.batch_id, lock=True) if head else None
@@ -76,8 +73,8 @@ def approve(
                 "that is not what was approved, and nothing was changed"
             )
         if is_whole(cursor, head):
-            key = (head.batch_id, head.epoch)
-            batches.move(cursor, key, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC))
+            at = datetime.now(UTC)
+            batches.move(cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=at)
         waiting = decisions.answered_by(cursor, pipeline.name, now.kind, decision_id)
         for each in waiting or [decisions.ask(cursor, now, origin)]:
             decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)

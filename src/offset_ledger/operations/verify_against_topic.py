@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,9 +21,9 @@ from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal,
 from offset_ledger.decoding.proofs import MOMENT
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
-from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.staging import row_columns
+from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.staging import copy_csv_into, row_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
@@ -35,14 +34,6 @@ from offset_ledger.stage.csv_copy import copy_csv
 RECORDS_AT_ONCE = 5_000
 BYTES_AT_ONCE = 16 * 1024 * 1024
 SHOWN = 100
-
-_COORDINATES = "_partition integer, _offset bigint"
-_TABLES = f"""
-CREATE TEMPORARY TABLE topic_ranges (_partition integer, from_offset bigint, until_offset bigint);
-CREATE TEMPORARY TABLE topic_skipped ({_COORDINATES});
-CREATE TEMPORARY TABLE topic_refused
-    ({_COORDINATES}, _timestamp timestamptz, _key bytea, _headers jsonb, _value bytea, reasons jsonb);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +75,12 @@ def compare_with_topic(pipeline: Pipeline) -> Compared:
         TopicRecreated, LogTruncated: the cursors belong to another log.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors is None:
                 return Compared((), 0, (), ())
-            starts = _starts(cursor, pipeline, cursors)
+            starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         snapshot = _look(pipeline, cursors)
         wanted = [OffsetRange(p, starts[p], end) for p, end in cursors.next_offsets.items() if starts[p] < end]
         ranges, records = _read_all(session, pipeline, wanted)
@@ -98,14 +88,6 @@ def compare_with_topic(pipeline: Pipeline) -> Compared:
         with transaction(session) as cursor:
             violations, earlier = _compare(cursor, pipeline, cursors, snapshot)
     return Compared(ranges, records, tuple(violations), (*_not_read(wanted, ranges), *earlier))
-
-
-def _starts(cursor: Cursor, pipeline: Pipeline, cursors: Cursors) -> dict[int, int]:
-    cursor.execute(
-        "SELECT partition, start_offset FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s",
-        [pipeline.name, cursors.log_id],
-    )
-    return {row["partition"]: row["start_offset"] for row in cursor.fetchall()}
 
 
 def _look(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
@@ -148,17 +130,16 @@ def _read_all(
                     _keep(cursor, decoder, _arrow(chunk))
     with transaction(session) as cursor:
         places = [(r.partition, r.from_offset, r.until_offset) for r in ranges]
-        execute_values(cursor, "INSERT INTO topic_ranges VALUES %s", places) if places else None
-        cursor.execute("ANALYZE topic_ranges, topic_rows, topic_refused, topic_skipped")
+        execute_values(cursor, named_sql("operations/insert_topic_ranges"), places) if places else None
+        cursor.execute(named_sql("operations/analyze_topic_tables"))
     return tuple(ranges), count
 
 
 def _make_tables(session: Session, record: RecordShape) -> None:
     columns = [sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in row_columns(record)]
     with transaction(session) as cursor:
-        cursor.execute(_TABLES)
-        made = sql.SQL("CREATE TEMPORARY TABLE topic_rows ({}, _value bytea)")
-        cursor.execute(made.format(sql.SQL(", ").join(columns)))
+        made = sql.SQL(named_sql("operations/create_topic_tables"))
+        cursor.execute(made.format(columns=sql.SQL(", ").join(columns)))
 
 
 def _left(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
@@ -208,7 +189,7 @@ def _keep(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
         _copy(cursor, table, decoded)
     if rest:
         partition = batch.column("partition")[0].as_py()
-        execute_values(cursor, "INSERT INTO topic_skipped VALUES %s", [(partition, offset) for offset in rest])
+        execute_values(cursor, named_sql("operations/insert_topic_skipped"), [(partition, offset) for offset in rest])
 
 
 def _copy(cursor: Cursor, table: str, decoded: pa.Table) -> None:
@@ -218,9 +199,7 @@ def _copy(cursor: Cursor, table: str, decoded: pa.Table) -> None:
     place = decoded.column_names.index("_value")
     digests = [None if value is None else sha256(value).digest() for value in decoded.column(place).to_pylist()]
     kept = decoded.set_column(place, "_value", pa.chunked_array([pa.array(digests, pa.binary())]))
-    names = sql.SQL(", ").join(map(sql.Identifier, kept.column_names))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(sql.Identifier(table), names)
-    cursor.copy_expert(statement, io.BytesIO(copy_csv(kept)), size=1 << 20)
+    copy_csv_into(cursor, sql.Identifier(table), kept.column_names, copy_csv(kept))
 
 
 # -- comparing -------------------------------------------------------------------------------------------------
@@ -259,4 +238,4 @@ def _shown(query: str, pipeline: Pipeline) -> sql.Composable:
     pairs = [sql.SQL("({}, t.{n}::text, s.{n}::text)").format(sql.Literal(n), n=sql.Identifier(n)) for n in names]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     found = sql.SQL(query).format(target=target, pairs=sql.SQL(", ").join(pairs))
-    return sql.SQL(named_sql("verify_topic_shown")).format(query=found)
+    return sql.SQL(named_sql("operations/violations_shown")).format(query=found)

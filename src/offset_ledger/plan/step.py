@@ -13,8 +13,8 @@ from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVani
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, pipelines, staging
-from offset_ledger.ledger.database import Cursor, clock, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, Session, clock, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
@@ -30,7 +30,7 @@ from offset_ledger.target.table import ensure_target
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """What planning came to: a batch, or nothing new. ``waiting`` are offsets left for later batches."""
+    """The result of planning: a batch, or nothing new. ``waiting`` are offsets left for later batches."""
 
     batch: Batch | None
     resumed: bool
@@ -42,19 +42,19 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
     """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
 
     ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
-    too, by a caller that asks a person before the commit.
+    too, by a caller that asks for approval before the commit.
 
-    A log end below the cursor, or a partition that is missing, is looked at again for a while: after a leader change
+    A log end below the cursor, or a partition that is missing, is checked again for a while: after a leader change
     an answer may be an old one.
 
     Raises:
-        BatchRejected: the open head batch waits for a person.
-        LostRange: the log no longer holds what the cursors need.
+        BatchRejected: the open head batch needs approval.
+        LostRange: the log no longer has what the cursors need.
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    waiting = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
-    planned = waiting(lambda: _plan(pipeline, origin, limit, take_rejected))
+    retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
+    planned = retries(lambda: _plan(pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
 
@@ -64,13 +64,12 @@ def _may_be_stale(error: BaseException) -> bool:
 
 
 def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> PlannedBatch:
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
             seen_at = clock(cursor)
-            # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
+            # Before any lock: a paused commit of this very batch may have it, and only the next claim ends that.
             if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
         snapshot, at_timestamp = snapshot_topic(pipeline, before)
@@ -83,8 +82,19 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             )
 
 
+def checked_snapshot(session: Session, pipeline: Pipeline) -> TopicSnapshot:
+    """A snapshot of the topic, checked against the cursors as they are before it.
+
+    Raises:
+        TopicRecreated, LogTruncated: as :func:`snapshot_topic`.
+    """
+    with transaction(session) as cursor:
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
+    return snapshot_topic(pipeline, cursors)[0]
+
+
 def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSnapshot, dict[int, int | None]]:
-    """The topic as it is now, held against the ledger's cursors, and where the start timestamp lies.
+    """A snapshot of the topic, checked against the ledger's cursors, and where the start timestamp lies.
 
     Raises:
         TopicRecreated, LogTruncated: the offsets of the cursors are other records now.
@@ -103,24 +113,24 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
 
 
 def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> PlannedBatch | None:
-    found = batches.open_head(cursor, pipeline.name)
-    return resume(cursor, found, origin, take_rejected) if found else None
+    head = batches.open_head(cursor, pipeline.name)
+    return resume(cursor, head, origin, take_rejected) if head else None
 
 
-def resume(cursor: Cursor, found: Batch, origin: Origin, take_rejected: bool = False) -> PlannedBatch:
+def resume(cursor: Cursor, batch: Batch, origin: Origin, take_rejected: bool = False) -> PlannedBatch:
     """Go on with an open batch, as a batch of this run from now on.
 
     Raises:
-        BatchRejected: it waits for a person, and this run does not ask one.
+        BatchRejected: it needs approval, and this run does not ask for it.
     """
-    if found.state is State.REJECTED and not take_rejected:
-        reasons = found.reasons or "see its report"
+    if batch.state is State.REJECTED and not take_rejected:
+        reasons = batch.reasons or "see its report"
         raise BatchRejected(
-            f"batch {found.batch_id} of {found.pipeline} is rejected ({reasons}) and waits for a person: "
-            f"offset-ledger approve {found.batch_id} --why ..., or offset-ledger abandon {found.batch_id} --why ..."
+            f"batch {batch.batch_id} of {batch.pipeline} is rejected ({reasons}) and needs approval: "
+            f"offset-ledger approve {batch.batch_id} --why ..., or offset-ledger abandon {batch.batch_id} --why ..."
         )
-    take_over(cursor, found.batch_id, origin)
-    return PlannedBatch(found, True, 0, f"resuming {found}: {describe(found.ranges)}")
+    take_over(cursor, batch.batch_id, origin)
+    return PlannedBatch(batch, True, 0, f"resuming {batch}: {describe(batch.ranges)}")
 
 
 def _plan_next(
@@ -134,7 +144,7 @@ def _plan_next(
 ) -> PlannedBatch:
     cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
-    check_identity(cursors, snapshot)  # again: a person may have accepted another log since the snapshot
+    check_identity(cursors, snapshot)  # again: another log may have been accepted since the snapshot
     new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
     pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
     next_offsets = {**cursors.next_offsets, **new}
@@ -153,8 +163,7 @@ def _plan_next(
 
 def turn_of_partitions(cursor: Cursor, pipeline: Pipeline) -> int:
     """Whose turn it is where a limit cannot give every partition an offset."""
-    cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline.name])
-    return int(cursor.one()[0])
+    return batches.count_heads(cursor, pipeline.name)
 
 
 def batch_limit(pipeline: Pipeline, limit: int | None) -> int:
@@ -181,27 +190,32 @@ def plan_replay(
     that an earlier attempt left open.
 
     Raises:
-        BatchRejected: that open batch waits for a person.
+        BatchRejected: that open batch needs approval.
         OffsetExpired: a range begins below the log start.
         TerminalError: a range ends beyond the last stable offset, or names an unknown partition.
     """
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         check_dead_letter_topic(kafka, pipeline)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
+    key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
-                return resume(cursor, found, origin)
+            if open_batch := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
+                return resume(cursor, open_batch, origin)
         with transaction(session) as cursor:
-            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-            check_replay(wanted, snapshot)
-            pipelines.register(cursor, pipeline, snapshot)
-            pipelines.lock_pipeline(cursor, pipeline.name)
-            ensure_target(cursor, pipeline)
-            if found := open_request(cursor, pipeline.name, kind, origin, key):
-                return resume(cursor, found, origin)
+            _register_replay(cursor, pipeline, snapshot, wanted)
+            if open_batch := open_request(cursor, pipeline.name, kind, origin, key):
+                return resume(cursor, open_batch, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
             return PlannedBatch(batch, False, 0, f"planned {batch}: {describe(wanted)}")
+
+
+def _register_replay(
+    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, wanted: Sequence[OffsetRange]
+) -> None:
+    check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+    check_replay(wanted, snapshot)
+    pipelines.register(cursor, pipeline, snapshot)
+    pipelines.lock_pipeline(cursor, pipeline.name)
+    ensure_target(cursor, pipeline)

@@ -16,13 +16,13 @@ def read_timeline(
     """The newest ``limit`` judged batches, of those that ended (or, still open, were judged) in ``[since, until)``."""
     with transaction(session) as cursor:
         wanted = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
-        cursor.execute(named_sql("timeline"), wanted)
+        cursor.execute(named_sql("report/timeline"), wanted)
         batches = tuple(JudgedBatch(**row) for row in cursor.fetchall())
         return Timeline(pipeline, batches, _freshness(cursor, pipeline), _waiting(cursor, pipeline))
 
 
 def _freshness(cursor: Cursor, pipeline: str) -> Freshness:
-    cursor.execute(named_sql("freshness"), {"pipeline": pipeline})
+    cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
     return Freshness(**cursor.one())
 
 
@@ -33,5 +33,5 @@ def _waiting(cursor: Cursor, pipeline: str) -> int | None:
 
 def decisions(session: Session, batch_id: int) -> list[dict[str, str]]:
     """What people decided about the batch: what, who, when and why, oldest first."""
-    found = rows(session, named_sql("decisions"), {"batch_id": batch_id})
+    found = rows(session, named_sql("report/decisions"), {"batch_id": batch_id})
     return [{**row, "at": row["at"].isoformat(timespec="seconds")} for row in found]

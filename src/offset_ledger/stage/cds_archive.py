@@ -33,7 +33,7 @@ def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
     made = archive()
     if made is None:
         return dict(settings)
-    # Unless it is silenced, a JVM that leaves the archive aside says so in the middle of the driver's output.
+    # Unless it is silenced, a JVM that does not use the archive says so in the middle of the driver's output.
     options = f"{settings[JAVA_OPTIONS]} -XX:SharedArchiveFile={made} -Xlog:cds=off -Xlog:cds+dynamic=off"
     return {**settings, JAVA_OPTIONS: options}
 
@@ -74,7 +74,7 @@ def _record(draft: Path) -> None:
 
 
 def _place() -> Path | None:
-    """Beside the packages, so that it goes with them: the class path has their folder in it."""
+    """In the environment of the packages, so that it goes with them: the class path has their folder in it."""
     java = os.environ.get("JAVA_HOME")
     home = Path(java) if java else _home_of(shutil.which("java"))
     base = home / "lib" / "server" / "classes.jsa" if home else None
@@ -82,8 +82,10 @@ def _place() -> Path | None:
         return None
     import pyspark
 
-    told = f"{base.resolve()} {base.stat().st_mtime_ns} {pyspark.__file__} {pyspark.__version__}"
-    return Path(sys.prefix) / "share" / "offset-ledger" / f"spark-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa"
+    identity = f"{base.resolve()} {base.stat().st_mtime_ns} {pyspark.__file__} {pyspark.__version__}"
+    return (
+        Path(sys.prefix) / "share" / "offset-ledger" / f"spark-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+    )
 
 
 def _home_of(java: str | None) -> Path | None:

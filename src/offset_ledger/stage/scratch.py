@@ -1,6 +1,6 @@
 """A private folder for all that Spark writes on the machine of its driver: blocks, native libraries, artifacts.
 
-Who uses a folder holds a shared lock on it, which ends with the process however that ends: so it is known whose process
+Each process that uses a folder has a shared lock on it, which ends with the process however that ends: so it is known whose process
 has died, also in another container, and no process id that somebody else has by now is taken for it.
 """
 
@@ -28,7 +28,7 @@ def scratch() -> Iterator[Path]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         with in_use(folder):
-            if not folder.exists():  # taken for a dead one before it was held
+            if not folder.exists():  # taken for one of a dead process before it was locked
                 continue
             try:
                 yield folder
@@ -39,7 +39,7 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Hold the folder while this process lives, as one of several that use it."""
+    """Lock the folder while this process lives, as one of several that use it."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(held, fcntl.LOCK_SH)
@@ -58,7 +58,7 @@ def with_scratch(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def _remove_dead(folder: Path) -> None:
-    """Remove a folder of this user that no process holds any more."""
+    """Remove a folder of this user that no process uses any more."""
     with suppress(OSError):
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

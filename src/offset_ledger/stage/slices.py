@@ -5,15 +5,13 @@ Spark's tasks do this on the executors, and a redrive in its own process.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import errors as pg
-from psycopg2 import sql
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.connections import Connection
@@ -22,9 +20,9 @@ from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
-from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
+from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import fenced
-from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.ledger.staging import StagingTables, copy_csv_into
 from offset_ledger.stage.csv_copy import copy_csv
 
 RESULT_SCHEMA = "slice_no int, records bigint"
@@ -53,8 +51,8 @@ class _Tally:
     def records(self) -> int:
         return self.rows + self.refused + self.skipped
 
-    def see(self, batch: pa.RecordBatch) -> None:
-        """Note where the batch lies.
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Note which offsets and timestamps the batch has.
 
         Raises:
             IncompleteStaging: the offsets of the slice do not ascend, or are of two partitions.
@@ -70,8 +68,8 @@ class _Tally:
         self.offsets = (self.offsets[0] if self.offsets else first, last)
         span = pc.min_max(timestamps(batch).cast(pa.int64()))
         if span["min"].is_valid:
-            seen = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
-            self.timestamps = (min(seen), max(seen))
+            both = [*(self.timestamps or ()), span["min"].as_py(), span["max"].as_py()]
+            self.timestamps = (min(both), max(both))
 
 
 def _unreadable(what: str) -> IncompleteStaging:
@@ -83,15 +81,15 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
 
     The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type HEADERS.
 
-    A task that runs twice (retry, speculation) fails on the manifest's key, which means that its twin has
-    committed the very same records: done.
+    A task that runs twice (retry, speculation) fails on the manifest's key, which means that the concurrent
+    task has committed the very same records: done.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
     """
     tables, tally = task.tables, _Tally()
-    name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
-    with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
+    name = application_name(tables.attempt, f"slice {slice_no}")
+    with fenced(task.database, tables.attempt), connect(task.database, name) as session:
         try:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
@@ -111,23 +109,19 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
 
 
 def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
-    cursor.execute(
-        "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no) SELECT batch_id, epoch, %s"
-        " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'"
-        " AND claimed_at = coalesce(%s, claimed_at)",
-        [slice_no, tables.batch_id, tables.epoch, tables.claimed_at],
-    )
+    claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
+    cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
     if cursor.rowcount == 0:
         raise Fenced(
-            f"slice {slice_no} of batch {tables.batch_id}: epoch {tables.epoch} is no longer the one being staged; "
-            "a newer attempt has claimed the batch"
+            f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
+            "attempt has claimed the batch"
         )
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
     decoder = compile_decoder(task.record, task.limits)
     for batch in filter(len, batches):
-        tally.see(batch)
+        tally.add(batch)
         staged = decode_batch(decoder, batch)
         tally.rows += staged.rows.num_rows
         tally.refused += staged.refusals.num_rows
@@ -135,22 +129,18 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
         yield staged
 
 
-def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
-    if found.num_rows:
-        names = sql.SQL(", ").join(map(sql.Identifier, found.column_names))
-        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(tables.identifier(table), names)
-        cursor.copy_expert(statement, io.BytesIO(copy_csv(found)), size=1 << 20)
+def _copy(cursor: Cursor, tables: StagingTables, table: str, decoded: pa.Table) -> None:
+    if decoded.num_rows:
+        copy_csv_into(cursor, tables.identifier(table), decoded.column_names, copy_csv(decoded))
 
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:
     first, last = tally.offsets or (None, None)
     earliest, latest = map(moment_of, tally.timestamps) if tally.timestamps else (None, None)
+    counts = {"rows": tally.rows, "refused": tally.refused, "skipped": tally.skipped}
+    offsets = {"partition": tally.partition, "min_offset": first, "max_offset": last}
+    times = {"min_timestamp": earliest, "max_timestamp": latest}
     cursor.execute(
-        "UPDATE offset_ledger.slice SET rows = %s, refused = %s, skipped = %s, partition = %s, min_offset = %s,"
-        " max_offset = %s, min_timestamp = %s, max_timestamp = %s, staged_at = clock_timestamp()"
-        " WHERE batch_id = %s AND epoch = %s AND slice_no = %s",
-        [
-            *(tally.rows, tally.refused, tally.skipped, tally.partition, first, last, earliest, latest),
-            *(tables.batch_id, tables.epoch, slice_no),
-        ],
+        named_sql("staging/finish_slice"),
+        {**asdict(tables.attempt), "slice_no": slice_no, **counts, **offsets, **times},
     )

@@ -1,4 +1,4 @@
-"""Which of our errors a failed Spark job was: told by the class names in its text."""
+"""Which error of this package a failed Spark job is, by the class names in its text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tombstones that nobody read: whether compaction may have removed some from a batch, and what a person says to it.
+"""Tombstones that nobody read: whether compaction may have removed some from a batch, and what was approved.
 
-A tombstone is kept for ``delete.retention.ms`` from the first cleaning on that meets it (KIP-534), so at least that
+A tombstone is kept for ``delete.retention.ms`` from the first cleaning on that reaches it (KIP-534), so at least that
 long after it was written. What is read within that time, and what lacks no offset, lacks no tombstone.
 """
 
@@ -29,14 +29,14 @@ class TombstoneRetention:
     span: timedelta | None
 
 
-def tombstone_retention(pipeline: Pipeline, batch: Batch, *looks: TopicSnapshot) -> TombstoneRetention | None:
-    """What the topic said before and after the read; None where no tombstone can be missed.
+def tombstone_retention(pipeline: Pipeline, batch: Batch, *snapshots: TopicSnapshot) -> TombstoneRetention | None:
+    """By the snapshots before and after the read; None where no tombstone can be missed.
 
     Only a head batch can miss one: what other batches read again, a head batch has read before or will read yet.
     """
     if batch.kind is not BatchKind.HEAD or pipeline.record.tombstone is not Tombstone.DELETE:
         return None
-    spans = [kafka_span(str(s.delete_retention_ms)) for s in looks if s.compacted or pipeline.source.compacted]
+    spans = [kafka_span(str(s.delete_retention_ms)) for s in snapshots if s.compacted or pipeline.source.compacted]
     return TombstoneRetention(min(spans, default=None))
 
 
@@ -46,7 +46,7 @@ def find_late(
     """The ranges, read just now, from which compaction may have removed tombstones, and that nobody has approved."""
     if not any(missing.values()):
         return ()
-    cursor.execute(named_sql("unread_tombstones"), {"batch_id": batch.batch_id})
+    cursor.execute(named_sql("stage/unread_tombstones"), {"batch_id": batch.batch_id})
     waits = {
         row["partition"]: ReadDelay(row["waited"], shortest(row["kept_ms"], today.span)) for row in cursor.fetchall()
     }

@@ -1,4 +1,4 @@
-"""Hold: whether the topic still has the planned ranges, before they are read and after."""
+"""Whether the topic still has the planned ranges, checked before they are read and after."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from offset_ledger.retry import retrying
 def check_readable(
     connection: Connection, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool = False
 ) -> TopicSnapshot:
-    """Hold that the topic still has the planned ranges: Spark itself would read a recreated topic silently.
+    """Check that the topic still has the planned ranges: Spark itself would read a recreated topic silently.
 
-    ``epochs`` are the leader epochs under which the ranges were planned. A range that seems to end too early is looked
-    at again for a while: after a leader change an answer may be an old one. Of ranges that were ``read``, where every
+    ``epochs`` are the leader epochs under which the ranges were planned. A range that seems to end too early is checked
+    again for a while: after a leader change an answer may be an old one. Of ranges that were ``read``, where every
     missing offset shows, the log may start later now: what retention deletes after the read is no loss.
 
     Raises:
         TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
-        BrokerUnavailable: no answer within the patience.
+        BrokerUnavailable: no answer in time.
     """
-    waiting = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", most=10)
+    retries = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", most=10)
     with broker.connect(connection) as kafka:
-        snapshot: TopicSnapshot = waiting(lambda: _look(kafka, topic, batch, epochs, read))
+        snapshot: TopicSnapshot = retries(lambda: _check(kafka, topic, batch, epochs, read))
     return snapshot
 
 
@@ -37,7 +37,7 @@ def _may_be_stale(error: BaseException) -> bool:
     return type(error) is LostRange
 
 
-def _look(kafka: Broker, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
+def _check(kafka: Broker, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
     snapshot = kafka.snapshot(topic)
     check_topic(batch, snapshot)
     needed = {r.partition: r.until_offset for r in batch.ranges}
@@ -66,9 +66,9 @@ def check_ranges(batch: Batch, snapshot: TopicSnapshot, read: bool = False) -> N
     Raises:
         OffsetExpired, LostRange: what was planned is no longer there.
     """
-    found = {p.partition: p for p in snapshot.partitions}
+    partitions = {p.partition: p for p in snapshot.partitions}
     for r in batch.ranges:
-        at = found.get(r.partition)
+        at = partitions.get(r.partition)
         if at is None or at.last_stable < r.until_offset:
             end = "is missing" if at is None else f"is stable only up to {at.last_stable}"
             raise LostRange(

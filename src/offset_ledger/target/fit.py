@@ -1,4 +1,4 @@
-"""Whether a table fits its pipeline file: everything that a merge would stumble over, with the statement that helps."""
+"""Whether a table fits its pipeline file: everything that would make a merge fail, with the statement that fixes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What does not fit; ``clause`` is the part of an ALTER TABLE that helps, ``statement`` one of its own."""
+    """What does not fit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own."""
 
     text: str
     clause: str = ""
@@ -36,32 +36,32 @@ def nullable_columns(record: RecordShape) -> set[str]:
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
     place = _place(pipeline)
-    cursor.execute(named_sql("target_relation"), place)
+    cursor.execute(named_sql("target/relation"), place)
     relation = cursor.one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
     former = set(no_longer_declared(cursor, pipeline))
-    cursor.execute(named_sql("target_columns"), {**place, "columns": list(kinds)})
+    cursor.execute(named_sql("target/columns"), {**place, "columns": list(kinds)})
     columns: list[Any] = cursor.fetchall()
-    found = list(_of_relation(relation))
+    problems = list(_of_relation(relation))
     for row in columns:
         if row["name"] in kinds:
-            found += _of_column(row, kinds[row["name"]], pipeline.record)
+            problems += _of_column(row, kinds[row["name"]], pipeline.record)
         else:
-            found += _of_other(row, row["name"] in former)
-    return found
+            problems += _of_other(row, row["name"] in former)
+    return problems
 
 
 def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of the triggers that act on what is written into the target, or into a partition of it."""
-    cursor.execute(named_sql("target_triggers"), _place(pipeline))
+    cursor.execute(named_sql("target/triggers"), _place(pipeline))
     return [row["tgname"] for row in cursor.fetchall()]
 
 
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
-    """The names of unique and exclusion constraints and indexes of the target beside that of the event id."""
-    cursor.execute(named_sql("target_uniques"), _place(pipeline))
+    """The names of unique and exclusion constraints and indexes of the target other than that of the event id."""
+    cursor.execute(named_sql("target/uniques"), _place(pipeline))
     return [row[0] for row in cursor.fetchall()]
 
 
@@ -69,10 +69,10 @@ def _place(pipeline: Pipeline) -> dict[str, str]:
     return {"schema": pipeline.target.schema, "table": pipeline.target.table}
 
 
-def remedy(table: str, found: list[Misfit]) -> str:
+def remedy(table: str, problems: list[Misfit]) -> str:
     """The statements that make the table fit, in one line; ``table`` as SQL names it."""
-    clauses = ", ".join(misfit.clause for misfit in found if misfit.clause)
-    statements = [misfit.statement for misfit in found if misfit.statement]
+    clauses = ", ".join(misfit.clause for misfit in problems if misfit.clause)
+    statements = [misfit.statement for misfit in problems if misfit.statement]
     return "; ".join([*statements, *([f"ALTER TABLE {table} {clauses}"] if clauses else [])])
 
 

@@ -7,14 +7,14 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.row_order import check_order, ordered_by, remember_order, write_order
-from offset_ledger.target.declared_columns import remember_upgrade
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.row_order import check_order, ordered_by, record_order, write_order
+from offset_ledger.target.declared_columns import record_upgrade
 from offset_ledger.target.fit import misfits, nullable_columns, remedy, target_columns
 
 
 def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
-    """Create the target table, or hold that the one that exists fits; returns whether it was created.
+    """Create the target table, or check that the one that exists fits; returns whether it was created.
 
     Raises:
         ConfigurationError: another pipeline fills it.
@@ -22,19 +22,19 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
             moment, or what was committed is in another table, or nowhere any more.
     """
     target = pipelines.take_table(cursor, pipeline)
-    found = _exists(cursor, target)
-    _hold_committed(cursor, pipeline, target, found)
+    exists = _exists(cursor, target)
+    _check_committed(cursor, pipeline, target, exists)
     cursor.execute(
         "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
         [target, pipeline.name, target],
     )
-    if not found:
+    if not exists:
         _create(cursor, pipeline)
         write_order(cursor, pipeline.name, ordered_by(pipeline.record))
         return True
-    remember_upgrade(cursor, pipeline)
+    record_upgrade(cursor, pipeline)
     _check(cursor, pipeline)
-    remember_order(cursor, pipeline, _name(pipeline))
+    record_order(cursor, pipeline, _name(pipeline))
     return False
 
 
@@ -45,12 +45,12 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         ConfigurationError, TargetMismatch: as :func:`ensure_target`.
     """
     target = pipelines.check_owner(cursor, pipeline)
-    found = _exists(cursor, target)
-    _hold_committed(cursor, pipeline, target, found)
-    if found:
+    exists = _exists(cursor, target)
+    _check_committed(cursor, pipeline, target, exists)
+    if exists:
         _check(cursor, pipeline)
         check_order(cursor, pipeline, _name(pipeline))
-    return found
+    return exists
 
 
 def _exists(cursor: Cursor, table: str) -> bool:
@@ -59,13 +59,9 @@ def _exists(cursor: Cursor, table: str) -> bool:
     return bool(cursor.one()[0])
 
 
-def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool) -> None:
-    """Hold that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
-    cursor.execute(
-        "SELECT target FROM offset_ledger.pipeline p WHERE pipeline = %s AND EXISTS"
-        " (SELECT FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'committed')",
-        [pipeline.name],
-    )
+def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bool) -> None:
+    """Check that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
+    cursor.execute(named_sql("target/committed_into"), {"pipeline": pipeline.name})
     row = cursor.fetchone()
     if row is None:
         return
@@ -75,7 +71,7 @@ def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool
             f"{target}; correct target.table, or ALTER TABLE ... RENAME so that all rows are in one table, or start a "
             "pipeline with another name"
         )
-    if not found:
+    if not exists:
         raise TargetMismatch(
             f"pipeline {pipeline.name}: table {target} does not exist, and the ledger has committed rows into "
             f"{row['target']}; correct target.table, rename or restore that table, or create an empty one yourself and "

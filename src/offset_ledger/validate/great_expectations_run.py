@@ -14,6 +14,7 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import meaning_in
 from offset_ledger.validate import expectations as gx
@@ -53,7 +54,7 @@ class Validation:
 
 def live_rows(session: Session, schema: str, table: str) -> str:
     """The query of the rows that are judged: all but the delete markers, whose columns are NULL."""
-    return sql.SQL("SELECT * FROM {} WHERE NOT _deleted").format(sql.Identifier(schema, table)).as_string(session)
+    return sql.SQL(named_sql("validate/live_rows")).format(staging=sql.Identifier(schema, table)).as_string(session)
 
 
 def validate(suite: Suite, arguments: Arguments, live: str) -> Validation:
@@ -146,11 +147,8 @@ def _session(arguments: Arguments, live: str) -> Session:
     """
     session = open_session(arguments)
     with session, session.cursor() as cursor:
-        cursor.execute(f"CREATE TEMPORARY VIEW {VIEW} AS {live}")
-        # A path that names pg_temp last would find a table of that name before the view.
-        cursor.execute("SELECT current_setting('search_path')")
-        ((path,),) = cursor.fetchall()
-        cursor.execute("SELECT set_config('search_path', %s, false)", [f"pg_temp, {path}" if path else "pg_temp"])
+        cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
+        cursor.execute(named_sql("validate/find_view_first"))
         cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     return session
 
@@ -163,7 +161,7 @@ def _end(session: Session) -> None:
         session.rollback()
         with session, session.cursor() as cursor:
             cursor.execute("SET TRANSACTION READ WRITE")
-            cursor.execute(f"DROP VIEW pg_temp.{VIEW}")
+            cursor.execute(named_sql("validate/drop_view").format(view=VIEW))
 
 
 def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
@@ -201,12 +199,12 @@ def _failing_rows(source: PostgresDatasource, expectation: Expectation, result: 
     else:
         query = result["result"]["unexpected_index_query"].rstrip("; \n")
     # By position: a judged column that is an index column too is selected twice.
-    failing = f"SELECT DISTINCT p AS _partition, o AS _offset FROM ({query}) AS failing (p, o)"  # noqa: S608
+    failing = named_sql("validate/coordinates").format(query=query)
     return _over(_over(live, _domain(source, expectation, result)), failing)
 
 
 def _over(rows: str, query: str) -> str:
-    return f"WITH {VIEW} AS ({rows}) {query}"
+    return named_sql("validate/query_over").format(view=VIEW, rows=rows, query=query)
 
 
 def _domain(source: PostgresDatasource, expectation: Expectation, result: Mapping[str, Any]) -> str:

@@ -25,8 +25,9 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import Written, stage, stage_with
+from offset_ledger.stage.step import stage, stage_with
 from tests.fixtures.kafka_tools import paste
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers

@@ -85,7 +85,7 @@ def test_a_value_too_large_for_an_index_names_index_and_event(session: Session, 
         ("CREATE RULE quiet AS ON INSERT TO orders DO ALSO NOTIFY x", TargetMismatch, "rules"),
     ],
 )  # fmt: skip
-def test_what_the_table_refuses_for_good_is_told_by_its_name(
+def test_what_the_table_refuses_for_good_is_named(
     session: Session, servers: Servers, change: str, kind: type[Exception], said: str
 ) -> None:
     error = refused(session, servers, change)
@@ -109,7 +109,9 @@ def test_another_writer_of_the_same_event_is_worth_another_try(session: Session,
     assert type(failed.value) is TransientError
 
 
-def test_a_statement_timeout_of_the_database_is_told_as_one(session: Session, servers: Servers, tmp_path: Path) -> None:
+def test_a_statement_timeout_of_the_database_is_reported_as_one(
+    session: Session, servers: Servers, tmp_path: Path
+) -> None:
     slow = "pg_sleep(20)"
     sleeping: Entry = {
         "type": "unexpected_rows_expectation",
@@ -146,7 +148,7 @@ def test_a_lock_timeout_is_worth_another_try(session: Session, servers: Servers)
             commit(ORDERS, batch_id, ME)
 
 
-def test_a_database_that_only_reads_is_told_at_once(session: Session, servers: Servers) -> None:
+def test_a_database_that_only_reads_is_reported_at_once(session: Session, servers: Servers) -> None:
     batch_id = ready(session, Event(1, 0, 0, "a"))
     configure(servers.postgres, default_transaction_read_only="on")
     with pytest.raises(DatabaseUnavailable, match=r"only reads.*leads to a standby"):

@@ -23,7 +23,7 @@ from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from offset_ledger.operations.answers import answer_batch
-from offset_ledger.stage.step import claim
+from offset_ledger.stage.claim import claim
 from offset_ledger.validate.step import validate
 from tests.fixtures.judged import a_pipeline_with, stage_rows
 from tests.fixtures.raw import Raw, commit_raw

@@ -409,7 +409,7 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
         bench.ingest()
     assert bench.table() == {}
     assert rows(bench.session, "SELECT count(*) FROM offset_ledger.cursor")[0][0] == 0
-    with pytest.raises(BatchRejected, match="waits for a person"):
+    with pytest.raises(BatchRejected, match="needs approval"):
         bench.ingest()
     decide(bench.session, 1, State.VALIDATED, ME, "the new state is right")
     assert [c.total.inserted for c in bench.ingest()] == [2]

@@ -351,7 +351,7 @@ def test_a_rejected_redrive_waits_for_a_person(bench: Bench) -> None:
     bench.rule("new", action="reject")
     with pytest.raises(BatchRejected, match="rows fail"):
         bench.redrive(reason=RULE)
-    with pytest.raises(BatchRejected, match="waits for a person"):
+    with pytest.raises(BatchRejected, match="needs approval"):
         bench.redrive(reason=RULE)
     assert bench.quarantine()[0, 2] is None
     (batch_id,) = rows(bench.session, "SELECT max(batch_id) FROM offset_ledger.batch")[0]

@@ -30,8 +30,9 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage import session as spark_session
 from offset_ledger.stage import step as stage_step
+from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import Written, already_staged, stage, stage_with
+from offset_ledger.stage.step import already_staged, stage, stage_with
 from offset_ledger.validate.step import validate
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
@@ -251,14 +252,14 @@ def test_a_log_that_starts_later_after_every_offset_was_read_is_no_loss(
         task: SliceTask = given[-1]
         return bench.read(batch, task.tables).slices
 
-    monkeypatch.setattr(stage_step, "_run", read_and_expire)
+    monkeypatch.setattr(stage_step, "read_slices", read_and_expire)
     stage(NO_SPARK, bench.pipeline, batch.batch_id, ME)
     assert bench.ingest() == [batch.batch_id]
     assert bench.table() == TABLE
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_an_approval_is_for_what_was_judged_and_not_for_its_text(bench: Bench, same: bool) -> None:
+def test_an_approval_is_for_what_was_validated_and_not_for_its_text(bench: Bench, same: bool) -> None:
     bench.share = 0.0
     bench.publish(value("x"), BAD)
     batch_id = bench.staged()

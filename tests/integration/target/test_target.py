@@ -279,7 +279,7 @@ def test_a_trigger_that_raises_is_named_with_its_own_words(session: Session, bod
     assert stands(session) == THERE
 
 
-def test_a_deferred_constraint_is_looked_at_with_the_merge(session: Session) -> None:
+def test_a_deferred_constraint_is_checked_with_the_merge(session: Session) -> None:
     pipeline = a_pipeline()
     run(session, pipeline, [OffsetRange(0, 0, 2)], FIRST)
     do(
@@ -421,7 +421,7 @@ def test_nulls_of_delete_markers_are_foreseen(session: Session) -> None:
     assert stands(session, "event_id, state, _deleted") == {("a", None, True), ("b", "1/0/1", False)}
 
 
-def test_a_column_that_is_nullable_now_is_told_of_our_own_constraint(session: Session) -> None:
+def test_a_column_that_is_nullable_now_names_our_own_constraint(session: Session) -> None:
     pipeline = a_pipeline()
     run(session, pipeline, [OffsetRange(0, 0, 2)], FIRST)
     state, note = pipeline.record.columns

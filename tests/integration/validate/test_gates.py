@@ -148,13 +148,13 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
             )
 
     older_by(6.9)
-    with pytest.raises(BatchRejected, match="waits for a person"):
+    with pytest.raises(BatchRejected, match="needs approval"):
         plan(pipeline, ME)
     assert there()
     yesterday = daily_report([pipeline], date.today() - timedelta(days=1)).figures["orders"]
     assert (yesterday["batches"], yesterday["waiting_batch"]) == ({}, tables.batch_id)
     older_by(7.1)
-    with pytest.raises(BatchRejected, match="waits for a person"):
+    with pytest.raises(BatchRejected, match="needs approval"):
         plan(pipeline, ME)
     assert not there()
     with pytest.raises(

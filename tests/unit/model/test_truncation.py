@@ -30,7 +30,7 @@ def test_a_cut_log_agrees_up_to_the_last_boundary_below_the_cut(read: list[int],
     assert (found.offset if found else None) == max((u for u in offsets if u <= cut), default=None)
 
 
-def test_an_offset_without_a_known_epoch_is_held_against_the_end_of_the_log() -> None:
+def test_an_offset_without_a_known_epoch_is_compared_with_the_end_of_the_log() -> None:
     assert agrees(Boundary(0, 7), {0: 7}, {})
     assert not agrees(Boundary(0, 8), {0: 7}, {})
 

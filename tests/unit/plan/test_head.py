@@ -64,7 +64,7 @@ def test_a_partition_added_later_begins_at_its_first_offset(start: StartAt) -> N
     assert start_offsets(cursors, snapshot((10, 100), (3, 50)), start, {}) == {1: 0}  # what expired of it is a loss
 
 
-def test_a_beginning_above_the_last_stable_offset_has_no_known_epoch() -> None:
+def test_a_start_above_the_last_stable_offset_has_no_known_epoch() -> None:
     assert boundaries({0: 100, 1: 51}, snapshot((10, 100), (3, 50), (0, 9))) == (Boundary(0, 100, 3), Boundary(1, 51))
 
 

@@ -1,4 +1,4 @@
--- Looks before the newest one whose last stable offsets the pipeline has all passed: no later offset asks for them.
+-- Snapshots before the newest one whose last stable offsets the pipeline has all passed: no later offset asks for them.
 DELETE FROM offset_ledger.topic_look
 WHERE pipeline = %(pipeline)s AND seen_at < (
     SELECT max(l.seen_at) FROM offset_ledger.topic_look l

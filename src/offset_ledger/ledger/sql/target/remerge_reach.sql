@@ -1,4 +1,4 @@
--- What the pipeline has committed of the topic as it is now, also below a place where its log was cut off.
+-- What the pipeline has committed of the topic as it is now, also below an offset where its log was truncated.
 SELECT b.partition, min(b.start_offset) AS from_offset, max(coalesce(c.next_offset, b.start_offset)) AS until_offset
 FROM offset_ledger.beginning b
 JOIN offset_ledger.pipeline p ON p.pipeline = b.pipeline

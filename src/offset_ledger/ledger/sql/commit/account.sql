@@ -1,6 +1,6 @@
 -- After the merge every staged row either stands in the target or has lost to the row that does, by the whole order:
--- nothing else closes the balance sheet. A place alone does not tell a record: after another log was accepted, others have
--- the places of before. And a batch id alone does not tell who wrote a row: a ledger that was made again counts from 1.
+-- nothing else closes the balance sheet. Partition and offset alone do not identify a record: after another log was
+-- accepted, others have them. And a batch id alone does not say who wrote a row: a ledger that was made again counts from 1.
 WITH joined AS (
     SELECT s._partition,
            s.event_id,

@@ -1,0 +1,73 @@
+"""The read of a batch: exactly its ranges, by Spark, checked against the topic before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import Connection
+from offset_ledger.errors import LostRange, SparkFailed, UnknownTopic, UnreadableTimestamp
+from offset_ledger.kafka import broker
+from offset_ledger.model.balance_sheet import gap_reason
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from offset_ledger.stage.slices import SliceTask
+
+# Milliseconds: Postgres has none before, and Spark, which counts microseconds, none after.
+_EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000
+
+
+def reason_of_gaps(pipeline: Pipeline, *snapshots: TopicSnapshot) -> str | None:
+    """Why offsets of the topic may lack a record, by the pipeline file and these snapshots."""
+    compacted = pipeline.source.compacted or any(snapshot.compacted for snapshot in snapshots)
+    return gap_reason(compacted, pipeline.source.transactional)
+
+
+def read_slices(
+    spark: SparkSession,
+    kafka: Connection,
+    batch: Batch,
+    check_topic: Callable[[Batch], object],
+    pipeline: Pipeline,
+    task: SliceTask,
+) -> int:
+    """Stage every slice and return how many there were.
+
+    A loss that Spark reports is checked against the topic: Spark reports one too when a leader was away for longer than
+    its timeout, or answered from an old log.
+
+    Raises:
+        LostRange: the topic does not have the ranges any more.
+        UnreadableTimestamp: a record has one that Spark or Postgres cannot represent.
+        SparkFailed: worth another try.
+    """
+    from offset_ledger.stage.reader import read_ranges, run_slices
+
+    try:
+        return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
+    except UnreadableTimestamp as error:
+        raise UnreadableTimestamp(
+            f"{error}; {_unreadable_record(kafka, pipeline.source.topic, batch.ranges)}"
+        ) from error
+    except (LostRange, UnknownTopic) as error:
+        check_topic(batch)
+        raise SparkFailed(
+            f"{error}; the topic has every planned range, so a broker was away or answered from an old log; "
+            "stage the batch again"
+        ) from error
+
+
+def _unreadable_record(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
+    """The first of these records whose timestamp is out of range, in words."""
+    for each in ranges:
+        for record in broker.records(kafka, topic, each, "read_uncommitted"):
+            if not _EARLIEST <= record.timestamp <= _LATEST:
+                where = f"{each.partition}:{record.offset} has {record.timestamp}"
+                return f"{where}, expected milliseconds since 1970; see UnreadableTimestamp in docs/runbook.md"
+    return "no record in them has such a timestamp any more"
