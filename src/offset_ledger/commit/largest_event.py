@@ -27,7 +27,7 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
     index = (error.diag.schema_name, error.diag.constraint_name)
     with suppress(OffsetLedgerError, psycopg2.Error):
         database = get_connection(pipeline.target.connection)
-        with connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+        with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
             return _largest(cursor, tables, index)
     return ""
 

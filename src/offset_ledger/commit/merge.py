@@ -11,7 +11,7 @@ from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
-from offset_ledger.errors import IncompleteStaging, LedgerViolation
+from offset_ledger.errors import IncompleteStaging, LedgerViolation, one_line
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
@@ -99,7 +99,7 @@ def _raised_by(triggers: Sequence[str], pipeline: Pipeline) -> Iterator[None]:
             raise
         raise LedgerViolation(
             f"table {pipeline.target.schema}.{pipeline.target.table}: one of its triggers ({', '.join(triggers)}) "
-            f"refuses a row: {' '.join(str(error).split())[:300]}; nothing was committed; correct or drop the trigger, "
+            f"refuses a row: {one_line(error)}; nothing was committed; correct or drop the trigger, "
             "or abandon the batch"
         ) from error
 

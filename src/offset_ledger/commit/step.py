@@ -133,7 +133,7 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
         UnknownOutcome: the ledger cannot be read yet.
     """
     try:
-        waiting = retrying(_away, "Postgres, to learn the outcome of COMMIT", least=60)
+        waiting = retrying(_away, "Postgres, to learn the outcome of COMMIT", min_seconds=60)
         for attempt in waiting:
             with attempt, connect(database) as session, transaction(session) as cursor:
                 wait_for_claims(cursor, batch.batch_id)

@@ -24,7 +24,7 @@ from offset_ledger.errors import (
     OffsetLedgerError,
     UnknownTopic,
     UnreadableRecord,
-    one_line,
+    error_line,
 )
 from offset_ledger.model.moments import FirstAt, moment
 from offset_ledger.model.ranges import OffsetRange
@@ -48,10 +48,10 @@ def _passes(error: BaseException) -> bool:
 class Broker:
     """Questions to one Kafka cluster; each waits out what passes, within the patience."""
 
-    def __init__(self, client: KafkaAdminClient, servers: str, most: float = inf) -> None:
+    def __init__(self, client: KafkaAdminClient, servers: str, timeout: float = inf) -> None:
         self._client = client
         self._servers = servers
-        self._most = most
+        self._timeout = timeout
 
     def ask(self, question: Callable[[KafkaAdminClient], T]) -> T:
         """The answer to any other question, asked again while it fails for what passes.
@@ -217,7 +217,7 @@ class Broker:
 
     def _waiting(self, ask: Callable[[], T]) -> T:
         try:
-            return retrying(_passes, f"Kafka at {self._servers}", most=self._most)(ask)
+            return retrying(_passes, f"Kafka at {self._servers}", max_seconds=self._timeout)(ask)
         except kafka_errors.KafkaError as error:
             raise unavailable(self._servers, error) from error
 
@@ -242,18 +242,18 @@ def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
     """
     if isinstance(error, _DENIED):
         return AccessDenied(
-            f"Kafka at {servers} does not let this login do it ({one_line(error)}); correct the login of the "
+            f"Kafka at {servers} does not let this login do it ({error_line(error)}); correct the login of the "
             "connection or give it the rights of docs/production.md"
         )
     return BrokerUnavailable(
-        f"Kafka at {servers} did not answer ({one_line(error)}); check that the brokers run and that bootstrap.servers "
+        f"Kafka at {servers} did not answer ({error_line(error)}); check that the brokers run and that bootstrap.servers "
         "and login of the connection are right"
     )
 
 
 @contextmanager
-def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
-    """A broker to ask, closed afterwards; what is away is waited for within the patience and ``most`` seconds.
+def connect(connection: Connection, timeout: float = inf) -> Iterator[Broker]:
+    """A broker to ask, closed afterwards; what is away is waited for within the patience and ``timeout`` seconds.
 
     Raises:
         ConfigurationError: the connection has a value that no client takes.
@@ -266,7 +266,7 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
         return KafkaAdminClient(**{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments})
 
     try:
-        client = retrying(_passes, f"Kafka at {servers}", most=most)(bootstrap)
+        client = retrying(_passes, f"Kafka at {servers}", max_seconds=timeout)(bootstrap)
     except (kafka_errors.KafkaError, OSError) as error:
         raise unavailable(servers, error) from error
     except ValueError as error:
@@ -275,7 +275,7 @@ def connect(connection: Connection, most: float = inf) -> Iterator[Broker]:
             f"({error})"
         ) from error
     try:
-        yield Broker(client, servers, most)
+        yield Broker(client, servers, timeout)
     finally:
         client.close()
 

@@ -22,6 +22,7 @@ from offset_ledger.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     OffsetLedgerError,
+    one_line,
 )
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
@@ -81,8 +82,8 @@ def _is_away(error: BaseException) -> bool:
 
 
 @contextmanager
-def connect(connection: Connection, name: str = "offset-ledger", most: float = inf) -> Iterator[Session]:
-    """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
+def connect(connection: Connection, name: str = "offset-ledger", timeout: float = inf) -> Iterator[Session]:
+    """A session, closed afterwards; while the server is away it retries, for ``timeout`` seconds at most.
 
     Raises:
         ConfigurationError: the connection has an option that libpq does not know, its database does not exist, or a
@@ -94,14 +95,14 @@ def connect(connection: Connection, name: str = "offset-ledger", most: float = i
     """
     arguments = session_arguments(connection, name)
     try:
-        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=most)
+        waiting = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", max_seconds=timeout)
         session: Session = waiting(lambda: open_session(arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
     except psycopg2.ProgrammingError as error:  # libpq does not know an option
-        told = " ".join(str(error).split())
         raise ConfigurationError(
-            f"connection {connection.conn_id!r}: {told}; its extra takes libpq's options only, such as sslmode"
+            f"connection {connection.conn_id!r}: {one_line(error)}; "
+            "its extra takes libpq's options only, such as sslmode"
         ) from error
     try:
         yield session
@@ -126,7 +127,7 @@ def _where(connection: Connection) -> str:
 
 
 def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError:
-    detail = re.sub(r"\s+", " ", str(error)).strip()[:200]
+    detail = one_line(error, 200)
     where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")

@@ -41,7 +41,7 @@ def fenced(database: Connection, batch_id: int, epoch: int) -> Iterator[None]:
 
 def _raise_if_fenced(database: Connection, batch_id: int, epoch: int, lost: Exception) -> None:
     batch = None
-    with suppress(OffsetLedgerError), connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+    with suppress(OffsetLedgerError), connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
         wait_for_claims(cursor, batch_id)
         batch = batches.read_batch(cursor, batch_id)
     if batch and batch.epoch > epoch:

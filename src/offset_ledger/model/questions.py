@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from offset_ledger.model.markdown import code, one_line
+from offset_ledger.model.markdown import code, visible
 from offset_ledger.model.ranges import OffsetRange
 
 
@@ -74,7 +74,7 @@ class Question:
 
     def subject(self) -> str:
         """The text as a line to be shown above the numbers."""
-        return one_line(self.text, 300)
+        return visible(self.text, 300)
 
     def body(self) -> str:
         """The numbers, and what each answer brings about, as Markdown to be shown below the text."""

@@ -23,11 +23,11 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     table = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
-        with connect(database, most=_SECONDS) as session:
+        with connect(database, timeout=_SECONDS) as session:
             check_migrated(session)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return "not compared", f"{table} was not compared with the file: {error}"
-    with connect(database, most=_SECONDS) as session, transaction(session) as cursor:
+    with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         if check_target(cursor, pipeline):
             beside = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]

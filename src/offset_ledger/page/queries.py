@@ -69,7 +69,7 @@ def reading(conn_id: str) -> Iterator[Cursor]:
     """
     found = get_connection(conn_id)
     impatient = replace(found, extra={"connect_timeout": _CONNECT_SECONDS, **found.extra})
-    with connect(impatient, "offset-ledger page", most=0) as session:
+    with connect(impatient, "offset-ledger page", timeout=0) as session:
         check_migrated(session)
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:

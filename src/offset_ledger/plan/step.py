@@ -53,7 +53,7 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    waiting = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
+    waiting = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", max_seconds=10)
     planned = waiting(lambda: _plan(pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned

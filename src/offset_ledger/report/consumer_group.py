@@ -18,7 +18,7 @@ from offset_ledger.ledger.database import connect, transaction
 log = logging.getLogger(__name__)
 
 _ROUNDS = 5
-_SECONDS = 5.0  # of patience with brokers that are away: nothing waits for the mirror
+_SECONDS = 5.0  # of retries while the brokers are away: nothing waits for the mirror
 
 
 def group_name(pipeline: Pipeline) -> str:
@@ -47,7 +47,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
 def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     """Until the ledger says the same before and after: another batch may commit, and mirror, meanwhile."""
     cursors = _cursors(pipeline)
-    with broker.connect(get_connection(pipeline.source.connection), most=_SECONDS) as kafka:
+    with broker.connect(get_connection(pipeline.source.connection), timeout=_SECONDS) as kafka:
         for _ in range(_ROUNDS):
             name, topic = group_name(pipeline), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):

@@ -27,7 +27,7 @@ def check_readable(
         TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
         BrokerUnavailable: no answer within the patience.
     """
-    waiting = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", most=10)
+    waiting = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", max_seconds=10)
     with broker.connect(connection) as kafka:
         snapshot: TopicSnapshot = waiting(lambda: _look(kafka, topic, batch, epochs, read))
     return snapshot

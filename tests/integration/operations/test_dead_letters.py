@@ -225,7 +225,7 @@ def test_somebody_elses_open_transaction_is_waited_out_and_then_named(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.refuse(0, 2)
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "1")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
     with Publisher(bench.extra, bench.dead, transactional_id=f"{bench.topic}.other") as other:
         other.send(Record(None, b"theirs", (("offset-ledger.pipeline", b"another"),), partition=0))
         other.flush()
@@ -233,7 +233,7 @@ def test_somebody_elses_open_transaction_is_waited_out_and_then_named(
             deliver(bench.pipeline)
         assert bench.waiting() == 4
         other.finish(commit=False)
-    monkeypatch.delenv("OFFSET_LEDGER_PATIENCE")
+    monkeypatch.delenv("OFFSET_LEDGER_RETRY_SECONDS")
     assert deliver(bench.pipeline) == Delivery(published=4)
     assert bench.counted() == bench.quarantined()
 

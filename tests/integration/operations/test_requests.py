@@ -348,7 +348,7 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     assert group_offsets(bench) == {0: 1, 1: 0}
     away = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", away)
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "0.1")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0.1")
     assert mirror(bench.pipeline) == {}
     assert "the consumer group offset-ledger.orders was not set: Kafka at 127.0.0.1:9 did not answer" in caplog.text
 

@@ -461,7 +461,7 @@ def test_without_brokers_nothing_is_judged(
 ) -> None:
     away = Connection("kafka_default", "kafka", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
     monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "1")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
     assert main(["audit", str(pipeline), "--fail-on", "warning"]) == 75
     assert "did not answer" in capsys.readouterr().err
     with connect(postgres) as session:

@@ -13,7 +13,7 @@ from kafka.metrics.stats import Total
 from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection, kafka_python_arguments
-from offset_ledger.errors import OffsetLedgerError, ProducerFenced, one_line
+from offset_ledger.errors import OffsetLedgerError, ProducerFenced, error_line
 from offset_ledger.kafka.broker import unavailable
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings
@@ -46,7 +46,7 @@ def fenced(transactional_id: str | None, error: BaseException) -> ProducerFenced
 
     kafka-python wraps it: a later call fails with a plain KafkaError that has the first one in its text.
     """
-    told = one_line(error)
+    told = error_line(error)
     if transactional_id is None or not any(name in told for name in ("ProducerFenced", "InvalidProducerEpoch")):
         return None
     return ProducerFenced(
