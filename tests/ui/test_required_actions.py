@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.local.airflow import USER
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
@@ -85,7 +85,7 @@ def cells(page: Page) -> dict[str, str]:
 
 def topic_id(world: World, topic: str) -> str:
     """Kafka's id of the topic as it is now."""
-    with broker.connect(world.kafka) as kafka:
+    with connect_kafka(world.kafka) as kafka:
         return kafka.snapshot(topic).topic_id
 
 

@@ -9,7 +9,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, pipelines
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -54,7 +54,7 @@ class PipelineStatus:
 
 def status(pipeline: Pipeline) -> PipelineStatus:
     """Cursors against the log, and the open head batch."""
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with connect(get_connection(pipeline.target.connection)) as session:
         check_migrated(session)

@@ -20,7 +20,8 @@ from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
 from offset_ledger.decoding.proofs import MOMENT
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, transaction
 from offset_ledger.ledger.migrate import check_migrated
@@ -110,7 +111,7 @@ def _starts(cursor: Cursor, pipeline: Pipeline, cursors: Cursors) -> dict[int, i
 
 def _look(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
     topic = pipeline.source.topic
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(topic)
         check_identity(cursors, snapshot)
         ends = kafka.epoch_ends(topic, cursors.leader_epochs)
@@ -163,7 +164,7 @@ def _make_tables(session: Session, record: RecordShape) -> None:
 
 def _left(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
     """What the log still has of the range now: retention goes on while the partitions before it are read."""
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         log_starts = {p.partition: p.log_start for p in kafka.snapshot(pipeline.source.topic).partitions}
     start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))
     return OffsetRange(r.partition, start, r.until_offset) if start < r.until_offset else None
@@ -174,7 +175,7 @@ def _chunks(pipeline: Pipeline, r: OffsetRange, advance: OnProgress) -> Iterator
     connection = get_connection(pipeline.source.connection)
     chunk: list[Any] = []
     size, at = 0, r.from_offset
-    for record in broker.records(connection, pipeline.source.topic, r, "read_committed"):
+    for record in read_records(connection, pipeline.source.topic, r, "read_committed"):
         chunk.append(record)
         size += len(record.value or b"")
         if len(chunk) == RECORDS_AT_ONCE or size > BYTES_AT_ONCE:

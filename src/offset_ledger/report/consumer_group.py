@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 
@@ -47,7 +47,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
 def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     """Until the ledger says the same before and after: another batch may commit, and mirror, meanwhile."""
     cursors = _cursors(pipeline)
-    with broker.connect(get_connection(pipeline.source.connection), timeout=_SECONDS) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection), timeout=_SECONDS) as kafka:
         for _ in range(_ROUNDS):
             name, topic = group_name(pipeline), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):

@@ -21,7 +21,7 @@ from offset_ledger.errors import (
     UnreadableTimestamp,
 )
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest, is_whole
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
@@ -211,7 +211,7 @@ def _run(
 def _far(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
     """The first of these records whose timestamp nobody can hold."""
     for each in ranges:
-        for record in broker.records(kafka, topic, each, "read_uncommitted"):
+        for record in read_records(kafka, topic, each, "read_uncommitted"):
             if not _EARLIEST <= record.timestamp <= _LATEST:
                 where = f"{each.partition}:{record.offset} has {record.timestamp}"
                 return f"{where}, expected milliseconds since 1970; see UnreadableTimestamp in docs/runbook.md"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated
-from offset_ledger.kafka import broker
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.log_checks import check_truncation
 from offset_ledger.model.snapshot import TopicSnapshot, topic_of
@@ -28,7 +27,7 @@ def check_readable(
         BrokerUnavailable: no answer within the patience.
     """
     waiting = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", max_seconds=10)
-    with broker.connect(connection) as kafka:
+    with connect_kafka(connection) as kafka:
         snapshot: TopicSnapshot = waiting(lambda: _look(kafka, topic, batch, epochs, read))
     return snapshot
 
@@ -37,7 +36,7 @@ def _may_be_stale(error: BaseException) -> bool:
     return type(error) is LostRange
 
 
-def _look(kafka: Broker, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
+def _look(kafka: KafkaClient, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
     snapshot = kafka.snapshot(topic)
     check_topic(batch, snapshot)
     needed = {r.partition: r.until_offset for r in batch.ranges}

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.airflow.concurrent_runs import one_run_plans
 from offset_ledger.errors import OffsetExpired, StateConflict, UnknownBatch
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.balance_sheet import Dispositions
@@ -321,7 +321,7 @@ def test_an_accepted_topic_begins_anew_and_the_old_one_stays_in_the_ledger(bench
 
 
 def group_offsets(bench: Bench) -> dict[int, int]:
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         return kafka.group_offsets(group_name(bench.pipeline), bench.topic)
 
 
@@ -340,7 +340,7 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     bench.publish(at(0, 0, "a"))
     bench.ingest()
     assert group_offsets(bench) == {0: 1, 1: 0}
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         kafka.set_group_offsets(group_name(bench.pipeline), bench.topic, {0: 7})
     assert mirror(bench.pipeline) == {0: 1, 1: 0}
     assert group_offsets(bench) == {0: 7, 1: 0}  # it goes back only after an approved new beginning
@@ -366,7 +366,7 @@ def test_figures_of_a_batch_and_of_the_lag_that_is_left(bench: Bench) -> None:
 def test_moments_between_two_milliseconds_leave_no_record_to_both_sides(bench: Bench) -> None:
     bench.publish(at(0, 0, "a"))
     moment: datetime = NOON + timedelta(microseconds=500)
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         assert kafka.offsets_at(bench.topic, NOON)[0] == 0
         assert kafka.offsets_at(bench.topic, moment)[0] is None
 

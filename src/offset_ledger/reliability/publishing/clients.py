@@ -1,4 +1,7 @@
-"""The Kafka clients of this folder: their settings, their connection, and how a failure is told."""
+"""The producers of this package: their arguments, their connection, and the errors that they raise.
+
+Publishing has kafka-python clients of its own, for it writes; what only asks Kafka is offset_ledger.kafka.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection, kafka_python_arguments
 from offset_ledger.errors import OffsetLedgerError, ProducerFenced, error_line
-from offset_ledger.kafka.broker import unavailable
+from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings
 

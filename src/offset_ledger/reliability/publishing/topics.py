@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from offset_ledger.errors import BrokerUnavailable, TopicMismatch, error_line
-from offset_ledger.kafka.broker import unavailable
+from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.clients import client_arguments
 
 PATIENCE = 30.0
