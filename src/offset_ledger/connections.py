@@ -52,7 +52,7 @@ def environment_name(conn_id: str) -> str:
 
 
 def get_connection(conn_id: str) -> Connection:
-    """The connection of that id.
+    """The connection with that id.
 
     Raises:
         ConfigurationError: it is defined nowhere, or cannot be read.
@@ -84,17 +84,17 @@ def parse_connection(conn_id: str, raw: str) -> Connection:
         raise ConfigurationError(f"{name} is neither Airflow's JSON form nor a connection URI ({reason})") from None
 
 
-def _from_json(conn_id: str, found: Mapping[str, object]) -> Connection:
-    extra = found.get("extra") or {}
+def _from_json(conn_id: str, fields: Mapping[str, object]) -> Connection:
+    extra = fields.get("extra") or {}
     if isinstance(extra, str):
         extra = json.loads(extra)
-    port = found.get("port")
-    text = {key: str(found[key]) if found.get(key) is not None else None for key in ("host", "login", "password")}
+    port = fields.get("port")
+    text = {key: str(fields[key]) if fields.get(key) is not None else None for key in ("host", "login", "password")}
     return Connection(
         conn_id,
-        str(found["conn_type"]) if "conn_type" in found else "",
+        str(fields["conn_type"]) if "conn_type" in fields else "",
         port=int(str(port)) if port is not None else None,
-        schema=str(found["schema"]) if found.get("schema") else None,
+        schema=str(fields["schema"]) if fields.get("schema") else None,
         extra={str(k): v if isinstance(v, str) else json.dumps(v) for k, v in dict(extra).items()},  # type: ignore[call-overload]
         **text,
     )
@@ -123,27 +123,27 @@ def _from_airflow(conn_id: str) -> Connection:
     from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
     try:
-        found = BaseHook.get_connection(conn_id)
+        known = BaseHook.get_connection(conn_id)
     except (AirflowNotFoundException, AirflowRuntimeError):
         raise ConfigurationError(
             f"connection {conn_id!r} is not defined; add it to Airflow's connections or set {environment_name(conn_id)}"
         ) from None
     return Connection(
         conn_id,
-        found.conn_type or "",
-        found.host,
-        found.port,
-        found.schema,
-        found.login,
-        found.password,
-        {k: v if isinstance(v, str) else json.dumps(v) for k, v in found.extra_dejson.items()},
+        known.conn_type or "",
+        known.host,
+        known.port,
+        known.schema,
+        known.login,
+        known.password,
+        {k: v if isinstance(v, str) else json.dumps(v) for k, v in known.extra_dejson.items()},
     )
 
 
 # -- Postgres --------------------------------------------------------------------------------------------------
 
 
-# A network that is cut without a word is noticed within two minutes, whether we wait for an answer or send.
+# A dead network is noticed within two minutes, whether we wait for an answer or send.
 KEEPALIVE: Mapping[str, str | int] = {
     "keepalives": 1,
     "keepalives_idle": 30,
@@ -155,14 +155,14 @@ KEEPALIVE: Mapping[str, str | int] = {
 
 def postgres_arguments(connection: Connection) -> dict[str, str | int]:
     """Keyword arguments of ``psycopg2.connect``; ``extra`` may add or change libpq's own (sslmode, keepalives ...)."""
-    found = {
+    arguments = {
         "host": connection.host,
         "port": connection.port,
         "dbname": connection.schema,
         "user": connection.login,
         "password": connection.password,
     }
-    return {**{k: v for k, v in found.items() if v is not None}, **connection.extra}
+    return {**{k: v for k, v in arguments.items() if v is not None}, **connection.extra}
 
 
 def postgres_url(connection: Connection) -> str:
@@ -172,7 +172,7 @@ def postgres_url(connection: Connection) -> str:
     query = dict(connection.extra)
     host = connection.host or "localhost"
     if host.startswith("/"):
-        query["host"], host = host, "localhost"  # SQLAlchemy wants a host beside a socket folder
+        query["host"], host = host, "localhost"  # SQLAlchemy needs a host as well as a socket folder
     port = f":{connection.port}" if connection.port else ""
     at = f"{user}{secret}@" if user else ""
     return f"postgresql+psycopg2://{at}{host}{port}/{connection.schema or ''}" + (

@@ -46,7 +46,7 @@ def write(pipeline: Pipeline, tables: StagingTables, slice_no: int, wanted: Offs
     """One slice: the records of a range, into the database that the pipeline's connection names now."""
     offsets = range(wanted.from_offset, wanted.until_offset)
     inside = {offset: each for (p, offset), each in records.items() if p == wanted.partition and offset in offsets}
-    task = SliceTask(get_connection(pipeline.target.connection), pipeline.record, pipeline.limits, tables)
+    task = SliceTask.of(pipeline, get_connection(pipeline.target.connection), tables)
     list(write_slice(task, slice_no, [_arrow(wanted.partition, inside)]))
 
 

@@ -107,7 +107,7 @@ def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
         "cursors, by partition": "0: 3",
         "new log, by partition": "0:[0, 2) (2 offsets), 1:[0, 1) (1 offset)",
     }
-    assert "Approve begins anew with the new topic" in said
+    assert "Approve starts over with the new topic" in said
     answer(page, "Approve", "it moved house")
     assert world.ended("recreated", asked["recreated"]) == "success"
     assert kept(world, "recreated") == [("recreated_topic", "approve", USER, "it moved house", True)]

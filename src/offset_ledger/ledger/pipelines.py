@@ -91,8 +91,8 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     found = cursor.fetchall()
     epochs = {r["partition"]: r["leader_epoch"] for r in found if r["leader_epoch"] is not None}
     offsets = {r["partition"]: r["next_offset"] for r in found}
-    topic_id, cuts = topic_of(topic["topic_id"])
-    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
+    topic_id, truncations = topic_of(topic["topic_id"])
+    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, truncations)
 
 
 def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, beginnings: Iterable[Boundary]) -> None:

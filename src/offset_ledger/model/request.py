@@ -44,7 +44,7 @@ _REQUIRED: dict[RunAction, tuple[str, ...]] = {
     RunAction.SKIP: ("why",),
 }
 FIELDS = ("action", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
-OUTCOME = "outcome"  # under this key the task plan tells why it skipped
+OUTCOME = "outcome"  # the key under which the task plan says why it skipped
 BUSY, NOTHING_NEW = "busy", "nothing new"
 _LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
 
@@ -75,8 +75,8 @@ class Request:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What tells this request from another one of the same run: kept with the batch that it plans."""
-        found = {
+        """What distinguishes this request from another of the same run; kept with the batch that it plans."""
+        fields = {
             "action": str(self.action),
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
@@ -84,7 +84,7 @@ class Request:
             "ranges": [[r.partition, r.from_offset, r.until_offset] for r in self.ranges],
             "limit": self.limit,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in fields.items() if value}
 
 
 def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> Request:
@@ -123,7 +123,7 @@ def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
     Raises:
         ContradictoryRequest: a part has another form, or two name the same partition.
     """
-    found: dict[int, OffsetRange] = {}
+    by_partition: dict[int, OffsetRange] = {}
     for part in filter(str.strip, re.split(r"[,\n]", text)):
         match = _LINE.fullmatch(part)
         if match is None:
@@ -131,10 +131,10 @@ def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
         partition, start, end = map(int, match.groups())
         if end <= start:
             raise ContradictoryRequest(f"range {part.strip()} is empty: its end {end} must be above its start {start}")
-        if partition in found:
+        if partition in by_partition:
             raise ContradictoryRequest(f"partition {partition} has two ranges; give one range for each partition")
-        found[partition] = OffsetRange(partition, start, end)
-    return tuple(found[partition] for partition in sorted(found))
+        by_partition[partition] = OffsetRange(partition, start, end)
+    return tuple(by_partition[partition] for partition in sorted(by_partition))
 
 
 def parse_moment(name: str, text: str) -> datetime:

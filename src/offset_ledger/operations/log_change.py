@@ -118,7 +118,7 @@ def _truncated(
     goes_on = {
         p: back.get(p, Boundary(p, offset, cursors.leader_epochs.get(p))) for p, offset in cursors.next_offsets.items()
     }
-    log_id = replace(cursors, cuts=cursors.cuts + 1).log_id if back else cursors.log_id
+    log_id = replace(cursors, truncations=cursors.truncations + 1).log_id if back else cursors.log_id
     text = f"the log of topic {snapshot.topic} was cut off, by an unclean election or because an older copy came back: "
     details: dict[str, Any] = {"log_ends": {str(p.partition): p.high_watermark for p in snapshot.partitions}}
     if back:

@@ -17,9 +17,9 @@ from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.headers import HEADERS
-from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
-from offset_ledger.decoding.proofs import MOMENT
+from offset_ledger.decoding.registry import compile_decoder
+from offset_ledger.decoding.staged import MOMENT
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
@@ -134,7 +134,7 @@ def _read_all(
 ) -> tuple[tuple[OffsetRange, ...], int]:
     """Decode what is left of the ranges into temporary tables; returns what was read, and how many records."""
     _make_tables(session, pipeline.record)
-    decoder = _Slowly(compile_decoder(pipeline.record, pipeline.limits))
+    decoder = _Slowly(compile_decoder(pipeline.source.format, pipeline.record, pipeline.limits))
     ranges, count = [], 0
     with progress(total_width(wanted), "read again") as advance:
         for r in wanted:

@@ -84,7 +84,7 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
 
     def read(batch: Batch, tables: StagingTables) -> Written:
         before = look(batch)  # again: the claim may have waited for a lock
-        task = SliceTask(database, pipeline.record, pipeline.limits, tables)
+        task = SliceTask.of(pipeline, database, tables)
         slices = _run(spark, kafka, batch, look, pipeline, task)
         after = look(batch, read=_why_gaps(pipeline, before) is None)
         gaps_are = _why_gaps(pipeline, before, after)
