@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from offset_ledger.connections import Connection, bootstrap_servers
+from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied
 from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.brokers import live_brokers
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import leader_changes_are_transient
 from offset_ledger.kafka.groups import groups_with_offsets
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, newest_records

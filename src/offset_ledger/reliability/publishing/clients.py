@@ -15,8 +15,9 @@ from kafka import errors as kafka_errors
 from kafka.metrics.stats import Total
 from kafka.partitioner import Partitioner
 
-from offset_ledger.connections import Connection, kafka_python_arguments
+from offset_ledger.connections import Connection
 from offset_ledger.errors import OffsetLedgerError, ProducerFenced, error_line
+from offset_ledger.kafka.connection import kafka_python_arguments
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings
