@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
-from offset_ledger.decoding.json import JsonDecoder, compile_decoder
+from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.stage.csv_copy import copy_csv
 
 BATCH = 20_000
@@ -104,7 +104,7 @@ def main() -> None:
     values = [value_of(number) for number in range(BATCH)]
     batch = batch_of(list(values))
     spoiled = batch_of([value[:-1] if n % 100 == 7 else value for n, value in enumerate(values)])
-    decoder = compile_decoder(SHAPE, Limits())
+    decoder = JsonDecoder(SHAPE, Limits())
     works = works_of(decoder, values, batch, spoiled)
     print(f"{sum(map(len, values)) / BATCH:.0f} bytes a record, batches of {BATCH}, CPU time of one record")
     figures = {name: microseconds(work, BATCH, arguments.rounds) for name, work in works.items()}

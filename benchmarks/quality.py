@@ -83,7 +83,7 @@ def stage_batch(pipeline: Pipeline, start: int, count: int, bad: int = 0) -> int
             cursor.execute(
                 "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no, partition, rows, min_offset, max_offset,"
                 " max_timestamp) VALUES (%s, %s, 0, 0, %s, %s, %s, now())",
-                [batch_id, tables.epoch, count, start, start + count - 1],
+                [batch_id, tables.attempt.epoch, count, start, start + count - 1],
             )
             batch = batches.read_batch(cursor, batch_id)
         seal(session, batch, tables, Written(1), ME)

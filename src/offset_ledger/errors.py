@@ -1,7 +1,7 @@
-"""Every error a person meets: one line saying what was expected, what was found and what to do.
+"""Every error that users meet: one line that says what was expected, what was found and what to do.
 
-A ``TerminalError`` stays wrong however often it is tried: Airflow must not retry it. A ``TransientError``
-may pass by itself: waiting and trying again is right.
+A ``TerminalError`` stays until somebody changes something, so Airflow must not retry it. A ``TransientError`` may go
+away by itself: retry it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,31 @@ class OffsetLedgerError(Exception):
 
 
 class TerminalError(OffsetLedgerError):
-    """Trying again cannot help; somebody has to change something."""
+    """Retrying cannot help; somebody has to change something."""
 
 
 class TransientError(OffsetLedgerError):
-    """May pass by itself; nothing was lost and nothing is half done."""
+    """May go away by itself: retry. Nothing is lost and nothing is half done."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h
 
 
 class UnexpectedError(OffsetLedgerError):
-    """Something that this package did not foresee; worth a bug report."""
+    """An error that this package does not expect; worth a bug report."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
 
 
-def one_line(error: BaseException) -> str:
-    """The class and the text of an error of others, without line breaks and not too long."""
+def one_line(text: object, limit: int = 300) -> str:
+    """The text, such as that of an error of another library, without line breaks and cut to ``limit`` characters."""
+    return " ".join(str(text).split())[:limit]
+
+
+def error_line(error: BaseException) -> str:
+    """The class and the text of another library's error, in one line."""
     name = type(error).__name__
-    return f"{name}: {' '.join(str(error).split()).removeprefix(f'{name}: ')[:300]}"
+    text = " ".join(str(error).split()).removeprefix(f"{name}: ")
+    return f"{name}: {one_line(text)}"
 
 
 # -- configuration ---------------------------------------------------------------------------------------------
@@ -57,7 +63,7 @@ class ConfigurationError(TerminalError):
 
 
 class ContradictoryRequest(TerminalError):
-    """What a run was asked to do contradicts itself, or lacks something."""
+    """The request for a run contradicts itself, or lacks something."""
 
 
 class TargetMismatch(TerminalError):
@@ -92,7 +98,7 @@ class StackError(TerminalError):
 
 
 class SparkFailed(TransientError):
-    """The Spark application failed for a reason that is not one of ours."""
+    """The Spark application failed for a reason that is no error of this package."""
 
 
 # -- topics and offsets ----------------------------------------------------------------------------------------
@@ -103,7 +109,7 @@ class UnknownTopic(TerminalError):
 
 
 class TopicMismatch(TerminalError):
-    """The topic exists with another number of partitions, or cannot be made as asked."""
+    """The topic exists with another number of partitions, or cannot be created as asked."""
 
 
 class LostRange(TerminalError):
@@ -151,7 +157,7 @@ class NoStartOffset(TerminalError):
 
 
 class OpenTransaction(TransientError):
-    """A transaction that somebody has open hides what was committed after it began."""
+    """An open transaction hides what other producers have committed after its start."""
 
 
 # -- publishing ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Named places at which a test may make the process die, stall or fail. Off unless the environment says so.
+"""Named points at which a test can kill, pause or fail the process. Off unless the environment names them.
 
 ``OFFSET_LEDGER_FAILPOINTS`` is a list such as ``after_claim=kill;slice_copied=stop``. The actions: ``kill`` (SIGKILL to
-this process), ``stop`` (SIGSTOP, until somebody sends SIGCONT), ``sleep:SECONDS``, ``fail`` (a TransientError).
+this process), ``stop`` (SIGSTOP, until a SIGCONT), ``sleep:SECONDS``, ``fail`` (a TransientError).
 ``@FILE`` instead of the list reads it from a file at each place, so that it can change while processes run. With
 ``OFFSET_LEDGER_FAILPOINTS_ONCE`` naming a folder, each place acts once for all processes that share the folder.
 """
@@ -22,7 +22,7 @@ ONCE = "OFFSET_LEDGER_FAILPOINTS_ONCE"
 
 
 class Failpoint(StrEnum):
-    """Every step boundary, in the order a batch meets them."""
+    """Every step boundary, in the order a batch reaches them."""
 
     AFTER_PLAN = "after_plan"
     AFTER_CLAIM = "after_claim"
@@ -39,7 +39,7 @@ class Failpoint(StrEnum):
 
 
 OF_DELIVERY = (Failpoint.DEAD_LETTERS_SENT, Failpoint.DEAD_LETTERS_COMMITTED)
-"""Those that a batch meets only if it has dead letters."""
+"""Those that a batch reaches only if it has dead letters."""
 
 
 def reach(place: Failpoint) -> None:

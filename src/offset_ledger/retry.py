@@ -1,4 +1,4 @@
-"""Waiting for a server that is away, with a bound and a visible reason."""
+"""Retrying what fails while a server is away, for a bounded time and with a line in the log."""
 
 from __future__ import annotations
 
@@ -13,35 +13,42 @@ from offset_ledger.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
+VARIABLE = "OFFSET_LEDGER_RETRY_SECONDS"
+_OLD_VARIABLE = "OFFSET_LEDGER_PATIENCE"
+
 
 def retry_seconds() -> float:
-    """Seconds to wait for a server that is away: ``$OFFSET_LEDGER_PATIENCE``, else 30.
+    """How long to retry while a server is away: ``$OFFSET_LEDGER_RETRY_SECONDS``, else 30.
 
     Raises:
-        ConfigurationError: the variable holds no number of seconds.
+        ConfigurationError: the variable holds no number of seconds, or its old name is set.
     """
-    given = os.environ.get("OFFSET_LEDGER_PATIENCE", "30")
+    if _OLD_VARIABLE in os.environ:
+        raise ConfigurationError(f"{_OLD_VARIABLE} is now called {VARIABLE}; rename it in the environment")
+    value = os.environ.get(VARIABLE, "30")
     try:
-        seconds = float(given)
+        seconds = float(value)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < inf:
-        raise ConfigurationError(f"OFFSET_LEDGER_PATIENCE should be a number of seconds, found {given!r}")
+        raise ConfigurationError(f"{VARIABLE} should be a number of seconds, found {value!r}")
     return seconds
 
 
-def retrying(passing: Callable[[BaseException], bool], whom: str, least: float = 0, most: float = inf) -> Retrying:
-    """Try again while ``whom`` is away, for the patience within ``least`` and ``most`` seconds, and say so."""
-    bound = min(max(retry_seconds(), least), most)
+def retrying(
+    is_transient: Callable[[BaseException], bool], waiting_for: str, min_seconds: float = 0, max_seconds: float = inf
+) -> Retrying:
+    """Retry on transient errors for :func:`retry_seconds`, kept between the two bounds; each retry is logged."""
+    timeout = min(max(retry_seconds(), min_seconds), max_seconds)
 
-    def say(state: RetryCallState) -> None:
+    def log_retry(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        log.warning("waiting for %s (%s), up to %.0f s", whom, type(error).__name__, bound)
+        log.warning("waiting for %s (%s), up to %.0f s", waiting_for, type(error).__name__, timeout)
 
     return Retrying(
-        retry=retry_if_exception(passing),
-        stop=stop_after_delay(bound),
+        retry=retry_if_exception(is_transient),
+        stop=stop_after_delay(timeout),
         wait=wait_exponential(multiplier=0.2, max=5),
-        before_sleep=say,
+        before_sleep=log_retry,
         reraise=True,
     )

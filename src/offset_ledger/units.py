@@ -10,6 +10,7 @@ from offset_ledger.errors import ConfigurationError
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _LARGEST = 2**63 - 1
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SPAN_NAMES = (("days", "d", 86_400, 2), ("hours", "h", 3600, 1), ("minutes", "min", 60, 1), ("seconds", "s", 1, 0))
 _LONGEST = timedelta(days=365_000)
 _LONGEST_MILLISECONDS = 365_000 * 86_400_000
 
@@ -18,7 +19,7 @@ def parse_size(text: str) -> int:
     """Bytes of ``200``, ``100MB`` or ``1GiB``.
 
     Raises:
-        ConfigurationError: it is no size.
+        ConfigurationError: the text is not a size.
     """
     size = _parse(text, _SIZES, "B", "a size such as 200, 100MB or 1GiB")
     if size > _LARGEST:
@@ -30,7 +31,7 @@ def parse_span(text: str) -> timedelta:
     """The span of ``90s``, ``36h`` or ``7d``.
 
     Raises:
-        ConfigurationError: it is no span.
+        ConfigurationError: the text is not a span of time.
     """
     seconds = _parse(text, _SPANS, "s", "a span such as 90s, 36h or 7d")
     if seconds > _LONGEST.total_seconds():
@@ -39,7 +40,7 @@ def parse_span(text: str) -> timedelta:
 
 
 def kafka_span(milliseconds: str) -> timedelta:
-    """A setting of Kafka's that ends in ``.ms``; 1,000 years stand for all that is longer, which no calendar holds."""
+    """A setting of Kafka's that ends in ``.ms``; cut off at 1,000 years, for no calendar holds more."""
     return timedelta(milliseconds=min(int(milliseconds), _LONGEST_MILLISECONDS))
 
 
@@ -48,14 +49,13 @@ def kept_for(milliseconds: str) -> timedelta | None:
     return kafka_span(milliseconds) if 0 <= int(milliseconds) < _LONGEST_MILLISECONDS else None
 
 
-def _parse(text: str, units: dict[str, int], without: str, expected: str) -> float:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    unit = (
-        {name.lower(): factor for name, factor in units.items()}.get((found[2] or without).lower()) if found else None
-    )
-    if found is None or unit is None:
+def _parse(text: str, units: dict[str, int], default_unit: str, expected: str) -> float:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    factors = {name.lower(): factor for name, factor in units.items()}
+    factor = factors.get((match[2] or default_unit).lower()) if match else None
+    if match is None or factor is None:
         raise ConfigurationError(f"expected {expected}, found {text!r}; the units are {', '.join(units)}")
-    return float(found[1]) * unit
+    return float(match[1]) * factor
 
 
 def show_size(size: float) -> str:
@@ -66,13 +66,13 @@ def show_size(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-def show_span(span: timedelta) -> str:
-    """``17.7 days``, ``5.2 hours``, ``12 minutes`` or ``3 seconds``."""
+def show_span(span: timedelta, short: bool = False) -> str:
+    """``17.7 days``, ``5.2 hours`` or ``12 minutes``; in short ``17.7 d``, ``5.2 h`` or ``12 min``."""
     seconds = abs(span.total_seconds())
-    for name, factor, least in (("days", 86_400, 2), ("hours", 3600, 1), ("minutes", 60, 1)):
-        if seconds >= factor * least:
-            return _with_unit(_number(seconds / factor), name)
-    return _with_unit(f"{seconds:.0f}", "seconds")
+    name, symbol, size, _ = next(unit for unit in _SPAN_NAMES if seconds >= unit[2] * unit[3])
+    if short:
+        return f"{_number(seconds / size)} {symbol}"
+    return _with_unit(_number(seconds / size if size > 1 else round(seconds)), name)
 
 
 def _number(value: float) -> str:

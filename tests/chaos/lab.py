@@ -136,7 +136,7 @@ class Lab:
             **os.environ,
             **stack.environment(),
             "OFFSET_LEDGER_REPORTS": str(folder / "reports"),
-            "OFFSET_LEDGER_PATIENCE": "20",
+            "OFFSET_LEDGER_RETRY_SECONDS": "20",
             VARIABLE: f"@{folder / 'failpoints'}",
             ONCE: str(folder / "once"),
         }

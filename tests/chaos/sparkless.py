@@ -15,7 +15,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import TransientError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch, Origin
@@ -47,7 +47,7 @@ def write(pipeline: Pipeline, tables: StagingTables, slice_no: int, wanted: Offs
     """One slice: the records of a range, into the database that the pipeline's connection names now."""
     offsets = range(wanted.from_offset, wanted.until_offset)
     inside = {offset: each for (p, offset), each in records.items() if p == wanted.partition and offset in offsets}
-    task = SliceTask(get_connection(pipeline.target.connection), pipeline.record, pipeline.limits, tables)
+    task = SliceTask.of(pipeline, get_connection(pipeline.target.connection), tables)
     list(write_slice(task, slice_no, [_arrow(wanted.partition, inside)]))
 
 
@@ -125,7 +125,7 @@ def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -
     def slices(batch: Batch, tables: StagingTables) -> Written:
         check_readable(kafka, pipeline.source.topic, batch, {})
         for slice_no, r in enumerate(batch.ranges):
-            records = broker.records(kafka, pipeline.source.topic, r, "read_committed")
+            records = read_records(kafka, pipeline.source.topic, r, "read_committed")
             found = {(r.partition, each.offset): _record(each) for each in records}
             write(pipeline, tables, slice_no, r, found)
             while halt and halt.exists():

@@ -21,8 +21,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from offset_ledger.connections import Connection
 from offset_ledger.errors import SparkFailed
 from offset_ledger.failpoints import OF_DELIVERY, Failpoint
-from offset_ledger.kafka import broker
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka import offsets, snapshot, topics
+from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
@@ -458,12 +459,12 @@ def test_faults_together(bench: Bench, number: int) -> None:
 def test_a_plan_made_from_an_old_snapshot_does_not_cry_damage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     produced(bench)
     bench.drain()
-    real = Broker.snapshot
-    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+    real = KafkaClient.snapshot
+    with connect_kafka(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
         answers = [kafka.snapshot(bench.topic)]
     produced(bench, seed=2)
     bench.drain()
-    monkeypatch.setattr(Broker, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
+    monkeypatch.setattr(KafkaClient, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
     assert plan(bench.pipeline, Origin("late planner")).batch is None
     assert answers == []
 
@@ -471,11 +472,11 @@ def test_a_plan_made_from_an_old_snapshot_does_not_cry_damage(bench: Bench, monk
 def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     produced(bench)
     bench.drain()
-    real = Broker.snapshot
-    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+    real = KafkaClient.snapshot
+    with connect_kafka(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
         old = kafka.snapshot(bench.topic)
     answers = [replace(old, partitions=old.partitions[:2])]
-    monkeypatch.setattr(Broker, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
+    monkeypatch.setattr(KafkaClient, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
     assert plan(bench.pipeline, Origin("a partition seems gone")).batch is None
     produced(bench, seed=2)
     planned = plan(bench.pipeline, Origin("next")).batch
@@ -490,15 +491,16 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
 
 def test_an_old_description_gives_a_range_no_old_epoch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     produced(bench)
-    real = Broker._describe
+    real = topics.describe_available_topic
 
-    def old(self: Broker, topic: str) -> dict[str, Any]:
-        found = dict(real(self, topic))
+    def old(admin: Admin, topic: str) -> dict[str, Any]:
+        found = dict(real(admin, topic))
         return {**found, "partitions": [{**p, "leader_epoch": p["leader_epoch"] - 1} for p in found["partitions"]]}
 
-    with broker.connect(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
+    with connect_kafka(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
         true = kafka.snapshot(bench.topic).partitions
-        monkeypatch.setattr(Broker, "_describe", old)
+        for module in (snapshot, offsets):  # the two that ask for a description
+            monkeypatch.setattr(module, "describe_available_topic", old)
         assert kafka.snapshot(bench.topic).partitions == true
         assert kafka.epoch_ends(bench.topic, {p.partition: p.leader_epoch for p in true}) == {
             p.partition: p.high_watermark for p in true

@@ -23,7 +23,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, TransientError, UnknownBatch
 from offset_ledger.ids import consumer_group
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.batches import read_batch
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import migrate
@@ -242,7 +242,7 @@ def test_dead_letters_are_not_doubled_and_the_mirrored_group_waits(world: World,
 
 def group(bench: Bench) -> dict[int, int]:
     """The offsets of the consumer group that mirrors the cursors."""
-    with broker.connect(get_connection("kafka_default")) as kafka:
+    with connect_kafka(get_connection("kafka_default")) as kafka:
         return kafka.group_offsets(consumer_group(bench.pipeline.name), bench.topic)
 
 

@@ -310,7 +310,7 @@ def reader_of(
     pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None
 ) -> Callable[[Batch, StagingTables], Written]:
     def write(_: Batch, tables: StagingTables) -> Written:
-        task = SliceTask(get_connection("postgres_default"), pipeline.record, pipeline.limits, tables)
+        task = SliceTask.of(pipeline, get_connection("postgres_default"), tables)
         for slice_no, found in enumerate(slices):
             list(write_slice(task, slice_no, [arrow([raw(*place) for place in batch]) for batch in found]))
         return Written(len(slices), gaps)

@@ -96,7 +96,7 @@ def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:
     try:
         os.environ[environment_name("postgres_default")] = asked["database"]
         os.environ[environment_name("kafka_default")] = asked["kafka"]
-        os.environ["OFFSET_LEDGER_PATIENCE"] = str(asked.get("patience", 20))
+        os.environ["OFFSET_LEDGER_RETRY_SECONDS"] = str(asked.get("patience", 20))
         pipeline = parse_pipeline(Path(asked["pipeline"]))
         answer = _do(asked, pipeline)
     except OffsetLedgerError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.local.airflow import USER
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
@@ -84,7 +84,7 @@ def places(world: World, pipeline: str) -> set[tuple[Any, ...]]:
 
 def topic_id(world: World, topic: str) -> str:
     """Kafka's id of the topic as it is now."""
-    with broker.connect(world.kafka) as kafka:
+    with connect_kafka(world.kafka) as kafka:
         return kafka.snapshot(topic).topic_id
 
 
@@ -106,7 +106,7 @@ def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
         "cursors, by partition": "0: 3",
         "new log, by partition": "0:[0, 2) (2 offsets), 1:[0, 1) (1 offset)",
     }
-    assert "Approve begins anew with the new topic" in said
+    assert "Approve starts over with the new topic" in said
     answer(page, "Approve", "it moved house")
     assert world.ended("recreated", asked["recreated"]) == "success"
     assert kept(world, "recreated") == [("recreated_topic", "approve", USER, "it moved house", True)]

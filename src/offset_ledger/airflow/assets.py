@@ -7,8 +7,9 @@ import os
 from airflow.sdk import Asset
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection, bootstrap_servers, environment_name, parse_connection
+from offset_ledger.connections import Connection, environment_name, parse_connection
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.kafka.connection import bootstrap_servers
 
 
 def topic_asset(pipeline: Pipeline) -> Asset:

@@ -8,7 +8,8 @@ from typing import Any
 
 from offset_ledger.cli.verbs import Outcome, Verbs, from_1, pipeline_of, say
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
-from offset_ledger.model.request import Request, parse_request
+from offset_ledger.model.request import Request
+from offset_ledger.model.request_form import parse_request
 
 
 def add_verbs(verbs: Verbs) -> None:

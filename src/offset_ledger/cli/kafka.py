@@ -86,15 +86,15 @@ def _volume(arguments: Namespace) -> int | None:
 def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with what the caller sets himself, and as Kafka's settings."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.kafka import broker
+    from offset_ledger.kafka.client import connect_kafka
     from offset_ledger.reliability.topics.plan import Durability, TopicRequirements, plan
     from offset_ledger.reliability.topics.settings import TopicSettings
     from offset_ledger.units import parse_size, parse_span
 
     brokers = arguments.brokers
     if brokers is None:
-        with broker.connect(get_connection(arguments.connection)) as kafka:
-            brokers = kafka.ask(lambda client: len(client.describe_cluster()["brokers"]))
+        with connect_kafka(get_connection(arguments.connection)) as kafka:
+            brokers = kafka.count_brokers()
     volume = _volume(arguments)
     wish = TopicRequirements(
         brokers=brokers,

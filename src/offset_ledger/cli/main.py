@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from offset_ledger.cli import batches, decisions, demo, kafka, looking, publish, quarantine, servers
 from offset_ledger.cli.verbs import Outcome, Verbs
-from offset_ledger.errors import OffsetLedgerError, UnexpectedError
+from offset_ledger.errors import OffsetLedgerError, UnexpectedError, one_line
 from offset_ledger.version import __version__
 
 
@@ -40,9 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, arguments.json)
     except Exception as error:
         logging.getLogger("offset_ledger").info("", exc_info=error)
-        told = " ".join(str(error).split())[:300]
         unexpected = (
-            f"unexpected {type(error).__name__}: {told}; run it again with --verbose to see where, and report it"
+            f"unexpected {type(error).__name__}: {one_line(error)}; "
+            "run it again with --verbose to see where, and report it"
         )
         return _fail(UnexpectedError(unexpected), arguments.json)
     except KeyboardInterrupt:

@@ -163,12 +163,12 @@ def _path(option: str, text: str | None) -> JsonPath | None:
 
 
 def _limits(connection: Any, arguments: Namespace) -> Any:
-    from offset_ledger.kafka.broker import connect
+    from offset_ledger.kafka.client import connect_kafka
     from offset_ledger.reliability.publishing.limits import RecordLimits, fetch_bytes
 
-    with connect(connection) as broker:
-        count = len(broker.describe(arguments.topic)["partitions"])
-        largest = int(broker.settings(arguments.topic, "max.message.bytes")["max.message.bytes"])
+    with connect_kafka(connection) as kafka:
+        count = len(kafka.describe(arguments.topic)["partitions"])
+        largest = int(kafka.settings(arguments.topic, "max.message.bytes")["max.message.bytes"])
     if arguments.partition is not None and not 0 <= arguments.partition < count:
         partitions = "0" if count == 1 else f"0 to {count - 1}"
         raise ConfigurationError(

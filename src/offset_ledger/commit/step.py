@@ -124,7 +124,7 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
         UnknownOutcome: the ledger cannot be read yet.
     """
     try:
-        retries = retrying(_is_away, "Postgres, to learn the outcome of COMMIT", least=60)
+        retries = retrying(_is_away, "Postgres, to learn the outcome of COMMIT", min_seconds=60)
         for attempt in retries:
             with attempt, connect(database) as session, transaction(session) as cursor:
                 wait_for_claims(cursor, batch.batch_id)

@@ -1,6 +1,7 @@
-"""Bytes of a record -> row or refusal, to the last digit.
+"""The bytes of a record -> a row or a refusal, exact to the last digit.
 
-A format is a :class:`~offset_ledger.decoding.outcome.Decoder`. Its ``decode`` is pure and says what is right.
-Its ``prove`` may read a whole Arrow column at once, as long as it takes no record that ``decode`` would refuse or
-read otherwise: what it cannot prove goes to ``decode``.
+A format is a :class:`~offset_ledger.decoding.outcome.Decoder`, found by ``source.format`` in
+:mod:`~offset_ledger.decoding.registry`. Its ``decode`` is pure and defines what is right. Its ``prove`` may read a
+whole Arrow column at once, as long as it takes no record that ``decode`` would refuse or read otherwise: what it cannot
+prove goes to ``decode``. What formats share stands in this folder, what is one format's own in a folder of its name.
 """

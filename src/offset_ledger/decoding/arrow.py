@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.floats import single_text
 from offset_ledger.decoding.headers import headers_json, wrong_names
-from offset_ledger.decoding.numbers import EPOCH, single_text
+from offset_ledger.decoding.kinds import EPOCH, ColumnKind, kinds
 from offset_ledger.decoding.outcome import (
     FAR_TIMESTAMP,
     NO_TIMESTAMP,
@@ -26,9 +27,7 @@ from offset_ledger.decoding.outcome import (
     Refusal,
     Skip,
 )
-from offset_ledger.decoding.proofs import MOMENT, event_ids, moments, staged_type
-from offset_ledger.decoding.shape import kinds
-from offset_ledger.decoding.types import ColumnKind
+from offset_ledger.decoding.staged import MOMENT, event_ids, moments, staged_type
 
 Places = npt.NDArray[np.int64]
 
@@ -125,14 +124,14 @@ def _with_kafka_slots(proven: Proven | None, kafka: _Kafka) -> Proven:
         event_id, flags = _key_texts(_take(kafka.keys, places))
     if publish_at is None:
         publish_at = _take(kafka.timestamps, places)
-        held = moments(publish_at)
+        in_range = moments(publish_at)
         flags = flags & publish_at.is_valid().to_numpy(zero_copy_only=False)
-        flags = flags if held is None else flags & held
+        flags = flags if in_range is None else flags & in_range
     return _kept(Proven(places, [event_id, publish_at, *values]), flags)
 
 
 def _sound(proven: Proven, kafka: _Kafka) -> Proven:
-    """Without the records that a header is held against."""
+    """Without the records that have a reason against a header."""
     if not kafka.wrong_names:
         return proven
     return _kept(proven, ~np.isin(proven.places, list(kafka.wrong_names)))

@@ -37,8 +37,8 @@ def wrong_names(headers: pa.Array) -> dict[int, Reason]:
     if not pc.any(marked, min_count=0).as_py():
         return {}
     places = pc.list_parent_indices(headers).filter(marked).to_pylist()
-    found = zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True)
-    return {place: _wrong_name(name) for place, name in found}
+    reasons = zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True)
+    return {place: _wrong_name(name) for place, name in reasons}
 
 
 def _wrong_name(name: str) -> Reason:

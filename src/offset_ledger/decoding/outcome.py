@@ -84,7 +84,7 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Records that need no second look: their places in the batch, ascending, and a column for each slot.
+    """Records that are known to decode: their places in the batch, ascending, and a column for each slot.
 
     The slots are event_id, publish_at and the declared columns; the first two are None where they are Kafka's.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from offset_ledger.errors import OffsetLedgerError, TransientError
+from offset_ledger.errors import OffsetLedgerError, TransientError, one_line
 from offset_ledger.local.airflow import Airflow
 from offset_ledger.model.request import BUSY, OUTCOME
 
@@ -95,7 +95,7 @@ class DagRuns:
         status, log = self._airflow.request("GET", f"{path}/logs/{tries}", None, self._token)
         events = log.get("content", []) if status == 200 else []
         details = [detail for event in events if isinstance(event, dict) for detail in event.get("error_detail") or ()]
-        return " ".join(str(details[-1].get("exc_value")).split())[:500] if details else "its log does not say why"
+        return one_line(details[-1].get("exc_value"), 500) if details else "its log does not say why"
 
     def _settle(self) -> None:
         """Wait for the runs that the schedule has begun."""

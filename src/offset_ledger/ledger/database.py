@@ -22,6 +22,7 @@ from offset_ledger.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     OffsetLedgerError,
+    one_line,
 )
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
@@ -117,7 +118,7 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
     """
     arguments = session_arguments(connection, name)
     try:
-        retries = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", most=timeout)
+        retries = retrying(_is_away, f"Postgres of connection {connection.conn_id!r}", max_seconds=timeout)
         session: Session = retries(lambda: open_session(arguments))
     except psycopg2.OperationalError as error:
         raise _unavailable(connection, error) from error
@@ -149,7 +150,7 @@ def _where(connection: Connection) -> str:
 
 
 def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError:
-    detail = re.sub(r"\s+", " ", str(error)).strip()[:200]
+    detail = one_line(error, 200)
     where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")

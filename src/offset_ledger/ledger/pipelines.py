@@ -102,8 +102,8 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     partitions = cursor.fetchall()
     epochs = {p["partition"]: p["leader_epoch"] for p in partitions if p["leader_epoch"] is not None}
     offsets = {p["partition"]: p["next_offset"] for p in partitions}
-    topic_id, cuts = topic_of(topic["topic_id"])
-    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
+    topic_id, truncations = topic_of(topic["topic_id"])
+    return Cursors(topic["cluster_id"], topic_id, offsets, epochs, truncations)
 
 
 def lock_cursors(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
-
-from offset_ledger.errors import StackError
+from offset_ledger.connections import Connection
+from offset_ledger.errors import BrokerUnavailable, StackError
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.local.jars import kafka_jars
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import HOST, Ports, accepts, require_free
@@ -230,30 +229,14 @@ def class_path(java: JavaRuntime) -> str:
     return os.pathsep.join(map(str, kafka_jars(java)))
 
 
-class _Admin(KafkaAdminClient):  # type: ignore[misc]
-    """An admin client that leaves no thread and no socket behind when nothing answers it."""
-
-    def __init__(self, **settings: object) -> None:
-        try:
-            super().__init__(**settings)
-        except KafkaError:
-            self._closed = False  # set by the base class only at the end, and close() wants it
-            self.close()
-            raise
-
-
 def _cluster_size(bootstrap: str) -> int:
     """How many brokers the cluster lists; 0 if none answers."""
+    connection = Connection("local", "kafka", extra={"bootstrap.servers": bootstrap, "request.timeout.ms": "2000"})
     try:
-        admin = _Admin(bootstrap_servers=bootstrap.split(","), request_timeout_ms=2000, bootstrap_timeout_ms=2000)
-    except KafkaError:
+        with connect_kafka(connection, timeout=0) as kafka:
+            return kafka.count_brokers()
+    except BrokerUnavailable:
         return 0
-    try:
-        return len(admin.describe_cluster()["brokers"])
-    except KafkaError:
-        return 0
-    finally:
-        admin.close()
 
 
 def _new_id() -> str:

@@ -40,7 +40,7 @@ class Dispositions:
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """What the merge and the look at its outcome counted for one partition, in rows."""
+    """What the merge, and the check of its outcome, counted for one partition, in rows."""
 
     inserted: int = 0
     updated: int = 0
@@ -108,7 +108,7 @@ def close(offsets: OffsetRange, staged: StagedCounts, merged: MergeCounts, reaso
 
 
 def check_gap(offsets: OffsetRange, gap: int, reason: str | None) -> None:
-    """Hold that missing offsets are legal on this topic.
+    """Check that missing offsets are legal on this topic.
 
     Raises:
         UnexplainedGap: they are not.

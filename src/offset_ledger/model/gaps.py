@@ -11,7 +11,7 @@ from offset_ledger.model.ranges import OffsetRange
 
 
 class Cause(StrEnum):
-    """What stands at an offset that a reader of committed data meets no record at."""
+    """Why a reader of committed data gets no record for an offset."""
 
     ABORTED = "aborted transaction"
     CONTROL = "control record"
@@ -32,10 +32,10 @@ class Gap:
 def explain(
     offsets: OffsetRange, committed: Collection[int], uncommitted: Collection[int], compacted: bool
 ) -> tuple[Gap, ...]:
-    """The gaps of a range, from the offsets that readers of committed and of uncommitted data met records at.
+    """The gaps of a range, from the offsets for which readers of committed and of uncommitted data get records.
 
-    A record that only the latter met was aborted. What nobody met is a control record: the end of a transaction; on a
-    compacted topic it may also be a record that compaction removed, and nothing tells the two apart from outside.
+    A record that only the latter get was aborted. What neither gets is a control record, the end of a transaction; on a
+    compacted topic it may also be a record that compaction removed, which cannot be told from outside.
     """
     nobody = Cause.COMPACTED if compacted else Cause.CONTROL
     missing = (offset for offset in range(offsets.from_offset, offsets.until_offset) if offset not in committed)

@@ -17,7 +17,7 @@ _GO_ON = "to go on from where the log still agrees with the ledger: offset-ledge
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
-    """Hold that the cursors belong to this very topic of this very cluster.
+    """Check that the cursors belong to this very topic of this very cluster.
 
     Raises:
         TopicRecreated: the cluster id or the topic id differs.
@@ -40,7 +40,7 @@ def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:
 def check_truncation(
     topic: str, needed: Mapping[int, int], epochs: Mapping[int, int], epoch_ends: Mapping[int, int], what: str
 ) -> None:
-    """Hold that no log was cut off below an offset that is needed, and perhaps written again.
+    """Check that no log was truncated below an offset that is needed, and perhaps written again.
 
     ``needed`` has the offset of each partition, ``epochs`` the leader epoch under which it was stable, ``what`` what
     became of the offsets below it (committed, planned).
@@ -58,7 +58,7 @@ def check_truncation(
 
 
 def check_replay(wanted: Sequence[OffsetRange], snapshot: TopicSnapshot) -> None:
-    """Hold that every wanted range still lies between log start and last stable offset, one range a partition.
+    """Check that every wanted range still lies between log start and last stable offset, one range a partition.
 
     Raises:
         TerminalError: an unknown or repeated partition, or an end beyond the last stable offset.
@@ -68,16 +68,16 @@ def check_replay(wanted: Sequence[OffsetRange], snapshot: TopicSnapshot) -> None
     if len({r.partition for r in wanted}) < len(wanted):
         raise TerminalError("a replay takes one range for each partition; two ranges name the same partition")
     for r in wanted:
-        found = by_partition.get(r.partition)
-        if found is None:
+        partition = by_partition.get(r.partition)
+        if partition is None:
             raise TerminalError(f"topic {snapshot.topic} has no partition {r.partition}; it has {len(by_partition)}")
-        if r.from_offset < found.log_start:
+        if r.from_offset < partition.log_start:
             raise OffsetExpired(
-                f"topic {snapshot.topic} partition {r.partition}: offsets [{r.from_offset}, {found.log_start}) are "
-                f"gone; the log starts at {found.log_start}; replay from there"
+                f"topic {snapshot.topic} partition {r.partition}: offsets [{r.from_offset}, {partition.log_start}) are "
+                f"gone; the log starts at {partition.log_start}; replay from there"
             )
-        if r.until_offset > found.last_stable:
+        if r.until_offset > partition.last_stable:
             raise TerminalError(
-                f"topic {snapshot.topic} partition {r.partition}: offsets up to {found.last_stable} are stable, "
-                f"the replay wants up to {r.until_offset}; end it at {found.last_stable} or wait"
+                f"topic {snapshot.topic} partition {r.partition}: offsets up to {partition.last_stable} are stable, "
+                f"the replay wants up to {r.until_offset}; end it at {partition.last_stable} or wait"
             )

@@ -14,7 +14,7 @@ from offset_ledger.model.ranges import OffsetRange
 class Slice:
     """What one task staged: its records have strictly ascending offsets, from ``first`` to ``last``.
 
-    Partition and offsets are None where it met no record.
+    Partition and offsets are None where it has no record.
     """
 
     number: int
@@ -25,7 +25,7 @@ class Slice:
 
     @property
     def offsets(self) -> OffsetRange | None:
-        """What it spans; None where it met no record."""
+        """What it spans; None where it has no record."""
         if self.partition is None or self.first is None or self.last is None:
             return None
         return OffsetRange(self.partition, self.first, self.last + 1)

@@ -13,12 +13,12 @@ def code(text: str, limit: int = 2000) -> str:
     Escapes would not do: Airflow's pages make links of addresses after they have read the escapes. In a table a
     backslash before a pipe is doubled where it would otherwise end the cell.
     """
-    shown = one_line(text, limit)
+    shown = visible(text, limit)
     fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
     return f"{fence} {_PIPE.sub(_escaped, shown)} {fence}"
 
 
-def one_line(text: str, limit: int) -> str:
+def visible(text: str, limit: int) -> str:
     """The text in one line, cut to ``limit`` characters; line ends and what cannot be seen are escaped."""
     cut = text if len(text) <= limit else text[:limit] + "…"
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)

@@ -1,4 +1,4 @@
-"""Questions that only a person may answer."""
+"""Questions that need a person's decision, and how they are shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from offset_ledger.model.markdown import code, one_line
+from offset_ledger.model.markdown import code, visible
 from offset_ledger.model.ranges import OffsetRange
 
 
@@ -32,7 +32,7 @@ class QuestionAnswer(StrEnum):
 MEANING = {
     QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets, for good, and the run goes on. **Reject** skips "
     "nothing and fails the run.",
-    QuestionKind.RECREATED_TOPIC: "**Approve** begins anew with the new topic; rows and ledger of the old one stay, "
+    QuestionKind.RECREATED_TOPIC: "**Approve** starts over with the new topic; rows and ledger of the old one stay, "
     "and open batches of it are abandoned. **Reject** changes nothing and fails the run.",
     QuestionKind.TRUNCATED_LOG: "**Approve** reads on from the last committed offset that the log still agrees with; "
     "what is read twice changes nothing, rows of records that were cut off stay, and open batches that were planned "
@@ -40,7 +40,7 @@ MEANING = {
     QuestionKind.UNREAD_TOMBSTONES: "**Approve** goes on with what was staged: rows whose tombstone was removed unread "
     "stay in the table. First look for rows whose key has no record in the topic any more. **Reject** changes nothing "
     "and fails the run.",
-    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was judged. **Abandon** gives the batch up; the "
+    QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up; the "
     "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
     "quality report is in the tab Ledger of the run.",
 }
@@ -63,7 +63,7 @@ _OF_RECORDS = ("reasons",)  # with values that were observed in records
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question that only a person may answer, with the exact numbers in ``details``."""
+    """A question that needs a person's decision, with the exact numbers in ``details``."""
 
     pipeline: str
     kind: QuestionKind
@@ -74,12 +74,12 @@ class Question:
 
     def subject(self) -> str:
         """The text as a line to be shown above the numbers."""
-        return one_line(self.text, 300)
+        return visible(self.text, 300)
 
     def body(self) -> str:
-        """The numbers, and what each answer brings about, as Markdown to be shown below the text."""
-        found = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
-        cells = {name: code(cell) if name in _OF_RECORDS else _plain(cell) for name, cell in found.items()}
+        """The numbers, and what each answer does, as Markdown to be shown below the text."""
+        shown = {name: _cell(name, value) for name, value in self.details.items() if value is not None}
+        cells = {name: code(cell) if name in _OF_RECORDS else _plain(cell) for name, cell in shown.items()}
         lines = [f"| {_LABELS.get(name, name.replace('_', ' '))} | {cell} |" for name, cell in cells.items()]
         return "\n".join(
             ["| | |", "|---|---|", *lines, "", MEANING[self.kind], "", "No answer in time is a **Reject**."]

@@ -1,19 +1,17 @@
-"""What a run of the ingest DAG is asked to do: the trigger form, or the interval of a backfill run, as one value."""
+"""What a run of the ingest DAG is asked to do, as one value."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from offset_ledger.errors import ContradictoryRequest
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 
-Interval = tuple[datetime, datetime]
+OUTCOME = "outcome"  # the key under which the task plan says why it skipped
+BUSY, NOTHING_NEW = "busy", "nothing new"
 
 
 class RunAction(StrEnum):
@@ -25,28 +23,6 @@ class RunAction(StrEnum):
     APPROVE = "approve"
     ABANDON = "abandon"
     SKIP = "skip"
-
-
-_ALLOWED: dict[RunAction, tuple[str, ...]] = {
-    RunAction.NEXT: ("limit", "dry_run"),
-    RunAction.WINDOW: ("since", "until", "scan", "limit", "dry_run"),
-    RunAction.RANGES: ("ranges", "limit", "dry_run"),
-    RunAction.APPROVE: ("batch_id",),
-    RunAction.ABANDON: ("batch_id",),
-    RunAction.SKIP: (),
-}
-_REQUIRED: dict[RunAction, tuple[str, ...]] = {
-    RunAction.NEXT: (),
-    RunAction.WINDOW: ("since", "until"),
-    RunAction.RANGES: ("ranges",),
-    RunAction.APPROVE: ("batch_id", "why"),
-    RunAction.ABANDON: ("batch_id", "why"),
-    RunAction.SKIP: ("why",),
-}
-FIELDS = ("action", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
-OUTCOME = "outcome"  # under this key the task plan tells why it skipped
-BUSY, NOTHING_NEW = "busy", "nothing new"
-_LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +51,8 @@ class Request:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What tells this request from another one of the same run: kept with the batch that it plans."""
-        found = {
+        """What distinguishes this request from another of the same run; kept with the batch that it plans."""
+        fields = {
             "action": str(self.action),
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
@@ -84,125 +60,4 @@ class Request:
             "ranges": [[r.partition, r.from_offset, r.until_offset] for r in self.ranges],
             "limit": self.limit,
         }
-        return {name: value for name, value in found.items() if value}
-
-
-def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> Request:
-    """The request of a trigger form; ``interval`` is the data interval of a backfill run and None for any other.
-
-    A field that is absent, null or blank is not given.
-
-    Raises:
-        ContradictoryRequest: in one line, what does not fit and what would.
-    """
-    given = {name: value for name, value in form.items() if not _blank(value)}
-    if unknown := sorted(set(given) - set(FIELDS)):
-        raise ContradictoryRequest(f"{', '.join(unknown)} is no field of the form; the fields are {', '.join(FIELDS)}")
-    action = _action(given)
-    if interval is not None:
-        return _backfill(action, given, interval)
-    _check_fields(action, given)
-    request = Request(
-        action,
-        _moment("since", given),
-        _moment("until", given),
-        parse_ranges(str(given["ranges"])) if "ranges" in given else (),
-        _whole("limit", given),
-        bool(given.get("dry_run", False)),
-        _whole("batch_id", given),
-        str(given["why"]).strip() if "why" in given else None,
-        bool(given.get("scan", False)),
-    )
-    _check_window(request.since, request.until)
-    return request
-
-
-def parse_ranges(text: str) -> tuple[OffsetRange, ...]:
-    """``partition:from-until`` of each line, or between commas; half-open, one range a partition.
-
-    Raises:
-        ContradictoryRequest: a part has another form, or two name the same partition.
-    """
-    found: dict[int, OffsetRange] = {}
-    for part in filter(str.strip, re.split(r"[,\n]", text)):
-        match = _LINE.fullmatch(part)
-        if match is None:
-            raise ContradictoryRequest(f"{part.strip()!r} is no range; write partition:from-until, such as 0:1000-2000")
-        partition, start, end = map(int, match.groups())
-        if end <= start:
-            raise ContradictoryRequest(f"range {part.strip()} is empty: its end {end} must be above its start {start}")
-        if partition in found:
-            raise ContradictoryRequest(f"partition {partition} has two ranges; give one range for each partition")
-        found[partition] = OffsetRange(partition, start, end)
-    return tuple(found[partition] for partition in sorted(found))
-
-
-def parse_moment(name: str, text: str) -> datetime:
-    """ISO 8601 with a zone, in UTC.
-
-    Raises:
-        ContradictoryRequest: it is something else.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
-            return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-
-
-def _blank(value: object) -> bool:
-    return value is None or value is False or (isinstance(value, str) and not value.strip())
-
-
-def _action(given: Mapping[str, Any]) -> RunAction:
-    try:
-        return RunAction(given.get("action", RunAction.NEXT))
-    except ValueError:
-        words = ", ".join(RunAction)
-        raise ContradictoryRequest(f"action is {given['action']!r}; it is one of {words}") from None
-
-
-def _check_fields(action: RunAction, given: Mapping[str, Any]) -> None:
-    if missing := [name for name in _REQUIRED[action] if name not in given]:
-        raise ContradictoryRequest(f"action {action} needs {' and '.join(missing)}; fill in what is missing")
-    if extra := sorted(set(given) - {"action", "why", *_ALLOWED[action]}):
-        fitting = [str(other) for other in RunAction if set(extra) <= set(_ALLOWED[other])]
-        hint = f", or choose action {' or '.join(fitting)}" if fitting else ""
-        raise ContradictoryRequest(f"action {action} takes no {' and no '.join(extra)}; clear it{hint}")
-
-
-def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
-    """A backfill run reads its data interval: a form can add a scan, a limit, a dry run and a reason."""
-    wrong = sorted(set(given) - {"action", "scan", "limit", "dry_run", "why"})
-    if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
-        asked = " and ".join(wrong) or f"action {action}"
-        raise ContradictoryRequest(
-            f"a backfill run reads its data interval and takes no {asked}; trigger the DAG instead"
-        )
-    since, until = (moment.astimezone(UTC) for moment in interval)
-    _check_window(since, until)
-    why = str(given["why"]).strip() if "why" in given else None
-    dry_run, scan = (bool(given.get(name, False)) for name in ("dry_run", "scan"))
-    return Request(RunAction.WINDOW, since, until, limit=_whole("limit", given), dry_run=dry_run, why=why, scan=scan)
-
-
-def _check_window(since: datetime | None, until: datetime | None) -> None:
-    if since and until and since >= until:
-        raise ContradictoryRequest(
-            f"since {since.isoformat()} is not before until {until.isoformat()}; a window ends after it begins"
-        )
-
-
-def _moment(name: str, given: Mapping[str, Any]) -> datetime | None:
-    return parse_moment(name, str(given[name])) if name in given else None
-
-
-def _whole(name: str, given: Mapping[str, Any]) -> int | None:
-    value = given.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1:
-        raise ContradictoryRequest(f"{name} is {value!r}; write a whole number from 1")
-    return int(value)
+        return {name: value for name, value in fields.items() if value}

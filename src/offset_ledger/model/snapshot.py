@@ -31,24 +31,24 @@ class TopicSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """The ledger's side: the topic the offsets belong to, and where each known partition goes on.
+    """The ledger's side: the topic the offsets belong to, and where each known partition is read on.
 
-    A partition that was planned but never committed goes on at its beginning.
+    A partition that was planned but never committed goes on at its start offset.
     """
 
     cluster_id: str
     topic_id: str
     next_offsets: Mapping[int, int]
     leader_epochs: Mapping[int, int] = field(default_factory=dict)  # of partitions that have committed
-    cuts: int = 0  # how often the log was cut off below the cursors and a person accepted it
+    truncations: int = 0  # how often the log was truncated below the cursors and a person accepted it
 
     @property
     def log_id(self) -> str:
-        """The ledger's name of the log that these offsets belong to: the topic id, and which cut began it."""
-        return f"{self.topic_id}/{self.cuts}" if self.cuts else self.topic_id
+        """The ledger's name of the log that these offsets belong to: the topic id, and how often it was truncated."""
+        return f"{self.topic_id}/{self.truncations}" if self.truncations else self.topic_id
 
 
 def topic_of(log_id: str) -> tuple[str, int]:
-    """Kafka's topic id and the number of cuts in the ledger's name of a log."""
-    topic_id, _, cuts = log_id.partition("/")
-    return topic_id, int(cuts or 0)
+    """Kafka's topic id and the number of truncations in the ledger's name of a log."""
+    topic_id, _, truncations = log_id.partition("/")
+    return topic_id, int(truncations or 0)

@@ -1,4 +1,4 @@
-"""Logs that were cut off: how far a log still agrees with the ledger, by leader epochs; pure (KIP-101, KIP-320)."""
+"""Truncated logs: how far a log still agrees with the ledger, by leader epochs; pure (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EpochEnds = Mapping[tuple[int, int], int]  # (partition, leader epoch) -> where 
 
 
 def agrees(known: Boundary, ends: Mapping[int, int], epoch_ends: EpochEnds) -> bool:
-    """Whether the log, which ends at ``ends``, still holds below the boundary what it held then.
+    """Whether the log, which ends at ``ends``, still has below the boundary what it had then.
 
-    A partition that is not in ``ends`` tells nothing: Kafka never removes one.
+    A partition that is not in ``ends`` says nothing: Kafka never removes one.
     """
     if known.offset > ends.get(known.partition, known.offset):
         return False
@@ -32,8 +32,8 @@ def agrees(known: Boundary, ends: Mapping[int, int], epoch_ends: EpochEnds) -> b
 
 def last_agreed(history: Iterable[Boundary], ends: Mapping[int, int], epoch_ends: EpochEnds) -> dict[int, Boundary]:
     """Per partition the highest boundary that the log still agrees with; absent where it agrees with none."""
-    found: dict[int, Boundary] = {}
+    agreed: dict[int, Boundary] = {}
     for known in sorted(history, key=lambda b: b.offset):
         if agrees(known, ends, epoch_ends):
-            found[known.partition] = known
-    return found
+            agreed[known.partition] = known
+    return agreed

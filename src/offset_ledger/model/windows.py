@@ -1,4 +1,4 @@
-"""A window of record timestamps as offset ranges, and which part of it the log no longer holds; pure."""
+"""A window of record timestamps as offset ranges, and which part of it the log no longer has; pure."""
 
 from __future__ import annotations
 
@@ -117,19 +117,19 @@ def _behind(
     p: PartitionSnapshot, end: FirstAt, before: Sequence[ReadBefore], since: datetime, until: datetime
 ) -> list[LeftOut]:
     """What of the window's ranges lies at or behind the end, as stretches without a hole between."""
-    found: list[LeftOut] = []
+    stretches: list[LeftOut] = []
     for read in sorted((b for b in before if _within(b, since, until)), key=lambda b: b.offsets.from_offset):
         first, last = max(read.offsets.from_offset, end.offset), min(read.offsets.until_offset, p.last_stable)
         if first >= last:
             continue
         bounds = (read.min_timestamp, read.max_timestamp)
         certain = read.offsets.from_offset >= end.offset and any(b and since <= b < until for b in bounds)
-        if found and found[-1].offsets.until_offset >= first:
-            joined = found.pop()
+        if stretches and stretches[-1].offsets.until_offset >= first:
+            joined = stretches.pop()
             first, last = joined.offsets.from_offset, max(last, joined.offsets.until_offset)
             certain = certain or joined.certain
-        found.append(LeftOut(OffsetRange(p.partition, first, last), certain))
-    return found
+        stretches.append(LeftOut(OffsetRange(p.partition, first, last), certain))
+    return stretches
 
 
 def _whole_from(p: PartitionSnapshot, start: FirstAt | None, since: datetime, until: datetime) -> datetime | None:

@@ -18,8 +18,8 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.headers import kafka_headers
 from offset_ledger.errors import OpenTransaction
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.kafka import broker
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.dead_letters import RecordPosition
@@ -81,7 +81,7 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
     sent: list[RecordPosition] = []
     answers: list[tuple[int, int]] = []
     with (
-        broker.connect(connection) as kafka,
+        connect_kafka(connection) as kafka,
         Publisher(
             connection.extra,
             topic,
@@ -127,7 +127,7 @@ class _Before:
 
 
 def _read_back(
-    session: Session, kafka: Broker, connection: Connection, pipeline: Pipeline, at: TopicSnapshot
+    session: Session, kafka: KafkaClient, connection: Connection, pipeline: Pipeline, at: TopicSnapshot
 ) -> _Before:
     """Mark every letter that an earlier process has committed.
 
@@ -144,7 +144,7 @@ def _read_back(
         start = max(marks.get(p.partition, 0), p.log_start)
         if start < p.high_watermark:
             unread = OffsetRange(p.partition, start, p.high_watermark)
-            for record in broker.records(connection, at.topic, unread, "read_committed"):
+            for record in read_records(connection, at.topic, unread, "read_committed"):
                 if place := place_of(record.headers, pipeline.name):
                     delivered.append((place, p.partition, record.offset))
     unmarked, ahead = dead_letters.compare(session, pipeline.name, [place for place, *_ in delivered])

@@ -13,8 +13,7 @@ from typing import Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import StateConflict, TerminalError
-from offset_ledger.kafka import broker
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole
 from offset_ledger.ledger.database import Cursor, Session, transaction
@@ -48,7 +47,7 @@ class LogChange:
         return {b.partition: b.offset for b in self.beginnings}
 
 
-def find(kafka: Broker, session: Session, pipeline: Pipeline, snapshot: TopicSnapshot) -> LogChange | None:
+def find(kafka: KafkaClient, session: Session, pipeline: Pipeline, snapshot: TopicSnapshot) -> LogChange | None:
     """Whether the log is another one than the cursors, or the open head batch, belong to.
 
     Raises:
@@ -77,13 +76,13 @@ def find(kafka: Broker, session: Session, pipeline: Pipeline, snapshot: TopicSna
     return _truncated(pipeline, cursors, snapshot, back, head)
 
 
-def _broken(kafka: Broker, topic: str, known: Iterable[Boundary], ends: Mapping[int, int]) -> list[Boundary]:
+def _broken(kafka: KafkaClient, topic: str, known: Iterable[Boundary], ends: Mapping[int, int]) -> list[Boundary]:
     found = list(known)
     epoch_ends = _epoch_ends(kafka, topic, found)
     return [each for each in found if not agrees(each, ends, epoch_ends)]
 
 
-def _epoch_ends(kafka: Broker, topic: str, known: Iterable[Boundary]) -> dict[tuple[int, int], int]:
+def _epoch_ends(kafka: KafkaClient, topic: str, known: Iterable[Boundary]) -> dict[tuple[int, int], int]:
     """Where the leader epochs of these boundaries end; one request asks about one epoch of each partition."""
     epochs: dict[int, set[int]] = {}
     for each in known:
@@ -119,7 +118,7 @@ def _truncated(
     goes_on = {
         p: back.get(p, Boundary(p, offset, cursors.leader_epochs.get(p))) for p, offset in cursors.next_offsets.items()
     }
-    log_id = replace(cursors, cuts=cursors.cuts + 1).log_id if back else cursors.log_id
+    log_id = replace(cursors, truncations=cursors.truncations + 1).log_id if back else cursors.log_id
     text = f"the log of topic {snapshot.topic} was cut off, by an unclean election or because an older copy came back: "
     details: dict[str, Any] = {"log_ends": {str(p.partition): p.high_watermark for p in snapshot.partitions}}
     if back:
@@ -150,7 +149,7 @@ def accept_topic(
         TerminalError: the log is the one that the cursors belong to.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
+    with connect_kafka(connection) as kafka, open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             if head := batches.open_head(cursor, pipeline.name):
                 check_not_whole(cursor, head)

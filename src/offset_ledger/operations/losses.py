@@ -11,7 +11,7 @@ from offset_ledger.commit.step import Committed
 from offset_ledger.config.model import OnExpired, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole, is_whole
 from offset_ledger.ledger.database import Cursor, transaction
@@ -51,7 +51,7 @@ def loss_question(pipeline: Pipeline) -> Question | None:
     said no.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
+    with connect_kafka(connection) as kafka, open_ledger(pipeline) as session:
         snapshot = kafka.snapshot(pipeline.source.topic)
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)

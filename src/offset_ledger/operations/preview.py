@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -75,7 +75,7 @@ def preview(pipeline: Pipeline, request: Request) -> Preview:
     if request.action is RunAction.NEXT:
         return _next(pipeline, request)
     wanted, notes = wanted_ranges(pipeline, request)
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)

@@ -102,7 +102,7 @@ def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBa
     database = get_connection(pipeline.target.connection)
 
     def write(batch: Batch, tables: StagingTables) -> Written:
-        task = SliceTask(database, pipeline.record, pipeline.limits, tables)
+        task = SliceTask.of(pipeline, database, tables)
         for slice_no, r in enumerate(batch.ranges):
             with connect(database) as session:
                 list(write_slice(task, slice_no, kept_records(session, batch_id, r.partition)))
@@ -133,7 +133,7 @@ def _arrow(kept: list[Any], partition: int) -> pa.RecordBatch:
     import pyarrow as pa
 
     from offset_ledger.decoding.headers import HEADERS, kafka_headers
-    from offset_ledger.decoding.proofs import MOMENT
+    from offset_ledger.decoding.staged import MOMENT
 
     headers = [row["headers"] and [{"key": k, "value": v} for k, v in kafka_headers(row["headers"])] for row in kept]
     columns = {

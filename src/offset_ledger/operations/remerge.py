@@ -10,7 +10,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -86,7 +86,7 @@ def replay_parts(
         BatchRejected: the gate rejected one; decide about it, and begin again.
     """
     for part in parts:
-        with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
             ranges = within(part.ranges, _bounds(kafka.snapshot(pipeline.source.topic)))
         if ranges:
             planned = plan_replay(pipeline, ranges, origin, BatchKind.REPLAY, why, part.request)

@@ -7,7 +7,7 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, pipelines, staging
 from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -52,7 +52,7 @@ class PipelineStatus:
 
 def status(pipeline: Pipeline) -> PipelineStatus:
     """Cursors against the log, and the open head batch."""
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)

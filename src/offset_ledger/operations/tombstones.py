@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import StateConflict
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import clock, transaction
@@ -28,7 +28,7 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
             if pipelines.has_snapshot_since(cursor, pipeline.name, _OFTEN):
                 return
             seen_at = clock(cursor)
-        with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+        with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
             snapshot = kafka.snapshot(pipeline.source.topic)
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)

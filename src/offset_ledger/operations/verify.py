@@ -9,7 +9,8 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -73,7 +74,7 @@ def explain_gaps(pipeline: Pipeline) -> Explained:
     A range whose beginning retention has deleted meanwhile cannot be read again; it is listed as such.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka:
+    with connect_kafka(connection) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with open_ledger(pipeline) as session:
         found = rows(session, named_sql("operations/ranges_with_gaps"), {"pipeline": pipeline.name})
@@ -89,7 +90,7 @@ def explain_gaps(pipeline: Pipeline) -> Explained:
             )
             continue
         read = {
-            isolation: set(broker.record_offsets(connection, pipeline.source.topic, offsets, isolation))
+            isolation: set(record_offsets(connection, pipeline.source.topic, offsets, isolation))
             for isolation in ("read_committed", "read_uncommitted")
         }
         explained = explain(offsets, read["read_committed"], read["read_uncommitted"], compacted)

@@ -16,10 +16,11 @@ from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.headers import HEADERS
-from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
-from offset_ledger.decoding.proofs import MOMENT
-from offset_ledger.kafka import broker
+from offset_ledger.decoding.registry import compile_decoder
+from offset_ledger.decoding.staged import MOMENT
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -92,7 +93,7 @@ def compare_with_topic(pipeline: Pipeline) -> Compared:
 
 def _look(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
     topic = pipeline.source.topic
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(topic)
         check_identity(cursors, snapshot)
         ends = kafka.epoch_ends(topic, cursors.leader_epochs)
@@ -115,7 +116,7 @@ def _read_all(
 ) -> tuple[tuple[OffsetRange, ...], int]:
     """Decode what is left of the ranges into temporary tables; returns what was read, and how many records."""
     _make_tables(session, pipeline.record)
-    decoder = _Slowly(compile_decoder(pipeline.record, pipeline.limits))
+    decoder = _Slowly(compile_decoder(pipeline.source.format, pipeline.record, pipeline.limits))
     ranges, count = [], 0
     with progress(total_width(wanted), "read again") as advance:
         for r in wanted:
@@ -144,7 +145,7 @@ def _make_tables(session: Session, record: RecordShape) -> None:
 
 def _left(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
     """What the log still has of the range now: retention goes on while the partitions before it are read."""
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         log_starts = {p.partition: p.log_start for p in kafka.snapshot(pipeline.source.topic).partitions}
     start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))
     return OffsetRange(r.partition, start, r.until_offset) if start < r.until_offset else None
@@ -155,7 +156,7 @@ def _chunks(pipeline: Pipeline, r: OffsetRange, advance: OnProgress) -> Iterator
     connection = get_connection(pipeline.source.connection)
     chunk: list[Any] = []
     size, at = 0, r.from_offset
-    for record in broker.records(connection, pipeline.source.topic, r, "read_committed"):
+    for record in read_records(connection, pipeline.source.topic, r, "read_committed"):
         chunk.append(record)
         size += len(record.value or b"")
         if len(chunk) == RECORDS_AT_ONCE or size > BYTES_AT_ONCE:

@@ -14,7 +14,7 @@ from threading import Lock
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.page.positions import BrokerSnapshot, Retention
 
 log = logging.getLogger(__name__)
@@ -24,13 +24,13 @@ _SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retent
 Topic = tuple[str, str]  # connection id, topic
 
 
-def ask_broker(pipeline: Pipeline, patience: float = 2.0) -> BrokerSnapshot:
+def ask_broker(pipeline: Pipeline, timeout: float = 2.0) -> BrokerSnapshot:
     """One look at the topic of the pipeline.
 
     Raises:
         OffsetLedgerError: the broker is away, the topic is unknown, or the connection is wrong.
     """
-    with broker.connect(get_connection(pipeline.source.connection), patience) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection), timeout) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         settings = kafka.settings(pipeline.source.topic, *_SETTINGS)
     return BrokerSnapshot(snapshot, Retention.from_settings(settings), datetime.now(UTC))

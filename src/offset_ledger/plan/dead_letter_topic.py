@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka.client import KafkaClient
 from offset_ledger.model.snapshot import TopicSnapshot
 
 
-def check_dead_letter_topic(kafka: Broker, pipeline: Pipeline) -> None:
+def check_dead_letter_topic(kafka: KafkaClient, pipeline: Pipeline) -> None:
     """Check that the dead letter topic of the pipeline file, if it names one, exists.
 
     Raises:
@@ -18,7 +18,7 @@ def check_dead_letter_topic(kafka: Broker, pipeline: Pipeline) -> None:
         dead_letter_snapshot(kafka, pipeline, pipeline.quality.dead_letter_topic)
 
 
-def dead_letter_snapshot(kafka: Broker, pipeline: Pipeline, topic: str) -> TopicSnapshot:
+def dead_letter_snapshot(kafka: KafkaClient, pipeline: Pipeline, topic: str) -> TopicSnapshot:
     """The dead letter topic as it is now.
 
     Raises:

@@ -11,7 +11,7 @@ from offset_ledger.config.model import Pipeline, StartAt, Tombstone
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -53,7 +53,7 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", most=10)
+    retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", max_seconds=10)
     planned = retries(lambda: _plan(pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
@@ -100,7 +100,7 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
         TopicRecreated, LogTruncated: the offsets of the cursors are other records now.
     """
     source = pipeline.source
-    with broker.connect(get_connection(source.connection)) as kafka:
+    with connect_kafka(get_connection(source.connection)) as kafka:
         snapshot = kafka.snapshot(source.topic)
         check_identity(cursors, snapshot)
         check_dead_letter_topic(kafka, pipeline)
@@ -194,7 +194,7 @@ def plan_replay(
         OffsetExpired: a range begins below the log start.
         TerminalError: a range ends beyond the last stable offset, or names an unknown partition.
     """
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         check_dead_letter_topic(kafka, pipeline)
     key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key

@@ -7,7 +7,7 @@ from datetime import datetime
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.open import open_ledger
@@ -26,7 +26,7 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = F
         TopicRecreated: the topic is another one than the cursors belong to.
     """
     topic = pipeline.source.topic
-    with broker.connect(get_connection(pipeline.source.connection)) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         starts, ends = kafka.first_at(topic, since), kafka.first_at(topic, until)
         snapshot = kafka.snapshot(topic)
     with open_ledger(pipeline) as session, transaction(session) as cursor:

@@ -12,7 +12,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ids import consumer_group
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.open import open_ledger
@@ -20,7 +20,7 @@ from offset_ledger.ledger.open import open_ledger
 log = logging.getLogger(__name__)
 
 _ROUNDS = 5
-_SECONDS = 5.0  # of patience with brokers that are away: nothing waits for the mirror
+_SECONDS = 5.0  # of retries while the brokers are away: nothing waits for the mirror
 
 
 def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
@@ -44,7 +44,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
 def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     """Until the ledger says the same before and after: another batch may commit, and mirror, meanwhile."""
     cursors = _cursors(pipeline)
-    with broker.connect(get_connection(pipeline.source.connection), most=_SECONDS) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection), timeout=_SECONDS) as kafka:
         for _ in range(_ROUNDS):
             name, topic = consumer_group(pipeline.name), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):

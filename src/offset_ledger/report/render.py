@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.charts import bars
+from offset_ledger.units import show_span
 
 _NONE = "\N{EN DASH}"
 _SMALLEST = 0.0001
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def pipeline_folder(folder: Path, pipeline: str) -> Path:
@@ -88,9 +88,4 @@ def moment(value: datetime | str | None) -> str:
 
 def span(seconds: float | None) -> str:
     """A span of time in its largest unit: 4.2 s, 15 min, 3.5 h, 2 d."""
-    if seconds is None:
-        return _NONE
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    return _NONE if seconds is None else show_span(timedelta(seconds=seconds), short=True)

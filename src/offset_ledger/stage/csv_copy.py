@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from offset_ledger.decoding.proofs import content, moments
+from offset_ledger.decoding.staged import content, moments
 
 _OPTIONS = csv.WriteOptions(include_header=False, batch_size=8192, quoting_style="needed")
 

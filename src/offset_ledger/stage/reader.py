@@ -15,9 +15,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection, spark_kafka_options
+from offset_ledger.connections import Connection
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import SparkFailed
+from offset_ledger.kafka.connection import spark_kafka_options
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.stage.slices import RESULT_SCHEMA, SliceTask, write_slice
 from offset_ledger.stage.spark_failures import classify

@@ -1,7 +1,7 @@
 """A private folder for all that Spark writes on the machine of its driver: blocks, native libraries, artifacts.
 
-Each process that uses a folder has a shared lock on it, which ends with the process however that ends: so it is known whose process
-has died, also in another container, and no process id that somebody else has by now is taken for it.
+Each process that uses a folder has a shared lock on it, which ends with the process however that ends. So it is known
+whose process has died, also in another container, and no process id that was given again is taken for it.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import errors as pg
 
-from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.config.model import Limits, Pipeline, RecordShape
 from offset_ledger.connections import Connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, moment_of, timestamps
-from offset_ledger.decoding.json import compile_decoder
+from offset_ledger.decoding.registry import compile_decoder
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
@@ -33,9 +33,15 @@ class SliceTask:
     """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property."""
 
     database: Connection
+    source_format: str
     record: RecordShape
     limits: Limits
     tables: StagingTables
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, database: Connection, tables: StagingTables) -> SliceTask:
+        """A task of this pipeline."""
+        return cls(database, pipeline.source.format, pipeline.record, pipeline.limits, tables)
 
 
 @dataclass(slots=True)
@@ -119,7 +125,7 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
-    decoder = compile_decoder(task.record, task.limits)
+    decoder = compile_decoder(task.source_format, task.record, task.limits)
     for batch in filter(len, batches):
         tally.add(batch)
         staged = decode_batch(decoder, batch)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import LostRange, SparkFailed, UnknownTopic, UnreadableTimestamp
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.records import read_records
 from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
@@ -66,7 +66,7 @@ def read_slices(
 def _unreadable_record(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
     """The first of these records whose timestamp is out of range, in words."""
     for each in ranges:
-        for record in broker.records(kafka, topic, each, "read_uncommitted"):
+        for record in read_records(kafka, topic, each, "read_uncommitted"):
             if not _EARLIEST <= record.timestamp <= _LATEST:
                 where = f"{each.partition}:{record.offset} has {record.timestamp}"
                 return f"{where}, expected milliseconds since 1970; see UnreadableTimestamp in docs/runbook.md"

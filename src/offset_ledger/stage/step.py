@@ -67,7 +67,7 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
 
     def write(batch: Batch, tables: StagingTables) -> Written:
         before = check_topic(batch)  # again: the claim may have waited for a lock
-        task = SliceTask(database, pipeline.record, pipeline.limits, tables)
+        task = SliceTask.of(pipeline, database, tables)
         slices = read_slices(spark, kafka, batch, check_topic, pipeline, task)
         after = check_topic(batch, read=reason_of_gaps(pipeline, before) is None)
         retention = tombstones.tombstone_retention(pipeline, batch, before, after)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated
-from offset_ledger.kafka import broker
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.log_checks import check_truncation
 from offset_ledger.model.snapshot import TopicSnapshot, topic_of
@@ -27,8 +26,8 @@ def check_readable(
         TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
         BrokerUnavailable: no answer in time.
     """
-    retries = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", most=10)
-    with broker.connect(connection) as kafka:
+    retries = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", max_seconds=10)
+    with connect_kafka(connection) as kafka:
         snapshot: TopicSnapshot = retries(lambda: _check(kafka, topic, batch, epochs, read))
     return snapshot
 
@@ -37,7 +36,7 @@ def _may_be_stale(error: BaseException) -> bool:
     return type(error) is LostRange
 
 
-def _check(kafka: Broker, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
+def _check(kafka: KafkaClient, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
     snapshot = kafka.snapshot(topic)
     check_topic(batch, snapshot)
     needed = {r.partition: r.until_offset for r in batch.ranges}

@@ -7,6 +7,8 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.errors import one_line
+
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
 
@@ -49,7 +51,7 @@ def build(configuration: dict[str, Any]) -> Expectation:
         lines = [text if name == "__root__" else f"{name}: {text}" for name, text in sorted(first.items())]
         raise ValueError("\n".join(lines)) from None
     except (GreatExpectationsError, TypeError) as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(one_line(error, 1000)) from None
 
 
 def names_rows(expectation: Expectation) -> bool:

@@ -12,7 +12,7 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2 import sql
 
-from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging
+from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_line
 from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
@@ -54,7 +54,7 @@ def run_gate(
             findings = _checked(session, _findings(suite, validation))
             quarantined = _count_quarantined(session, findings)
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        lost = DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({_line(error)})")
+        lost = DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({one_line(error, 200)})")
         raise explained(error, f"judging {schema}.{table}") or lost from error
     share = quarantined_share(rows, deleted, refused, quarantined)
     reasons = [finding.summary for finding in findings if finding.rejects]
@@ -166,7 +166,3 @@ def _share_text(refused: int, quarantined: int, share: float, limit: float) -> s
         f"quarantined share {share:.4%} is above the limit of {limit:.4%} "
         f"({refused} refused by the decoder, {quarantined} failed quarantine expectations)"
     )
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -13,7 +13,7 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2 import sql
 
-from offset_ledger.errors import DatabaseUnavailable
+from offset_ledger.errors import DatabaseUnavailable, one_line
 from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import meaning_in
@@ -133,7 +133,7 @@ def _batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDatasource
         asset = source.add_table_asset(VIEW, table_name=VIEW)
         yield source, asset.add_batch_definition_whole_table(VIEW).get_batch()
     except (TestConnectionError, OperationalError, InterfaceError) as error:
-        raise DatabaseUnavailable(f"Great Expectations could not read the staged rows ({_one_line(error)})") from error
+        raise DatabaseUnavailable(f"Great Expectations could not read the staged rows ({one_line(error)})") from error
     finally:
         for session in sessions:
             _end(session)
@@ -179,7 +179,7 @@ def exception_of(result: Mapping[str, Any]) -> str | None:
     info = result["exception_info"]
     # One exception lies flat; several, one for each metric, lie under their metrics' names.
     found = [info] if "raised_exception" in info else list(info.values())
-    messages = [_one_line(each["exception_message"]) for each in found if each["raised_exception"]]
+    messages = [one_line(each["exception_message"]) for each in found if each["raised_exception"]]
     return "; ".join(dict.fromkeys(messages)) if messages else None
 
 
@@ -219,7 +219,3 @@ def _domain(source: PostgresDatasource, expectation: Expectation, result: Mappin
     records = engine.get_domain_records(domain)
     statement = records if isinstance(records, Select) else select(text("*")).select_from(records)
     return as_sql(engine, statement)
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:300]

@@ -92,7 +92,7 @@ def test_an_unreachable_broker(run: Callable[..., subprocess.CompletedProcess[st
     done = run(
         "ingest",
         write(tmp_path, "t"),
-        **{environment_name("kafka_default"): away, "OFFSET_LEDGER_PATIENCE": "3"},
+        **{environment_name("kafka_default"): away, "OFFSET_LEDGER_RETRY_SECONDS": "3"},
     )
     one_line(done, 75, f"Kafka at 127.0.0.1:{port} did not answer")
 
@@ -110,7 +110,7 @@ def test_an_unreachable_postgres(
     done = run(
         "ingest",
         write(tmp_path, topic),
-        **{environment_name("postgres_default"): away, "OFFSET_LEDGER_PATIENCE": "3"},
+        **{environment_name("postgres_default"): away, "OFFSET_LEDGER_RETRY_SECONDS": "3"},
     )
     one_line(done, 75, f"127.0.0.1:{port}", "not available")
 
@@ -256,9 +256,9 @@ def test_options_that_libpq_does_not_know(
     monkeypatch.setenv(environment_name("postgres_default"), odd.to_json())
     assert main(["migrate"]) == 1
     assert "'postgres_default': invalid dsn: invalid connection option \"cursor\"" in capsys.readouterr().err
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "a while")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "a while")
     assert main(["migrate"]) == 1
-    assert "OFFSET_LEDGER_PATIENCE should be a number of seconds, found 'a while'" in capsys.readouterr().err
+    assert "OFFSET_LEDGER_RETRY_SECONDS should be a number of seconds, found 'a while'" in capsys.readouterr().err
 
 
 def test_an_empty_transactional_id_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:

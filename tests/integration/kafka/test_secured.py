@@ -15,7 +15,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
@@ -104,7 +104,7 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     secured.allow(commands)
     (done,) = ingest(orders, ME, until_drained=False, say=print)
     assert (done.committed.total.inserted, done.committed.total.quarantined) == (1, 1)
-    with broker.connect(secured.connection) as kafka:
+    with connect_kafka(secured.connection) as kafka:
         assert kafka.group_offsets("offset-ledger.orders", "shop.orders") == {0: 2}
 
     execute(roles.writer, "ALTER TABLE sales.orders ALTER amount TYPE numeric(12,3)")  # its own table

@@ -56,7 +56,7 @@ def test_a_slice_that_waits_longer_for_records_than_the_server_lets_a_session_id
     database, pipeline = impatient(servers, monkeypatch, "300ms"), a_pipeline()
 
     def write(_: Batch, tables: StagingTables) -> Written:
-        list(write_slice(SliceTask(database, pipeline.record, pipeline.limits, tables), 0, slowly(0.6)))
+        list(write_slice(SliceTask.of(pipeline, database, tables), 0, slowly(0.6)))
         return Written(1)
 
     with connect(servers.postgres) as session:

@@ -60,7 +60,7 @@ def test_a_slice_whose_session_a_claim_ended_is_fenced(session: Session, servers
             claim(newer, pipeline, batch_id, ME)
         yield arrow([Raw(0, 1, VALUE)])
 
-    task = SliceTask(servers.postgres, pipeline.record, pipeline.limits, tables)
+    task = SliceTask.of(pipeline, servers.postgres, tables)
     with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
         list(write_slice(task, 0, interrupted()))
 

@@ -18,7 +18,7 @@ from offset_ledger.cli.main import main
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.local.stack import Stack
@@ -90,7 +90,7 @@ def fill(extra: dict[str, str], topic: str) -> list[Raw]:
 
     publish(records, extra, topic, transactional_id=f"{topic}.tests", on_ack=keep)
     assert len(found) == len(SENT)
-    with broker.connect(Connection("k", "kafka", extra=extra)) as kafka:
+    with connect_kafka(Connection("k", "kafka", extra=extra)) as kafka:
         while [p.last_stable for p in kafka.snapshot(topic).partitions] != [9, 5]:
             time.sleep(0.05)  # the end of a transaction shows a moment later
     return found

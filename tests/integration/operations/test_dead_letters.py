@@ -21,7 +21,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ConfigurationError, OpenTransaction
 from offset_ledger.failpoints import ONCE, VARIABLE, Failpoint
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
@@ -77,7 +78,7 @@ class Bench:
     def letters(self) -> list[tuple[Place, Any]]:
         """What a reader of committed data finds: coordinates and record."""
         deadline = time.monotonic() + 30
-        with broker.connect(self.servers.kafka) as kafka:
+        with connect_kafka(self.servers.kafka) as kafka:
             at = kafka.snapshot(self.dead)
             while any(p.last_stable < p.high_watermark for p in at.partitions):
                 assert time.monotonic() < deadline, at
@@ -85,9 +86,7 @@ class Bench:
         ends = [(p.partition, p.high_watermark) for p in at.partitions if p.high_watermark]
         found = []
         for partition, end in ends:
-            for record in broker.records(
-                self.servers.kafka, self.dead, OffsetRange(partition, 0, end), "read_committed"
-            ):
+            for record in read_records(self.servers.kafka, self.dead, OffsetRange(partition, 0, end), "read_committed"):
                 place = place_of(record.headers, self.pipeline.name)
                 assert place is not None
                 found.append(((place.partition, place.offset), record))
@@ -225,7 +224,7 @@ def test_somebody_elses_open_transaction_is_waited_out_and_then_named(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.refuse(0, 2)
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "1")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
     with Publisher(bench.extra, bench.dead, transactional_id=f"{bench.topic}.other") as other:
         other.send(Record(None, b"theirs", (("offset-ledger.pipeline", b"another"),), partition=0))
         other.flush()
@@ -233,7 +232,7 @@ def test_somebody_elses_open_transaction_is_waited_out_and_then_named(
             deliver(bench.pipeline)
         assert bench.waiting() == 4
         other.finish(commit=False)
-    monkeypatch.delenv("OFFSET_LEDGER_PATIENCE")
+    monkeypatch.delenv("OFFSET_LEDGER_RETRY_SECONDS")
     assert deliver(bench.pipeline) == Delivery(published=4)
     assert bench.counted() == bench.quarantined()
 

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from offset_ledger.airflow.concurrent_runs import one_run_plans
 from offset_ledger.errors import OffsetExpired, StateConflict, UnknownBatch
 from offset_ledger.ids import consumer_group
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.balance_sheet import Dispositions
@@ -322,7 +322,7 @@ def test_an_accepted_topic_begins_anew_and_the_old_one_stays_in_the_ledger(bench
 
 
 def group_offsets(bench: Bench) -> dict[int, int]:
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         return kafka.group_offsets(consumer_group(bench.pipeline.name), bench.topic)
 
 
@@ -341,7 +341,7 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     bench.publish(at(0, 0, "a"))
     bench.ingest()
     assert group_offsets(bench) == {0: 1, 1: 0}
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         kafka.set_group_offsets(consumer_group(bench.pipeline.name), bench.topic, {0: 7})
     assert mirror(bench.pipeline) == {0: 1, 1: 0}
     assert group_offsets(bench) == {0: 7, 1: 0}  # it goes back only after an approved new beginning
@@ -349,7 +349,7 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     assert group_offsets(bench) == {0: 1, 1: 0}
     away = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", away)
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "0.1")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0.1")
     assert mirror(bench.pipeline) == {}
     assert "the consumer group offset-ledger.orders was not set: Kafka at 127.0.0.1:9 did not answer" in caplog.text
 
@@ -367,7 +367,7 @@ def test_figures_of_a_batch_and_of_the_lag_that_is_left(bench: Bench) -> None:
 def test_moments_between_two_milliseconds_leave_no_record_to_both_sides(bench: Bench) -> None:
     bench.publish(at(0, 0, "a"))
     moment: datetime = NOON + timedelta(microseconds=500)
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         assert kafka.offsets_at(bench.topic, NOON)[0] == 0
         assert kafka.offsets_at(bench.topic, moment)[0] is None
 

@@ -18,7 +18,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.dismissals import Selection
@@ -187,7 +187,7 @@ def test_batches_come_in_pages_and_by_kind_state_and_run(bench: Bench) -> None:
 
 
 def test_a_thousand_batches_of_a_hundred_partitions_are_shown_page_by_page(bench: Bench) -> None:
-    with broker.connect(bench.servers.kafka) as kafka:
+    with connect_kafka(bench.servers.kafka) as kafka:
         topic_id = kafka.snapshot(bench.pipeline.source.topic).topic_id
     with transaction(bench.session) as cursor:
         cursor.execute((FIXTURES / "thousand_batches.sql").read_text(), {"pipeline": "orders", "topic_id": topic_id})

@@ -28,7 +28,7 @@ from offset_ledger.cli.main import main
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import UnknownTopic
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.local.java import find_java
@@ -308,10 +308,10 @@ def test_unread_bytes_are_held_against_the_bytes_kept(connection: Connection, ka
 def test_an_idle_group_is_found_until_it_is_deleted(connection: Connection, kafka: Kafka, tmp_path: Path) -> None:
     make(kafka, "events.group", RIGHT)
     offsets = {TopicPartition("events.group", 0): OffsetAndMetadata(0, "", -1)}
-    with broker.connect(connection) as cluster:
+    with connect_kafka(connection) as cluster:
         # A coordinator that is still loading answers with an error for the partition, which is not raised.
         answers = until(
-            lambda: cluster.ask(lambda client: client.alter_group_offsets("audit-idle", offsets)),
+            lambda: cluster.ask(lambda admin: admin.client.alter_group_offsets("audit-idle", offsets)),
             lambda found: all(error is NoError for error in found.values()),
         )
     assert set(answers.values()) == {NoError}
@@ -399,7 +399,7 @@ def test_lag_is_counted_from_the_cursors_of_the_ledger(
         return next(f for f in audit_pipeline(read).findings if f.rule == "retention-against-lag")
 
     def begin_at(offset: int) -> None:
-        with broker.connect(connection) as cluster:
+        with connect_kafka(connection) as cluster:
             snapshot = cluster.snapshot(topic)
         with connect(postgres) as session, transaction(session) as cursor:
             pipelines.register(cursor, read, snapshot)
@@ -461,7 +461,7 @@ def test_without_brokers_nothing_is_judged(
 ) -> None:
     away = Connection("kafka_default", "kafka", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
     monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "1")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
     assert main(["audit", str(pipeline), "--fail-on", "warning"]) == 75
     assert "did not answer" in capsys.readouterr().err
     with connect(postgres) as session:

@@ -20,7 +20,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.local.java import find_java
@@ -207,7 +207,7 @@ def pipeline(connection: Connection, postgres: Connection, monkeypatch: pytest.M
     create_topic(connection.extra, "events.mirrored", 1, 1, RIGHT)
     (tmp_path / "mirrored.yaml").write_text(PIPELINE)
     made = parse_pipeline(tmp_path / "mirrored.yaml")
-    with broker.connect(connection) as cluster:
+    with connect_kafka(connection) as cluster:
         snapshot = cluster.snapshot("events.mirrored")
     with connect(postgres) as session, transaction(session) as cursor:
         pipelines.register(cursor, made, snapshot)
@@ -247,7 +247,7 @@ def test_a_mirror_that_is_about_to_expire_is_found(
     )
     *_, again = commands(expiring.remedy)
     assert re.search(r"offset-ledger\.mirrored\s+events\.mirrored\s+0\s+0", paste(tmp_path, again))
-    with broker.connect(connection) as cluster:
+    with connect_kafka(connection) as cluster:
         assert cluster.group_offsets("offset-ledger.mirrored", "events.mirrored") == {0: 0}
 
     committed(postgres, pipeline, "replay", 0)  # it moves no cursor, so the mirror is not set

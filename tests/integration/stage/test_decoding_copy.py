@@ -23,7 +23,7 @@ from psycopg2.extensions import connection
 
 from offset_ledger.config.model import Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
-from offset_ledger.decoding.json import compile_decoder
+from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.stage.csv_copy import copy_csv
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
@@ -122,7 +122,7 @@ def numbers_as_decimals(text: str) -> Any:
 
 def check_rows(session: connection, values: list[bytes | None], keys: list[bytes | None]) -> None:
     """Hold that each decoded row is stored as it was decoded."""
-    decoder = compile_decoder(SHAPE, LIMITS)
+    decoder = JsonDecoder(SHAPE, LIMITS)
     batch = batch_of(values, keys)
     found = stored(session, "staged", decode_batch(decoder, batch).rows, "_offset")
     expected = [
@@ -159,7 +159,7 @@ def test_accepted_records_are_stored_as_decoded(session: connection, records: li
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(documents(3), st.binary()), max_size=5))
 def test_refusals_are_stored_with_their_bytes(session: connection, values: list[bytes | None]) -> None:
-    refusals = decode_batch(compile_decoder(SHAPE, LIMITS), batch_of(values, values)).refusals
+    refusals = decode_batch(JsonDecoder(SHAPE, LIMITS), batch_of(values, values)).refusals
     found = stored(session, "refused", refusals, "_offset")
     expected = refusals.to_pylist()
     assert [(r["_offset"], r["_value"], r["_key"]) for r in found] == [
@@ -196,7 +196,7 @@ def test_headers_and_far_timestamps_are_stored(session: connection) -> None:
     moments = [0, -2000, 253_402_300_800_000_000, -62_135_596_800_000_001]
     batch = batch_of([good_value()] * 4, headers=headers)
     batch = batch.set_column(4, "timestamp", pa.array(moments, pa.int64()).cast(pa.timestamp("us", "UTC")))
-    found = stored(session, "staged", decode_batch(compile_decoder(SHAPE, LIMITS), batch).rows, "_offset")
+    found = stored(session, "staged", decode_batch(JsonDecoder(SHAPE, LIMITS), batch).rows, "_offset")
     assert [r["_headers"] and json.loads(r["_headers"]) for r in found] == [
         [['k"', {"base64": "AA=="}], ["k", None]],
         [["a", "b"]],
@@ -216,7 +216,7 @@ def test_the_schema_names_the_columns_of_the_staging_table() -> None:
 
 
 def test_a_delete_marker_is_stored_without_values(session: connection) -> None:
-    decoder = compile_decoder(replace(SHAPE, tombstone=Tombstone.DELETE), LIMITS)
+    decoder = JsonDecoder(replace(SHAPE, tombstone=Tombstone.DELETE), LIMITS)
     (found,) = stored(session, "staged", decode_batch(decoder, batch_of([None], [b"e1"])).rows, "_offset")
     own = {"event_id": "e1", "publish_at": written("timestamptz", KAFKA_TIME), "_partition": 3, "_offset": 100}
     own |= {"_timestamp": written("timestamptz", KAFKA_TIME), "_key": b"e1", "_deleted": True}

@@ -83,7 +83,7 @@ class Bench:
 
     def read(self, batch: Batch, tables: StagingTables) -> Written:
         """What Spark would do, with the records as the test knows them."""
-        task = SliceTask(get_connection("postgres_default"), self.pipeline.record, self.pipeline.limits, tables)
+        task = SliceTask.of(self.pipeline, get_connection("postgres_default"), tables)
         for slice_no, r in enumerate(batch.ranges):
             found = [Raw(0, n, self.values[n], b"%d" % n) for n in range(r.from_offset, r.until_offset)]
             list(write_slice(task, slice_no, [arrow(found)]))

@@ -607,7 +607,7 @@ def test_check_says_that_it_could_not_compare(
     do(session, "CREATE TABLE orders (id integer)")
     nowhere = Connection("postgres_default", "postgres", host="127.0.0.1", port=1, schema="x", login="x")
     monkeypatch.setenv(environment_name("postgres_default"), nowhere.to_json())
-    monkeypatch.setenv("OFFSET_LEDGER_PATIENCE", "0")
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
     assert main(["check", str(path)]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"{path}: no mistakes"

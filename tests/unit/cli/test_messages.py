@@ -13,7 +13,7 @@ from offset_ledger.cli.main import main
 from offset_ledger.cli.verbs import table
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, Fenced, TerminalError
-from offset_ledger.kafka.broker import unavailable as kafka_unavailable
+from offset_ledger.kafka.errors import unavailable as kafka_unavailable
 from offset_ledger.ledger.database import _is_away
 from offset_ledger.ledger.migrate import check_server
 from offset_ledger.ledger.sqlstates import meaning

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from offset_ledger.config.model import Column, ColumnType, DeleteWhen, Limits, RecordShape, Tombstone
-from offset_ledger.decoding.json import JsonDecoder, compile_decoder
+from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, DecodedRow, Refusal, Skip
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
@@ -22,7 +22,7 @@ def decoder_of(
 ) -> JsonDecoder:
     """A decoder with one column at that path."""
     column = Column("value", ColumnType(type_, args), path, nullable, encoding)
-    return compile_decoder(RecordShape(("event_id",), ("publish_at",), (column,)), Limits(value_bytes=5000))
+    return JsonDecoder(RecordShape(("event_id",), ("publish_at",), (column,)), Limits(value_bytes=5000))
 
 
 def refused(outcome: DecodedRow | Refusal | Skip) -> list[tuple[str, str]]:
@@ -208,7 +208,7 @@ def test_nul_and_wrong_types_in_undeclared_members_do_no_harm() -> None:
 )
 def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> None:
     shape = RecordShape(("a",), ("b",), (Column("v", ColumnType("text"), ("v",)),), tombstone=Tombstone.DELETE)
-    outcome = compile_decoder(shape, Limits()).decode(None, key, AT)
+    outcome = JsonDecoder(shape, Limits()).decode(None, key, AT)
     if isinstance(outcome, DecodedRow):
         assert outcome == DecodedRow(str(expected), AT, (None,), deleted=True)
     else:
@@ -217,12 +217,12 @@ def test_the_id_of_a_delete_is_the_key(key: bytes | None, expected: object) -> N
 
 def test_tombstones_are_skipped_or_refused_as_declared() -> None:
     shape = RecordShape(None, None, ())
-    assert refused(compile_decoder(shape, Limits()).decode(None, b"k", AT)) == [("$", "tombstone")]
-    assert compile_decoder(replace(shape, tombstone=Tombstone.SKIP), Limits()).decode(None, b"k", AT) == Skip()
+    assert refused(JsonDecoder(shape, Limits()).decode(None, b"k", AT)) == [("$", "tombstone")]
+    assert JsonDecoder(replace(shape, tombstone=Tombstone.SKIP), Limits()).decode(None, b"k", AT) == Skip()
 
 
 def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
-    decoder = compile_decoder(RecordShape(None, None, ()), Limits())
+    decoder = JsonDecoder(RecordShape(None, None, ()), Limits())
     assert decoder.decode(b"{}", b"k1", AT) == DecodedRow("k1", AT, ())
     assert refused(decoder.decode(b"{}", None, FAR_TIMESTAMP)) == [("_key", "missing"), ("_timestamp", "range")]
     assert refused(decoder.decode(b"{}", b"k1", NO_TIMESTAMP)) == [("_timestamp", "missing")]
@@ -260,7 +260,7 @@ def test_id_and_moment_come_from_kafka_where_no_path_is_declared() -> None:
 def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | int, op: str, expected: object) -> None:
     columns = (Column("value", ColumnType("integer"), ("value",)),)
     shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("op",), equals))
-    outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', b'"value":1,' + op.encode()), None, AT)
+    outcome = JsonDecoder(shape, Limits()).decode(GOOD.replace(b'"value":1', b'"value":1,' + op.encode()), None, AT)
     if isinstance(outcome, Refusal):
         assert [(reason.path, reason.code, reason.detail) for reason in outcome.reasons] == [expected]
     else:
@@ -282,14 +282,14 @@ def test_a_record_deletes_if_its_value_is_the_declared_one(equals: str | bool | 
 )
 def test_the_value_that_deletes_may_lie_deeper(meta: str, expected: object) -> None:
     shape = RecordShape(("event_id",), ("publish_at",), (), delete_when=DeleteWhen(("meta", "op"), "d"))
-    outcome = compile_decoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)
+    outcome = JsonDecoder(shape, Limits()).decode(GOOD.replace(b'"value":1', meta.encode()), None, AT)
     assert (outcome.deleted if isinstance(outcome, DecodedRow) else refused(outcome)) == expected
 
 
 def test_a_delete_needs_its_id_and_its_moment_and_no_value() -> None:
     columns = (Column("value", ColumnType("integer"), ("value",)),)
     shape = RecordShape(("event_id",), ("publish_at",), columns, delete_when=DeleteWhen(("value",), "d"))
-    decoder = compile_decoder(shape, Limits())
+    decoder = JsonDecoder(shape, Limits())
     assert isinstance(decoder.decode(GOOD.replace(b"1}", b'"d"}'), None, AT), DecodedRow)
     assert refused(decoder.decode(b'{"value":"d"}', None, AT)) == [
         ("$.event_id", "missing"),

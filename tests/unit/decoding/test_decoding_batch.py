@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, DeleteWhen, RecordShape, Tombstone
 from offset_ledger.decoding.arrow import REFUSAL_SCHEMA, decode_batch, staging_schema
-from offset_ledger.decoding.documents import duplicate_path
-from offset_ledger.decoding.json import JsonDecoder, compile_decoder
+from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.json.documents import duplicate_path
+from offset_ledger.decoding.json.unique import UniqueNames
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
-from offset_ledger.decoding.unique import UniqueNames
 from tests.unit.decoding.decoding_documents import (
     BAD,
     COLUMNS,
@@ -106,7 +106,7 @@ def test_a_batch_is_its_records_one_by_one(
     records: list[tuple[bytes | None, bytes | None]], tombstone: Tombstone
 ) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
-    check(compile_decoder(replace(SHAPE, tombstone=tombstone), LIMITS), values, keys)
+    check(JsonDecoder(replace(SHAPE, tombstone=tombstone), LIMITS), values, keys)
 
 
 @settings(max_examples=300, deadline=None)
@@ -122,14 +122,14 @@ def test_a_batch_with_deletes_is_its_records_one_by_one(
     shape = replace(SHAPE, delete_when=delete_when)
     if kafkas:
         shape = replace(shape, event_id=None, publish_at=None, tombstone=Tombstone.DELETE)
-    check(compile_decoder(shape, LIMITS), values, keys)
+    check(JsonDecoder(shape, LIMITS), values, keys)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.one_of(documents(), documents(0)), keys_), max_size=6))
 def test_a_batch_with_ids_from_keys_and_kafkas_time(records: list[tuple[bytes | None, bytes | None]]) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
-    check(compile_decoder(replace(SHAPE, event_id=None, publish_at=None), LIMITS), values, keys)
+    check(JsonDecoder(replace(SHAPE, event_id=None, publish_at=None), LIMITS), values, keys)
 
 
 def good_value() -> bytes:
@@ -161,7 +161,7 @@ ALL_LITERALS = [*BAD, *(literal for group in GOOD.values() for literal in group)
 
 def test_every_literal_in_every_place_is_read_alike_in_a_batch() -> None:
     values: list[bytes | None] = [value_with(name, literal) for name in KINDS for literal in ALL_LITERALS]
-    check(compile_decoder(SHAPE, LIMITS), values, [None] * len(values))
+    check(JsonDecoder(SHAPE, LIMITS), values, [None] * len(values))
 
 
 @pytest.mark.parametrize("equals", ["1", "", True, 1, 0, 100_000])
@@ -171,29 +171,29 @@ def test_every_literal_that_may_delete_is_read_alike_in_a_batch(
 ) -> None:
     shape = replace(SHAPE, delete_when=DeleteWhen(path, equals))
     values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
-    check(compile_decoder(shape, LIMITS), values, [None] * len(values))
+    check(JsonDecoder(shape, LIMITS), values, [None] * len(values))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.one_of(numbers, st.text().map(json.dumps))), max_size=20))
 def test_any_number_or_text_in_any_place_is_read_alike_in_a_batch(places: list[tuple[str, str]]) -> None:
-    check(compile_decoder(SHAPE, LIMITS), [value_with(*place) for place in places], [None] * len(places))
+    check(JsonDecoder(SHAPE, LIMITS), [value_with(*place) for place in places], [None] * len(places))
 
 
 def test_keys_as_ids_are_read_alike_in_a_batch() -> None:
     keys = [None, b"", b"k", b"a\x00", "é".encode(), b"x" * 1024, b"x" * 1025]
     for some in (keys, [*keys, b"\xff"]):
-        check(compile_decoder(replace(SHAPE, event_id=None), LIMITS), [good_value()] * len(some), some)
+        check(JsonDecoder(replace(SHAPE, event_id=None), LIMITS), [good_value()] * len(some), some)
 
 
 @pytest.mark.parametrize("extra", ['"words":"again"', '"z":{"k":1,"k":2}', '"z":[{"k":1},{"k":2}]', '"w\\u006frds":1'])
 def test_a_repeated_name_is_found_in_a_batch(extra: str) -> None:
     spoiled = good_value()[:-1] + b"," + extra.encode() + b"}"
-    check(compile_decoder(SHAPE, LIMITS), [good_value(), spoiled, good_value()], [None] * 3)
+    check(JsonDecoder(SHAPE, LIMITS), [good_value(), spoiled, good_value()], [None] * 3)
 
 
 def test_good_records_take_the_quick_way() -> None:
-    proven = compile_decoder(SHAPE, LIMITS).prove(pa.array([good_value()] * 3, pa.binary()))
+    proven = JsonDecoder(SHAPE, LIMITS).prove(pa.array([good_value()] * 3, pa.binary()))
     assert proven is not None
     assert proven.places.tolist() == [0, 1, 2]
 
@@ -201,19 +201,19 @@ def test_good_records_take_the_quick_way() -> None:
 def test_a_value_cannot_lend_its_end_to_the_next() -> None:
     halves = ['{"event_id":"ü'.encode()[:-1], b"\xbc", b'{"a":1}{"a":1}', b"", b'{"x":[{}', b"{}]}"]
     latin = good_value()[:-1] + b',"z":"\xff"}'
-    check(compile_decoder(SHAPE, LIMITS), [*halves, good_value(), latin], [None] * 8)
+    check(JsonDecoder(SHAPE, LIMITS), [*halves, good_value(), latin], [None] * 8)
 
 
 def test_a_sliced_batch_is_read_from_its_slice() -> None:
     values: list[bytes | None] = [b"bad", good_value(), good_value()[:-1], good_value(), b"[]"]
-    staged = decode_batch(compile_decoder(SHAPE, LIMITS), batch_of(values).slice(1, 3))
+    staged = decode_batch(JsonDecoder(SHAPE, LIMITS), batch_of(values).slice(1, 3))
     assert staged.rows["_offset"].to_pylist() == [101, 103]
     assert staged.refusals["_offset"].to_pylist() == [102]
 
 
 def test_two_columns_of_one_path_both_get_its_value() -> None:
     columns = (Column("a", ColumnType("text"), ("x",)), Column("b", ColumnType("integer"), ("a\"'b",)))
-    decoder = compile_decoder(RecordShape(("x",), None, columns), LIMITS)
+    decoder = JsonDecoder(RecordShape(("x",), None, columns), LIMITS)
     staged = decode_batch(decoder, batch_of([b'{"x":"e","a\\"\'b":5}']))
     assert [row_of(r, columns) for r in staged.rows.to_pylist()] == [DecodedRow("e", KAFKA_TIME, ("e", 5))]
 
@@ -222,9 +222,9 @@ def test_a_kafka_time_that_no_datetime_holds_is_refused_where_it_is_needed() -> 
     batch = batch_of([good_value()] * 2)
     far = pa.array([2**62, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
     batch = batch.set_column(4, "timestamp", far)
-    kept = decode_batch(compile_decoder(SHAPE, LIMITS), batch)
+    kept = decode_batch(JsonDecoder(SHAPE, LIMITS), batch)
     assert (kept.rows.num_rows, kept.refusals.num_rows) == (2, 0)
-    staged = decode_batch(compile_decoder(replace(SHAPE, publish_at=None), LIMITS), batch)
+    staged = decode_batch(JsonDecoder(replace(SHAPE, publish_at=None), LIMITS), batch)
     assert staged.rows["_offset"].to_pylist() == [101]
     assert [r["path"] for r in json.loads(staged.refusals["reasons"][0].as_py())] == ["_timestamp"]
 
@@ -241,7 +241,7 @@ def test_a_kafka_time_that_no_datetime_holds_is_refused_where_it_is_needed() -> 
 )
 def test_headers_are_a_list_of_pairs(headers: Any, expected: Any) -> None:
     named = [None if found is None else [{"key": k, "value": v} for k, v in found] for found in headers]
-    staged = decode_batch(compile_decoder(SHAPE, LIMITS), batch_of([good_value()] * 2, headers=named))
+    staged = decode_batch(JsonDecoder(SHAPE, LIMITS), batch_of([good_value()] * 2, headers=named))
     found = staged.rows["_headers"].to_pylist()
     assert [text if text is None else json.loads(text) for text in found] == expected
 
@@ -340,8 +340,6 @@ def test_common_shapes_are_proven(text: str) -> None:
 
 def test_the_epoch_of_a_moment_survives() -> None:
     shape = RecordShape(("e",), ("t",), (), publish_at_encoding="epoch_us")
-    staged = decode_batch(
-        compile_decoder(shape, LIMITS), batch_of([b'{"e":1,"t":1}', b'{"e":2,"t":-62135596800000000}'])
-    )
+    staged = decode_batch(JsonDecoder(shape, LIMITS), batch_of([b'{"e":1,"t":1}', b'{"e":2,"t":-62135596800000000}']))
     first = datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
     assert staged.rows["publish_at"].to_pylist() == [first, first - timedelta(days=719162, microseconds=1)]

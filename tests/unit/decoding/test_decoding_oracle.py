@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import DeleteWhen
-from offset_ledger.decoding.json import compile_decoder
+from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from tests.unit.decoding.decoding_documents import (
     _READER,
@@ -23,7 +23,7 @@ from tests.unit.decoding.decoding_documents import (
     oracle,
 )
 
-decoder = compile_decoder(SHAPE, LIMITS)
+decoder = JsonDecoder(SHAPE, LIMITS)
 _DOCUMENTS = [place for place, column in enumerate(COLUMNS, start=2) if column.type.name == "jsonb"]
 
 
@@ -41,7 +41,7 @@ def slots(row: DecodedRow) -> tuple[Any, ...]:
 @given(documents(), st.sampled_from([None, None, None, *DELETES]))
 def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: DeleteWhen | None) -> None:
     shape = replace(SHAPE, delete_when=delete_when)
-    outcome = compile_decoder(shape, LIMITS).decode(value, None, KAFKA_TIME)
+    outcome = JsonDecoder(shape, LIMITS).decode(value, None, KAFKA_TIME)
     expected = oracle(value, shape)
     if expected is None:
         assert isinstance(outcome, Refusal), value

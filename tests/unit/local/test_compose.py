@@ -25,7 +25,8 @@ from cryptography.fernet import Fernet
 from jsonschema import Draft202012Validator
 
 from offset_ledger.cli.main import build_parser
-from offset_ledger.connections import bootstrap_servers, parse_connection, postgres_arguments
+from offset_ledger.connections import parse_connection, postgres_arguments
+from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.local import postgres
 from offset_ledger.local.jars import KAFKA_VERSION
 from offset_ledger.local.java import SUPPORTED

@@ -39,7 +39,7 @@ def test_a_partition_that_no_answer_tells_of_is_left_alone() -> None:
     assert agrees(Boundary(3, 8, 1), {0: 7}, {})
 
 
-@pytest.mark.parametrize(("cuts", "log_id"), [(0, "t-1_x"), (1, "t-1_x/1"), (12, "t-1_x/12")])
-def test_each_cut_names_another_log_of_the_topic(cuts: int, log_id: str) -> None:
-    assert Cursors("c", "t-1_x", {}, cuts=cuts).log_id == log_id
-    assert topic_of(log_id) == ("t-1_x", cuts)
+@pytest.mark.parametrize(("truncations", "log_id"), [(0, "t-1_x"), (1, "t-1_x/1"), (12, "t-1_x/12")])
+def test_each_truncation_names_another_log_of_the_topic(truncations: int, log_id: str) -> None:
+    assert Cursors("c", "t-1_x", {}, truncations=truncations).log_id == log_id
+    assert topic_of(log_id) == ("t-1_x", truncations)

@@ -20,7 +20,8 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.decoding import outcome as decoding
-from offset_ledger.decoding.json import JsonDecoder, compile_decoder
+from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.registry import compile_decoder
 from offset_ledger.reliability.publishing import flights
 from offset_ledger.reliability.publishing.disturbances import Disturbance, Expected, PlannedEvent, expected, plan_events
 from offset_ledger.reliability.publishing.flights import Actual, Event, FlightRow, Status
@@ -266,15 +267,15 @@ def test_a_seed_decides_everything() -> None:
 
 
 @pytest.fixture(scope="module")
-def decoder() -> JsonDecoder:
+def decoder() -> Decoder:
     """That of the pipeline which reads the flights."""
     pipeline = parse_pipeline(ROOT / "dags" / "pipelines" / "flights.yaml")
-    return compile_decoder(pipeline.record, pipeline.limits)
+    return compile_decoder(pipeline.source.format, pipeline.record, pipeline.limits)
 
 
 @pytest.mark.parametrize("malformation", MALFORMATIONS, ids=lambda malformation: str(malformation.name))
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["scheduled", "departed", "arrived"])
-def test_malformations_are_refused_for_their_path(decoder: JsonDecoder, malformation: Malformation, which: int) -> None:
+def test_malformations_are_refused_for_their_path(decoder: Decoder, malformation: Malformation, which: int) -> None:
     value = msgspec.json.encode(flights.events_of(row())[which])
     assert isinstance(decoder.decode(value, b"UA1545", None), decoding.DecodedRow)
     refusal = decoder.decode(malformation.spoil(value), b"UA1545", None)

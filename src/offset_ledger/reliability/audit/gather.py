@@ -1,4 +1,4 @@
-"""The one place that reads an audit's facts from the brokers."""
+"""Reads an audit's facts from the brokers, through the client of offset_ledger.kafka."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka import KafkaAdminClient, TopicPartition
-from kafka import errors as kafka_errors
-from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
-from kafka.protocol.consumer import IsolationLevel
-
-from offset_ledger.connections import Connection, bootstrap_servers
+from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied
-from offset_ledger.kafka import broker
-from offset_ledger.kafka.broker import Broker
+from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.brokers import live_brokers
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.connection import bootstrap_servers
+from offset_ledger.kafka.errors import leader_changes_are_transient
+from offset_ledger.kafka.groups import groups_with_offsets
+from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, newest_records
+from offset_ledger.kafka.settings import broker_settings, topic_configs
+from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
+from offset_ledger.kafka.topics import describe_topic, log_sizes
 from offset_ledger.reliability.audit.facts import BrokerFacts, GroupFacts, PartitionFacts, ReaderFacts, TopicFacts
-from offset_ledger.reliability.audit.samples import sample
-from offset_ledger.reliability.audit.transactions import moment, open_transactions
+from offset_ledger.reliability.audit.transactions import find_open_transactions, moment_or_none
 
 _BROKER_SETTINGS = (
     "auto.create.topics.enable",
@@ -47,90 +49,55 @@ def read_facts(connection: Connection, topic: str, reading: Reading | None = Non
     Raises:
         UnknownTopic: the cluster has no such topic.
         AccessDenied: the connection's user may not see the topic, or not read its settings.
-        BrokerUnavailable: no answer within the patience.
+        BrokerUnavailable: no answer in time.
     """
-    with broker.connect(connection) as kafka:
-        # As one question: when a leader goes meanwhile, all of it is asked again.
-        return kafka.ask(lambda client: _read(kafka, client, connection, topic, reading))
+    with connect_kafka(connection) as kafka:
+        # As one question: when a leader changes meanwhile, all of it is asked again.
+        return kafka.ask(lambda admin: _read(admin, connection, topic, reading))
 
 
-def _read(
-    kafka: Broker, client: KafkaAdminClient, connection: Connection, topic: str, reading: Reading | None
-) -> TopicFacts:
-    described = kafka.describe(topic)
-    settings, own = _topic_settings(client, topic)
-    if not settings:
+def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | None) -> TopicFacts:
+    described = describe_topic(admin, topic)
+    configs = topic_configs(admin, topic)
+    if not configs.values:
         raise AccessDenied(
             f"connection {connection.conn_id!r} may not read the settings of topic {topic!r}; "
             "grant its user DescribeConfigs on the topic and on the cluster"
         )
     topic_id = str(described["topic_id"])
-    mine = reading if reading and reading.topic_id == topic_id else None
-    cursors, since = (mine.cursors, mine.unread_since) if mine else ({}, {})
-    partitions = _partitions(client, connection, topic, described["partitions"], cursors)
+    of_this_topic = reading if reading and reading.topic_id == topic_id else None
+    cursors, since = (of_this_topic.cursors, of_this_topic.unread_since) if of_this_topic else ({}, {})
+    partitions = _partitions(admin, connection, topic, described["partitions"], cursors)
     return TopicFacts(
         topic=topic,
         topic_id=topic_id,
         taken_at=datetime.now(UTC),
         servers=bootstrap_servers(connection),
-        brokers=_brokers(client),
+        brokers=_brokers(admin),
         partitions=tuple(replace(p, unread_since=since.get(p.partition)) for p in partitions),
-        settings=settings,
-        own=own,
-        groups=_groups(client, topic),
+        settings=configs.values,
+        own=configs.own,
+        groups=tuple(GroupFacts(group, state) for group, state in groups_with_offsets(admin, topic).items()),
         client=connection.extra,
         reader=reading.reader if reading else None,
     )
 
 
-def _topic_settings(client: KafkaAdminClient, topic: str) -> tuple[dict[str, str], frozenset[str]]:
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-    (kinds,) = client.describe_configs([resource], config_filter="all").values()
-    found = kinds[topic]
-    own = frozenset(name for name, each in found.items() if each["config_source"] == "DYNAMIC_TOPIC_CONFIG")
-    return {name: str(each["value"]) for name, each in found.items()}, own
-
-
-def _brokers(client: KafkaAdminClient) -> tuple[BrokerFacts, ...]:
-    up = [each for each in client.describe_cluster()["brokers"] if not each.get("is_fenced")]
-    resources = [
-        ConfigResource(ConfigResourceType.BROKER, str(each["broker_id"]), dict.fromkeys(_BROKER_SETTINGS))
-        for each in up
-    ]
-    (found,) = client.describe_configs(resources, config_filter="all").values()
-    return tuple(
-        BrokerFacts(int(each["broker_id"]), each["rack"], _texts(found[str(each["broker_id"])]))
-        for each in sorted(up, key=lambda each: int(each["broker_id"]))
-    )
-
-
-def _texts(found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    return {name: str(each["value"]) for name, each in found.items() if each["value"] is not None}
-
-
-def _groups(client: KafkaAdminClient, topic: str) -> tuple[GroupFacts, ...]:
-    """The consumer groups that have committed offsets of the topic."""
-    states = {
-        each["group_id"]: str(each.get("group_state") or "")
-        for each in client.list_groups()
-        if str(each.get("group_type") or "").lower() != "share"
-    }
-    if not states:
-        return ()
-    offsets = client.list_group_offsets(list(states))
-    mine = [group for group, places in offsets.items() if any(place.topic == topic for place in places)]
-    return tuple(GroupFacts(group, states[group]) for group in sorted(mine))
+def _brokers(admin: Admin) -> tuple[BrokerFacts, ...]:
+    brokers = live_brokers(admin)
+    settings = broker_settings(admin, [broker.node for broker in brokers], _BROKER_SETTINGS)
+    return tuple(BrokerFacts(broker.node, broker.rack, settings[broker.node]) for broker in brokers)
 
 
 def _partitions(
-    client: KafkaAdminClient,
+    admin: Admin,
     connection: Connection,
     topic: str,
     described: Iterable[Mapping[str, Any]],
     cursors: Mapping[int, int],
 ) -> tuple[PartitionFacts, ...]:
-    bare = {
-        TopicPartition(topic, p["partition_index"]): PartitionFacts(
+    partitions = {
+        p["partition_index"]: PartitionFacts(
             p["partition_index"],
             int(p["leader_id"]) if p["leader_id"] >= 0 else None,
             tuple(p["replica_nodes"]),
@@ -139,59 +106,40 @@ def _partitions(
         )
         for p in described
     }
-    led = {tp: p for tp, p in bare.items() if p.leader is not None}
-    try:
-        found = {**bare, **(_with_log(client, connection, led) if led else {})}
-    except kafka_errors.UnknownBrokerIdError as error:
-        raise kafka_errors.LeaderNotAvailableError(f"{topic}: a leader went away meanwhile") from error
-    return tuple(found[tp] for tp in sorted(found))
+    led = {number: p for number, p in partitions.items() if p.leader is not None}
+    if led:
+        with leader_changes_are_transient(topic):
+            partitions |= _with_log(admin, connection, topic, led)
+    return tuple(partitions[number] for number in sorted(partitions))
 
 
 def _with_log(
-    client: KafkaAdminClient, connection: Connection, led: Mapping[TopicPartition, PartitionFacts]
-) -> dict[TopicPartition, PartitionFacts]:
+    admin: Admin, connection: Connection, topic: str, led: Mapping[int, PartitionFacts]
+) -> dict[int, PartitionFacts]:
     """The same partitions with what their leaders' logs hold."""
-    places = list(led)
-    starts = _offsets(client, places, OffsetSpec.EARLIEST)
-    stable = _offsets(client, places, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
-    ends = _offsets(client, places, OffsetSpec.LATEST)
-    newest = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.MAX_TIMESTAMP))
-    sizes = _sizes(client, places[0].topic)
-    transactions = open_transactions(client, places)
-    at = sample(connection, starts, {tp: max(starts[tp], p.cursor or 0) for tp, p in led.items()}, stable, ends)
+    starts = log_starts(admin, topic, led)
+    stable = {number: end.offset for number, end in last_stable(admin, topic, led).items()}
+    ends = high_watermarks(admin, topic, led)
+    newest = newest_records(admin, topic, led)
+    sizes = log_sizes(admin, topic)
+    transactions = find_open_transactions(admin, topic, led)
+    first = first_timestamps(connection, topic, {p: (starts[p], ends[p]) for p in led})
+    unread = {p: (max(starts[p], facts.cursor or 0), stable[p]) for p, facts in led.items()}
+    first_unread = first_timestamps(connection, topic, unread)
+    # The last offset of a transaction is a control record: the one before it is a record.
+    last = last_timestamps(connection, topic, {p: (max(starts[p], ends[p] - 2), ends[p]) for p in led})
     return {
-        tp: replace(
-            p,
-            log_start=starts[tp],
-            last_stable=stable[tp],
-            high_watermark=ends[tp],
-            size_bytes=sizes.get((p.leader, tp.partition), 0),
-            first_at=at.first.get(tp),
-            last_at=at.last.get(tp),
-            newest_at=moment(newest[tp].timestamp),
-            unread_at=at.unread.get(tp),
-            transactions=transactions.get(tp, ()),
+        p: replace(
+            facts,
+            log_start=starts[p],
+            last_stable=stable[p],
+            high_watermark=ends[p],
+            size_bytes=sizes.get((facts.leader or 0, p), 0),
+            first_at=first.get(p),
+            last_at=last.get(p),
+            newest_at=moment_or_none(newest[p].timestamp),
+            unread_at=first_unread.get(p),
+            transactions=transactions.get(p, ()),
         )
-        for tp, p in led.items()
-    }
-
-
-def _offsets(
-    client: KafkaAdminClient,
-    places: list[TopicPartition],
-    spec: OffsetSpec,
-    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-) -> dict[TopicPartition, int]:
-    found = client.list_partition_offsets(dict.fromkeys(places, spec), isolation_level=isolation)
-    return {tp: int(answer.offset) for tp, answer in found.items()}
-
-
-def _sizes(client: KafkaAdminClient, topic: str) -> dict[tuple[int | None, int], int]:
-    """(broker, partition) -> bytes on disk."""
-    return {
-        (each["broker"], partition["partition_index"]): int(partition["partition_size"])
-        for each in client.describe_log_dirs([topic])
-        for folder in each["log_dirs"]
-        for found in folder["topics"]
-        for partition in found["partitions"]
+        for p, facts in led.items()
     }

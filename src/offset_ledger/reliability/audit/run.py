@@ -11,7 +11,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Merge, Pipeline, Tombstone
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, named_sql, transaction
 from offset_ledger.ledger.open import open_ledger, open_ledger_at
@@ -73,7 +73,7 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
 
 def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:
     if elect:
-        with broker.connect(connection) as kafka:
+        with connect_kafka(connection) as kafka:
             elect_preferred(kafka, topic)
     return read_facts(connection, topic, reading)
 

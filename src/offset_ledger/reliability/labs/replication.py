@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import Ports, free_ports
@@ -68,16 +68,16 @@ class _Lab:
             StackError: that was not so within a minute.
         """
         names, deadline = [trial.topic for trial in self.trials], time.monotonic() + _SECONDS
-        with broker.connect(Connection("lab", "kafka", extra=self.extra)) as cluster:
+        with connect_kafka(Connection("lab", "kafka", extra=self.extra)) as cluster:
             while True:
-                topics = cluster.ask(lambda client: client.describe_topics(names))
+                topics = cluster.ask(lambda admin: admin.client.describe_topics(names))
                 found = [p for topic in topics for p in topic["partitions"]]
                 if len(found) == len(names) and all(map(wanted, found)):
                     return
                 if time.monotonic() > deadline:
                     raise StackError(f"the brokers did not settle within {_SECONDS:.0f} s; they say {found[:1]}")
                 if nudge:
-                    cluster.ask(nudge)
+                    cluster.ask(lambda admin: nudge(admin.client))
                 time.sleep(0.2)
 
 

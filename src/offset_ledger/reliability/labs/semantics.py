@@ -16,9 +16,10 @@ from typing import Any
 
 from psycopg2 import sql
 
-from offset_ledger.connections import Connection, bootstrap_servers, environment_name
+from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import UnexpectedError
 from offset_ledger.failpoints import VARIABLE, Failpoint
+from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.reliability.labs.consumer import Commit, Orders

@@ -1,4 +1,7 @@
-"""The Kafka clients of this folder: their settings, their connection, and how a failure is told."""
+"""The producers of this package: their arguments, their connection, and the errors that they raise.
+
+Publishing has kafka-python clients of its own, for it writes; what only asks Kafka is offset_ledger.kafka.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from kafka import errors as kafka_errors
 from kafka.metrics.stats import Total
 from kafka.partitioner import Partitioner
 
-from offset_ledger.connections import Connection, kafka_python_arguments
-from offset_ledger.errors import OffsetLedgerError, ProducerFenced, one_line
-from offset_ledger.kafka.broker import unavailable
+from offset_ledger.connections import Connection
+from offset_ledger.errors import OffsetLedgerError, ProducerFenced, error_line
+from offset_ledger.kafka.connection import kafka_python_arguments
+from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings
 
@@ -46,7 +50,7 @@ def fenced(transactional_id: str | None, error: BaseException) -> ProducerFenced
 
     kafka-python wraps it: a later call fails with a plain KafkaError that has the first one in its text.
     """
-    told = one_line(error)
+    told = error_line(error)
     if transactional_id is None or not any(name in told for name in ("ProducerFenced", "InvalidProducerEpoch")):
         return None
     return ProducerFenced(

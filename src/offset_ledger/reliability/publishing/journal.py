@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.errors import JournalMismatch
-from offset_ledger.kafka.broker import unavailable
+from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.clients import BOOTSTRAP_SECONDS, client_arguments
 
 _WAIT_MS = 30_000

@@ -10,7 +10,7 @@ from kafka import KafkaConsumer
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
-from offset_ledger.kafka.broker import unavailable
+from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.clients import BOOTSTRAP_SECONDS, client_arguments
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record

@@ -17,7 +17,7 @@ from offset_ledger.errors import (
     ProducerFenced,
     PublishFailed,
     TransactionOutcomeUnknown,
-    one_line,
+    error_line,
 )
 from offset_ledger.reliability.publishing.clients import close_producer, connect_producer, fenced, retried, within
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
@@ -217,7 +217,7 @@ class Publisher:
     def _close(self, seconds: float) -> None:
         late = close_producer(self._producer, seconds)
         if late:
-            log.warning("the producer for %r was closed with records unanswered (%s)", self._topic, one_line(late))
+            log.warning("the producer for %r was closed with records unanswered (%s)", self._topic, error_line(late))
 
     def _settle(self) -> None:
         self._outbox.settle()
@@ -226,7 +226,7 @@ class Publisher:
 
     def _failure(self, cause: BaseException) -> OffsetLedgerError:
         box, transactional = self._outbox, self._transactional_id is not None
-        told, refused = one_line(cause), isinstance(cause, _REFUSED)
+        told, refused = error_line(cause), isinstance(cause, _REFUSED)
         failed = PublishFailed(self._topic, box.acknowledged, box.failed, told, transactional, refused)
         return fenced(self._transactional_id, cause) or failed
 
@@ -236,6 +236,6 @@ class Publisher:
             within(self._patience, act)
         except (kafka_errors.KafkaError, TimeoutError) as error:
             raise fenced(self._transactional_id, error) or TransactionOutcomeUnknown(
-                f"the {how} of a transaction on {self._topic!r} was not confirmed ({one_line(error)}); "
+                f"the {how} of a transaction on {self._topic!r} was not confirmed ({error_line(error)}); "
                 "read the topic back before publishing the same records again"
             ) from error

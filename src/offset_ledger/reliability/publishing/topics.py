@@ -10,8 +10,8 @@ from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from offset_ledger.errors import BrokerUnavailable, TopicMismatch, one_line
-from offset_ledger.kafka.broker import unavailable
+from offset_ledger.errors import BrokerUnavailable, TopicMismatch, error_line
+from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.clients import client_arguments
 
 PATIENCE = 30.0
@@ -68,7 +68,7 @@ def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> boo
         kafka_errors.InvalidConfigurationError,
     ) as error:
         raise TopicMismatch(
-            f"topic {name!r} cannot be made with {dict(asked)} ({one_line(error)}); "
+            f"topic {name!r} cannot be made with {dict(asked)} ({error_line(error)}); "
             "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
         ) from error
     return True

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from offset_ledger.kafka import broker
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
 from tests.integration.airflow.live.conftest import FIRST
@@ -25,7 +25,7 @@ def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: 
     assert set(world.tasks("lossy", run_id).values()) == {"success", "skipped"}
     skipped = "SELECT changed_by FROM offset_ledger.batch WHERE pipeline = 'lossy' AND state = 'committed'"
     assert world.rows(skipped) == [("admin",)]
-    with broker.connect(world.kafka) as kafka:
+    with connect_kafka(world.kafka) as kafka:
         assert kafka.group_offsets("offset-ledger.lossy", "lossy") == {0: 3}
 
 

@@ -8,9 +8,9 @@ import msgspec
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import DeleteWhen
-from offset_ledger.decoding import numbers, texts
+from offset_ledger.decoding.json import numbers, texts
+from offset_ledger.decoding.json.readers import boolean
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
-from offset_ledger.decoding.types import boolean
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode
@@ -24,8 +24,8 @@ class Deletes:
         self._equals = when.equals
         self._read = _reader(when.equals)
 
-    def judge(self, value: bytes) -> bool | Reason:
-        """Whether the record is a delete, or why nobody can say; the value is a valid JSON object."""
+    def check(self, value: bytes) -> bool | Reason:
+        """Whether the record is a delete, or why that cannot be told; the value is a valid JSON object."""
         raw = value.strip()
         for depth, name in enumerate(self._path):
             if raw[:1] != b"{":

@@ -1,4 +1,4 @@
-"""The quick way through JSON: msgspec into Structs, then column by column."""
+"""The fast path through JSON: msgspec into Structs, then column by column."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.documents import MAX_DEPTH, duplicate_path
+from offset_ledger.decoding.json.documents import MAX_DEPTH, duplicate_path
+from offset_ledger.decoding.json.proofs import Prover, prover
+from offset_ledger.decoding.json.shape import Node
+from offset_ledger.decoding.json.unique import UniqueNames
+from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Proven
-from offset_ledger.decoding.proofs import Flags, Prover, prover
-from offset_ledger.decoding.shape import Node, kinds
-from offset_ledger.decoding.unique import UniqueNames
+from offset_ledger.decoding.staged import Flags
 
 Places = npt.NDArray[np.int64]
 
-# Records that are decoded, and made columns, at a time: what the processor's caches hold.
+# Records that are decoded, and made columns, at a time: what fits the processor's caches.
 _CHUNK = 200
 _PART = 2000
 _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -88,25 +90,25 @@ class Wire:
         for start in range(0, len(places), _CHUNK):
             chunk = places[start : start + _CHUNK].tolist()
             try:
-                found = [self._decode(texts[place]) for place in chunk]
+                records = [self._decode(texts[place]) for place in chunk]
             except _FAILURES:
-                chunk, found = self._decode_each(texts, chunk)
+                chunk, records = self._decode_each(texts, chunk)
             kept += chunk
-            _collect(self._members, found, values)
+            _collect(self._members, records, values)
         return np.array(kept, np.int64), values
 
     def _decode_each(self, texts: list[Any], places: list[int]) -> tuple[list[int], list[Any]]:
-        kept, found = [], []
+        kept, records = [], []
         for place in places:
             try:
-                found.append(self._decode(texts[place]))
+                records.append(self._decode(texts[place]))
                 kept.append(place)
             except _FAILURES:
                 continue
-        return kept, found
+        return kept, records
 
     def _column(self, slot: int, values: list[Any], sure: Flags) -> pa.Array | None:
-        """The column of a slot, None for one that the record does not hold; clears the flags of what is in doubt."""
+        """The column of a slot, None for one that is not in the record; clears the flags of what is in doubt."""
         if slot not in self._nullable:
             return None
         built, good = self._provers[slot].build(values)
@@ -154,12 +156,12 @@ def _optional(wire: Any, nullable: bool) -> Any:
     return wire | None if nullable else wire
 
 
-def _collect(members: Sequence[Member], found: list[Any], values: list[list[Any]]) -> None:
+def _collect(members: Sequence[Member], records: list[Any], values: list[list[Any]]) -> None:
     for member in members:
         if member.slot is not None:
-            values[member.slot].extend(map(attrgetter(member.field), found))
+            values[member.slot].extend(map(attrgetter(member.field), records))
             continue
-        column = list(map(attrgetter(member.field), found))
+        column = list(map(attrgetter(member.field), records))
         if member.nullable:
             column = [member.absent if value is None else value for value in column]
         _collect(member.members, column, values)

@@ -1,4 +1,4 @@
-"""What holds for a JSON text as a whole: its depth, its member names, and what Postgres takes as jsonb."""
+"""Checks of a JSON text as a whole: its depth, its member names, and what Postgres takes as jsonb."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Any, NoReturn
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.decoding.numbers import check_literal
+from offset_ledger.decoding.json.numbers import check_literal
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 
 MAX_DEPTH = 500  # far from Python's own limit, so that the same record is refused wherever it is decoded
@@ -31,7 +31,7 @@ def document(raw: bytes) -> str:
 
 
 def check_depth(value: bytes) -> None:
-    """Hold that arrays and objects are nested no deeper than the limit; the text is valid JSON."""
+    """Check that arrays and objects are nested no deeper than the limit; the text is valid JSON."""
     if value.count(b"{") + value.count(b"[") <= MAX_DEPTH:
         return
     depth = 0
@@ -55,7 +55,7 @@ def _unique(members: list[tuple[str, Any]]) -> None:
 
 
 def _nothing(_: str) -> None:
-    """Numbers are not looked at: a long one would make int() raise."""
+    """Numbers are not converted: int() refuses a very long one."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -83,11 +83,11 @@ def _find_duplicate(root: Any) -> str:
     while pending:
         path, value = pending.pop()
         if isinstance(value, _Members):
-            seen = set[str]()
+            names = set[str]()
             for name, _ in value:
-                if name in seen:
+                if name in names:
                     return path + _step(name)
-                seen.add(name)
+                names.add(name)
             pending += [(path + _step(name), member) for name, member in value]
         elif isinstance(value, list):
             pending += [(f"{path}[{index}]", member) for index, member in enumerate(value)]

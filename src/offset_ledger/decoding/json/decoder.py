@@ -1,4 +1,4 @@
-"""JSON: ``decode`` says, value by value, what is right; ``prove`` reads whole columns."""
+"""The decoder of JSON records: ``decode`` defines, value by value, what is right; ``prove`` reads whole columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from offset_ledger.config.model import Limits, RecordShape, Tombstone
-from offset_ledger.decoding import documents, texts
-from offset_ledger.decoding.deletes import Deletes
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.json import documents, texts
+from offset_ledger.decoding.json.deletes import Deletes
+from offset_ledger.decoding.json.shape import Node, tree
+from offset_ledger.decoding.json.wire import Wire
+from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.outcome import (
-    KEY_PATH,
     WHOLE,
     Code,
     DecodedRow,
@@ -25,17 +27,9 @@ from offset_ledger.decoding.outcome import (
     Skip,
     printable,
 )
-from offset_ledger.decoding.shape import Node, tree
-from offset_ledger.decoding.types import check_event_id
-from offset_ledger.decoding.wire import Wire
 
 _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-def compile_decoder(record: RecordShape, limits: Limits) -> JsonDecoder:
-    """The decoder of a pipeline whose records are JSON."""
-    return JsonDecoder(record, limits)
 
 
 class JsonDecoder:
@@ -47,14 +41,14 @@ class JsonDecoder:
         self._root = tree(record)
         self._marker = tree(replace(record, columns=()))
         self._deletes = Deletes(record.delete_when) if record.delete_when else None
-        self._slots = len(record.columns) + 2
+        self._slots = slot_count(record)
 
     def decode(
         self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         """The row of a record, or every reason against it; never raises."""
         if value is None:
-            return self._tombstone(key, timestamp)
+            return tombstone_outcome(self.record, key, timestamp)
         try:
             self._check_whole(value)
             return self._row(value, key, timestamp)
@@ -74,15 +68,6 @@ class JsonDecoder:
     def _wire(self) -> Wire | None:
         return Wire.of(self._root, self.record)
 
-    def _tombstone(self, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal | Skip:
-        if self.record.tombstone is Tombstone.SKIP:
-            return Skip()
-        if self.record.tombstone is Tombstone.QUARANTINE:
-            return Refusal((Reason(WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
-        slots: list[object] = [None] * self._slots
-        reasons = _fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
-        return Refusal(reasons) if reasons else _row_of(slots, deleted=True)
-
     def _check_whole(self, value: bytes) -> None:
         if len(value) > self.limits.value_bytes:
             detail = f"expected at most {self.limits.value_bytes} bytes, got {len(value)}"
@@ -94,15 +79,15 @@ class JsonDecoder:
             raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
     def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
-        deleted = self._deletes.judge(value) if self._deletes else False
+        deleted = self._deletes.check(value) if self._deletes else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
         _read(self._marker if deleted else self._root, value.strip(), slots, reasons)
         record = self.record
-        reasons += _fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(reasons)) if reasons else _row_of(slots, deleted)
+        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
+        return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
 
 
 class _Refused(Exception):
@@ -112,9 +97,9 @@ class _Refused(Exception):
 
 
 def _live(deletes: Deletes, values: pa.BinaryArray, proven: Proven) -> Proven:
-    """The proven records without the deletes, and without those of which nobody can say."""
+    """The proven records without the deletes, nor those of which that cannot be told."""
     records = values.take(pa.array(proven.places)).to_pylist()
-    live = np.fromiter((deletes.judge(record) is False for record in records), np.bool_, len(records))
+    live = np.fromiter((deletes.check(record) is False for record in records), np.bool_, len(records))
     if live.all():
         return proven
     keep = pa.array(live)
@@ -143,18 +128,11 @@ def _syntax(value: bytes, text: str) -> None:
         raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
 
 
-def _row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
-    event_id, publish_at, *values = slots
-    assert isinstance(event_id, str)
-    assert isinstance(publish_at, datetime)
-    return DecodedRow(event_id, publish_at, tuple(values), deleted)
-
-
 def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:
     """Fill the slots that the node leads to, and note what was refused."""
     for leaf in node.leaves:
         try:
-            slots[leaf.slot] = leaf.kind.read(raw)
+            slots[leaf.slot] = leaf.read(raw)
         except Mismatch as mismatch:
             reasons.append(Reason(node.path, mismatch.code, mismatch.detail))
     if not node.members:
@@ -170,31 +148,3 @@ def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) ->
         elif not member.nullable:
             code = Code.NULL if value else Code.MISSING
             reasons.append(Reason(member.path, code, f"expected a value, got {'null' if value else 'nothing'}"))
-
-
-def _fill_from_kafka(
-    slots: list[object], key: bytes | None, timestamp: datetime | Reason, needs_key: bool, needs_timestamp: bool
-) -> tuple[Reason, ...]:
-    reasons = []
-    if needs_key:
-        try:
-            slots[0] = _event_id_of(key)
-        except Mismatch as mismatch:
-            reasons.append(Reason(KEY_PATH, mismatch.code, mismatch.detail))
-    if needs_timestamp and isinstance(timestamp, Reason):
-        reasons.append(timestamp)
-    elif needs_timestamp:
-        slots[1] = timestamp
-    return tuple(reasons)
-
-
-def _event_id_of(key: bytes | None) -> str:
-    if key is None:
-        raise Mismatch(Code.MISSING, "expected a key to name the event, got none")
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        raise Mismatch(Code.ENCODING, "expected a key in UTF-8") from None
-    if "\0" in text:
-        raise Mismatch(Code.NUL, "expected a key without NUL, which Postgres cannot hold")
-    return check_event_id(text)

@@ -1,7 +1,7 @@
-"""Whole columns of decoded values -> Arrow, with a flag for each value that certainly reads so.
+"""Whole columns of decoded values -> Arrow, with a flag for each value that certainly decodes to it.
 
-Each type has a ``wire`` type, which msgspec holds while it decodes, and a ``build`` that looks at the whole column.
-A flag that is False only means that the type's reader has to look at the record: false alarms cost time, nothing else.
+Each kind has a ``wire`` type, which msgspec checks while it decodes, and a ``build`` that checks the whole column.
+False only means that the decoder reads the record by itself: a false alarm costs time, nothing else.
 """
 
 from __future__ import annotations
@@ -13,27 +13,16 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding import texts
-from offset_ledger.decoding.numbers import FIRST_MOMENT, LAST_MOMENT
-from offset_ledger.decoding.types import EPOCH_UNITS, INTEGER_BITS, MAX_EVENT_ID_BYTES, ColumnKind
+from offset_ledger.decoding.json import texts
+from offset_ledger.decoding.kinds import EPOCH_UNITS, FIRST_MOMENT, INTEGER_BITS, LAST_MOMENT, ColumnKind
+from offset_ledger.decoding.staged import INTEGERS, MOMENT, Flags, as_flags, event_ids, free_of_nul
 
-Flags = npt.NDArray[np.bool_]
 Built = tuple[pa.Array, Flags | None]
 Values = Sequence[Any]
 
-MOMENT = pa.timestamp("us", "UTC")
-_INTEGERS = {"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}
-_STAGED = {
-    **_INTEGERS,
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamptz": MOMENT,
-    "bytea": pa.binary(),
-}
 # Within these every moment that the calendar has is one that Python, Arrow and Postgres all have.
 _MOMENT = (
     r"^[12][0-9]{3}-[01][0-9]-[0-3][0-9]T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
@@ -54,18 +43,13 @@ class Prover:
     build: Callable[[Values], Built]
 
 
-def staged_type(kind: ColumnKind) -> pa.DataType:
-    """The type of the staged Arrow column; numbers that Arrow could round are text."""
-    return _STAGED.get(kind.name, pa.string())
-
-
 def prover(kind: ColumnKind) -> Prover:
     """The prover of a kind."""
     name = kind.name
     if name in INTEGER_BITS:
         bound = 1 << (INTEGER_BITS[name] - 1)
         wire = Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)]
-        return Prover(wire, lambda values: (pa.array(values, _INTEGERS[name]), None))
+        return Prover(wire, lambda values: (pa.array(values, INTEGERS[name]), None))
     if kind.encoding in EPOCH_UNITS:
         return _epochs(EPOCH_UNITS[kind.encoding])
     if name == "varchar":
@@ -77,45 +61,9 @@ def prover(kind: ColumnKind) -> Prover:
     return _PLAIN[name]
 
 
-def _flags(flags: pa.Array) -> Flags | None:
-    """The flags as numpy's, null counting as True; None where all are True."""
-    if pc.all(flags, skip_nulls=True, min_count=0).as_py():
-        return None
-    found: Flags = pc.fill_null(flags, True).to_numpy(zero_copy_only=False)
-    return found
-
-
 def _texts(values: Values) -> Built:
     column = pa.array(values, pa.string())
-    return column, None if _free_of_nul(column) else _flags(pc.invert(pc.match_substring(column, "\0")))
-
-
-def _free_of_nul(column: pa.StringArray) -> bool:
-    return bool(content(column).all())
-
-
-def content(column: pa.StringArray) -> npt.NDArray[np.uint8]:
-    """The bytes of all the texts of a column, one after the other."""
-    _, offsets, data = column.buffers()
-    if not len(column) or data is None:
-        return np.zeros(0, np.uint8)
-    bounds = np.frombuffer(offsets, np.int32)
-    return np.frombuffer(data, np.uint8)[bounds[column.offset] : bounds[column.offset + len(column)]]
-
-
-def event_ids(column: pa.StringArray) -> Flags | None:
-    """Which texts can name an event."""
-    size = pc.binary_length(column)
-    fits = pc.and_(pc.greater(size, 0), pc.less_equal(size, MAX_EVENT_ID_BYTES))
-    if not _free_of_nul(column):
-        fits = pc.and_(fits, pc.invert(pc.match_substring(column, "\0")))
-    return _flags(fits)
-
-
-def moments(column: pa.TimestampArray) -> Flags | None:
-    """Which of Kafka's timestamps a datetime can hold."""
-    found = column.cast(pa.int64())
-    return _flags(pc.and_(pc.greater_equal(found, FIRST_MOMENT), pc.less_equal(found, LAST_MOMENT)))
+    return column, None if free_of_nul(column) else as_flags(pc.invert(pc.match_substring(column, "\0")))
 
 
 def _event_ids(values: Values) -> Built:
@@ -133,7 +81,7 @@ def _epochs(unit: int) -> Prover:
 
 def _moments(values: Values) -> Built:
     column = pa.array(values, pa.string())
-    flags = _flags(pc.match_substring_regex(column, _MOMENT))
+    flags = as_flags(pc.match_substring_regex(column, _MOMENT))
     if flags is not None:
         column = pc.if_else(pa.array(flags), column, None)
     try:
@@ -162,7 +110,7 @@ def _raw_texts(values: Values) -> pa.StringArray:
 def _literals(pattern: str) -> Callable[[Values], Built]:
     def build(values: Values) -> Built:
         column = _raw_texts(values)
-        return column, _flags(pc.match_substring_regex(column, pattern))
+        return column, as_flags(pc.match_substring_regex(column, pattern))
 
     return build
 
@@ -183,7 +131,7 @@ def _floats(safe_digits: int) -> Callable[[Values], Built]:
         column = _raw_texts(values)
         short = pc.less_equal(pc.binary_length(column), safe_digits)
         safe = pc.fill_null(pc.and_(short, pc.match_substring_regex(column, _PLAIN_NUMBER)), True)
-        flags = _flags(safe)
+        flags = as_flags(safe)
         if flags is None or safe_digits < 15:
             return column, flags
         doubtful = np.flatnonzero(~flags)
@@ -203,26 +151,26 @@ def _double_text(text: str) -> str | None:
 
 def _uuids(values: Values) -> Built:
     column = pa.array(values, pa.string())
-    return column, _flags(pc.match_substring_regex(column, _UUID))
+    return column, as_flags(pc.match_substring_regex(column, _UUID))
 
 
 def _documents(values: Values) -> Built:
     column = _raw_texts(values)
-    return column, _flags(pc.invert(pc.match_substring_regex(column, _NO_DOCUMENT)))
+    return column, as_flags(pc.invert(pc.match_substring_regex(column, _NO_DOCUMENT)))
 
 
 def _hexadecimal(value: str) -> bytes:
-    found = bytes.fromhex(value)
-    if len(found) * 2 != len(value):  # fromhex passes over blanks
+    decoded = bytes.fromhex(value)
+    if len(decoded) * 2 != len(value):  # fromhex passes over blanks
         raise ValueError(value)
-    return found
+    return decoded
 
 
 def _bytes_of(read: Callable[[str], bytes]) -> Callable[[Values], Built]:
     def build(values: Values) -> Built:
-        found = [_bytes_or_none(read, value) for value in values]
-        flags = np.array([a is not None or b is None for a, b in zip(found, values, strict=True)], np.bool_)
-        return pa.array(found, pa.binary()), flags
+        decoded = [_bytes_or_none(read, value) for value in values]
+        flags = np.array([a is not None or b is None for a, b in zip(decoded, values, strict=True)], np.bool_)
+        return pa.array(decoded, pa.binary()), flags
 
     return build
 

@@ -9,7 +9,7 @@ the same bytes before each of its colons has the same names. That is sound becau
   cannot be the end of one string and the beginning of the next, between which there is only punctuation.
 
 Where all names of a shape differ, wherever they stand, that is enough. Otherwise all the punctuation before each name
-has to be the same as well: it holds every brace between two names, unless an array ends there, and so fixes which names
+has to be the same as well: it has every brace between two names, unless an array ends there, and so fixes which names
 share an object.
 """
 
@@ -22,7 +22,7 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
-from offset_ledger.decoding.documents import duplicate_path
+from offset_ledger.decoding.json.documents import duplicate_path
 
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -79,10 +79,10 @@ class UniqueNames:
         return proven
 
     def _rows_with(self, positions: Positions) -> Flags:
-        found = np.zeros(len(self._counts), np.bool_)
+        rows = np.zeros(len(self._counts), np.bool_)
         if positions.size:
-            found[np.searchsorted(self._bounds, positions, side="right") - 1] = True
-        return found
+            rows[np.searchsorted(self._bounds, positions, side="right") - 1] = True
+        return rows
 
     def _shape(self, row: int) -> _Shape | None:
         start = int(self._bounds[row])
@@ -115,8 +115,8 @@ class UniqueNames:
         """Which rows have each token right up to its position, compared in words of 8 bytes."""
         wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
         shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
-        found = self._words[ends - 7] >> shift << shift
-        same: Flags = (found == wanted).all(axis=1)
+        words = self._words[ends - 7] >> shift << shift
+        same: Flags = (words == wanted).all(axis=1)
         for column, token in enumerate(tokens):
             for begin in range(0, max(len(token) - 8, 0), 8):
                 word = np.uint64(int.from_bytes(token[begin : begin + 8], "little"))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-import struct
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 
+from offset_ledger.decoding.floats import SINGLE, single_text
+from offset_ledger.decoding.json.texts import expect, shown
+from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import Code, Mismatch
-from offset_ledger.decoding.texts import expect, shown
 
 MAX_DIGITS_BEFORE_POINT = 131_072
 MAX_DIGITS_AFTER_POINT = 16_383
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST_MOMENT, LAST_MOMENT = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999, in µs since 1970
 _INTEGER = re.compile(rb"-?[0-9]+")
 _EXPONENT = re.compile(rb"[eE][+-]?0*([0-9]*)\Z")
 _EXPONENT_DIGITS = 6
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_SINGLE = struct.Struct("<f")
 
 
 def integer_text(raw: bytes) -> str:
@@ -55,12 +53,12 @@ def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal
         raise Mismatch(code, f"expected numeric({precision},{scale}), got {shown(raw)}")
     if before > MAX_DIGITS_BEFORE_POINT or after > MAX_DIGITS_AFTER_POINT:
         raise Mismatch(Code.RANGE, f"expected a number within Postgres's numeric, got {shown(raw)}")
-    # Zeros that say nothing could still exceed Postgres's limits, as in 0e-20000.
+    # Trailing zeros could still exceed Postgres's limits, as in 0e-20000.
     return value if -MAX_DIGITS_AFTER_POINT <= _exponent(value) <= 0 else value.normalize(_EXACT)
 
 
 def check_literal(raw: bytes) -> None:
-    """Hold that Postgres takes the number as it is written, which is how a jsonb hands it over."""
+    """Check that Postgres takes the number as it is written, which is how a jsonb hands it over."""
     numeric(raw)
     if -_exponent(_decimal(raw)) > MAX_DIGITS_AFTER_POINT:
         raise Mismatch(Code.RANGE, f"expected a number within Postgres's numeric, got {shown(raw)}")
@@ -70,36 +68,12 @@ def floating(raw: bytes, single: bool = False) -> float:
     """A float whose shortest text is the very number that was written."""
     written = _decimal(raw)
     value = float(raw)
-    shortest = _shortest_single(value) if single else repr(value)
+    shortest = single_text(value) if single else repr(value)
     if Decimal(shortest) == written:
-        return value if not single else float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+        return value if not single else float(SINGLE.unpack(SINGLE.pack(value))[0])
     name = "real" if single else "double precision"
     code = Code.PRECISION if shortest not in ("0.0", "-0.0", "inf", "-inf") else Code.RANGE
     raise Mismatch(code, f"expected {name}, got {shown(raw)}, which it cannot hold")
-
-
-def single_text(value: float) -> str:
-    """The shortest text that names this 4-byte float."""
-    return _shortest_single(value)
-
-
-def _shortest_single(value: float) -> str:
-    try:
-        nearest = _SINGLE.pack(value)
-    except OverflowError:
-        return "inf" if value > 0 else "-inf"
-    exact = float(_SINGLE.unpack(nearest)[0])
-    if exact in (0.0, float("inf"), float("-inf")):
-        return repr(exact)
-    texts = (f"{exact:.{digits}g}" for digits in range(1, 10))
-    return next(text for text in texts if _packs_to(text, nearest))
-
-
-def _packs_to(text: str, packed: bytes) -> bool:
-    try:
-        return _SINGLE.pack(float(text)) == packed
-    except OverflowError:  # the largest floats round up at few digits
-        return False
 
 
 def _decimal(raw: bytes) -> Decimal:
@@ -111,11 +85,11 @@ def _decimal(raw: bytes) -> Decimal:
 
 
 def _digits(value: Decimal) -> tuple[int, int]:
-    """Digits before and after the point, without zeros that say nothing."""
+    """Digits before and after the point, without leading and trailing zeros."""
     if not value:
         return 0, 0
-    least = value.normalize(_EXACT)
-    return max(least.adjusted() + 1, 0), max(-_exponent(least), 0)
+    shortest = value.normalize(_EXACT)
+    return max(shortest.adjusted() + 1, 0), max(-_exponent(shortest), 0)
 
 
 def _exponent(value: Decimal) -> int:

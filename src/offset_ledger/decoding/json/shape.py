@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import ColumnType, JsonPath, RecordShape
-from offset_ledger.decoding.types import EVENT_ID, ColumnKind, kind_of
-
-PUBLISH_AT = ColumnType("timestamptz")
+from offset_ledger.config.model import JsonPath, RecordShape
+from offset_ledger.decoding.json.readers import Read, reader
+from offset_ledger.decoding.kinds import kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class Leaf:
     """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow."""
 
     slot: int
-    kind: ColumnKind
+    read: Read
     nullable: bool
 
 
@@ -42,12 +41,6 @@ class Node:
         return all(leaf.nullable for leaf in self.descendants())
 
 
-def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
-    """The kind of every slot of the row."""
-    columns = (kind_of(column.type, column.encoding) for column in record.columns)
-    return EVENT_ID, kind_of(PUBLISH_AT, record.publish_at_encoding), *columns
-
-
 def tree(record: RecordShape) -> Node:
     """The tree of the record's paths."""
     root = Node("$")
@@ -55,7 +48,7 @@ def tree(record: RecordShape) -> Node:
     places: list[tuple[JsonPath | None, bool]] = [(record.event_id, False), (record.publish_at, False), *columns]
     for slot, ((path, nullable), kind) in enumerate(zip(places, kinds(record), strict=True)):
         if path is not None:
-            _at(root, path).leaves.append(Leaf(slot, kind, nullable))
+            _at(root, path).leaves.append(Leaf(slot, reader(kind), nullable))
     return root
 
 

@@ -34,8 +34,8 @@ def json_kind(raw: bytes) -> str:
 
 def expect(raw: bytes, kind: str, wanted: str) -> bytes:
     """The text, if it is of that kind."""
-    if (found := json_kind(raw)) != kind:
-        raise Mismatch(Code.TYPE, f"expected {wanted}, got {found}")
+    if (actual := json_kind(raw)) != kind:
+        raise Mismatch(Code.TYPE, f"expected {wanted}, got {actual}")
     return raw
 
 
@@ -101,10 +101,10 @@ def base64_bytes(value: str) -> bytes:
     Raises:
         ValueError: it is not.
     """
-    found = binascii.a2b_base64(value, strict_mode=True)
-    if binascii.b2a_base64(found, newline=False).decode() != value:
+    decoded = binascii.a2b_base64(value, strict_mode=True)
+    if binascii.b2a_base64(decoded, newline=False).decode() != value:
         raise ValueError(value)
-    return found
+    return decoded
 
 
 def hexadecimal(raw: bytes) -> bytes:

@@ -1,0 +1,48 @@
+"""The brokers of a cluster, and the election of leaders among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafka import errors as kafka_errors
+
+from offset_ledger.kafka.admin import Admin
+
+_PREFERRED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A broker that is up."""
+
+    node: int
+    rack: str | None
+
+
+def cluster_id(admin: Admin) -> str:
+    """The id of the cluster."""
+    return str(admin.client.describe_cluster()["cluster_id"])
+
+
+def count_brokers(admin: Admin) -> int:
+    """How many brokers the cluster lists."""
+    return len(admin.client.describe_cluster()["brokers"])
+
+
+def live_brokers(admin: Admin) -> tuple[LiveBroker, ...]:
+    """The brokers that are not fenced, by node id."""
+    brokers = [
+        LiveBroker(int(each["broker_id"]), each["rack"])
+        for each in admin.client.describe_cluster()["brokers"]
+        if not each.get("is_fenced")
+    ]
+    return tuple(sorted(brokers, key=lambda broker: broker.node))
+
+
+def elect_preferred_leaders(admin: Admin, topic: str, partitions: Iterable[int]) -> None:
+    """Ask the controller to let the preferred replica of each partition lead, where it is in sync."""
+    try:
+        admin.client.elect_leaders(_PREFERRED, {topic: list(partitions)})
+    except kafka_errors.PreferredLeaderNotAvailableError:
+        return  # it fell out of sync meanwhile

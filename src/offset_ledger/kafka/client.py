@@ -1,0 +1,132 @@
+"""The client of one Kafka cluster: connects, asks, and retries what is transient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from math import inf
+from typing import Any, TypeVar
+
+from kafka import errors as kafka_errors
+
+from offset_ledger.connections import Connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.kafka import brokers, groups, offsets
+from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_arguments
+from offset_ledger.kafka.errors import is_transient, unavailable
+from offset_ledger.kafka.settings import topic_settings
+from offset_ledger.kafka.snapshot import take_snapshot
+from offset_ledger.kafka.topics import describe_topic
+from offset_ledger.model.moments import FirstAt
+from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.retry import retrying
+
+T = TypeVar("T")
+
+
+class KafkaClient:
+    """Questions to one Kafka cluster.
+
+    Every method retries transient errors, for :func:`~offset_ledger.retry.retry_seconds` and the client's timeout at
+    most, and then raises BrokerUnavailable. It raises AccessDenied where this login may not ask.
+    """
+
+    def __init__(self, admin: Admin, timeout: float = inf) -> None:
+        self._admin = admin
+        self._timeout = timeout
+
+    def ask(self, question: Callable[[Admin], T]) -> T:
+        """The answer to any other question; all of it is asked again after a transient error."""
+        servers = self._admin.servers
+        try:
+            return retrying(is_transient, f"Kafka at {servers}", max_seconds=self._timeout)(question, self._admin)
+        except kafka_errors.KafkaError as error:
+            raise unavailable(servers, error) from error
+
+    def count_brokers(self) -> int:
+        """How many brokers the cluster lists."""
+        return self.ask(brokers.count_brokers)
+
+    def describe(self, topic: str) -> Mapping[str, Any]:
+        """The topic's metadata; a partition may be without a leader, its error code says so.
+
+        Raises:
+            UnknownTopic: the cluster has no such topic.
+        """
+        return self.ask(lambda admin: describe_topic(admin, topic))
+
+    def snapshot(self, topic: str) -> TopicSnapshot:
+        """One snapshot of the topic, its ends being last stable offsets.
+
+        Raises:
+            UnknownTopic: the cluster has no such topic.
+        """
+        return self.ask(lambda admin: take_snapshot(admin, topic))
+
+    def settings(self, topic: str, *names: str) -> dict[str, str]:
+        """Settings of the topic, defaults included."""
+
+        def ask(admin: Admin) -> dict[str, str]:
+            settings = topic_settings(admin, topic)
+            return {name: settings[name] for name in names}
+
+        return self.ask(ask)
+
+    def offsets_at(self, topic: str, since: datetime) -> dict[int, int | None]:
+        """Per partition the first offset whose record timestamp is at or after ``since``; None where none is."""
+        return {p: first.offset if first else None for p, first in self.first_at(topic, since).items()}
+
+    def first_at(self, topic: str, since: datetime) -> dict[int, FirstAt | None]:
+        """Per partition the first record at or after ``since``, with its timestamp; None where none is."""
+        return self.ask(lambda admin: offsets.first_records_at(admin, topic, since))
+
+    def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+        """Per partition where the log of this leader epoch and of earlier ones ends; absent where there is none.
+
+        An end below an offset that was committed means that an unclean election truncated the log (KIP-101, KIP-320).
+        A leader that does not know the epoch yet is asked again.
+        """
+        return self.ask(lambda admin: offsets.epoch_ends(admin, topic, epochs)) if epochs else {}
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        """The offsets that a consumer group has committed for the topic, by partition."""
+        return self.ask(lambda admin: groups.group_offsets(admin, group, topic))
+
+    def set_group_offsets(self, group: str, topic: str, wanted: Mapping[int, int]) -> None:
+        """Commit offsets in the name of a consumer group without members.
+
+        Raises:
+            BrokerUnavailable: also where the group has members, or the coordinator refused.
+        """
+        self.ask(lambda admin: groups.alter_group_offsets(admin, group, topic, wanted))
+
+
+@contextmanager
+def connect_kafka(connection: Connection, timeout: float = inf) -> Iterator[KafkaClient]:
+    """A client of the cluster, closed afterwards; while no broker answers it retries, for ``timeout`` seconds at most.
+
+    Raises:
+        ConfigurationError: the connection has a value that no client takes.
+        BrokerUnavailable: none of bootstrap.servers answered in that time.
+        AccessDenied: the cluster refuses the login.
+    """
+    admin = _connect(connection, timeout)
+    try:
+        yield KafkaClient(admin, timeout)
+    finally:
+        admin.close()
+
+
+def _connect(connection: Connection, timeout: float) -> Admin:
+    servers, arguments = bootstrap_servers(connection), kafka_python_arguments(connection)
+    try:
+        return retrying(is_transient, f"Kafka at {servers}", max_seconds=timeout)(Admin, servers, arguments)
+    except (kafka_errors.KafkaError, OSError) as error:
+        raise unavailable(servers, error) from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: bootstrap.servers should be host:port,host:port, found {servers!r} "
+            f"({error})"
+        ) from error

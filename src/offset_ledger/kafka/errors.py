@@ -1,0 +1,46 @@
+"""kafka-python's errors: which are transient, and which of this package's errors they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka import errors as kafka_errors
+
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, error_line
+
+_DENIED = (
+    kafka_errors.AuthorizationError,
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedSaslMechanismError,
+)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether asking again may help; kafka-python itself retries only NotLeaderForPartition."""
+    return isinstance(error, kafka_errors.KafkaError) and bool(error.retriable)
+
+
+def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
+    """The error for a cluster that gave no answer, or that refuses this login.
+
+    kafka-python reports a wrong password as a timeout, so it is BrokerUnavailable here too.
+    """
+    if isinstance(error, _DENIED):
+        return AccessDenied(
+            f"Kafka at {servers} does not let this login do it ({error_line(error)}); correct the login of the "
+            "connection or give it the rights of docs/production.md"
+        )
+    return BrokerUnavailable(
+        f"Kafka at {servers} did not answer ({error_line(error)}); check that the brokers run and that "
+        "bootstrap.servers and login of the connection are right"
+    )
+
+
+@contextmanager
+def leader_changes_are_transient(topic: str) -> Iterator[None]:
+    """Raise a retriable error where a leader has left the cluster since the topic was described."""
+    try:
+        yield
+    except kafka_errors.UnknownBrokerIdError as error:
+        raise kafka_errors.LeaderNotAvailableError(f"{topic}: a leader went away meanwhile") from error

@@ -1,0 +1,54 @@
+"""Topics as their metadata describes them, and how large they are on the brokers' disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from offset_ledger.errors import UnknownTopic
+from offset_ledger.kafka.admin import Admin
+
+
+def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
+    """The topic's metadata; a partition may be without a leader, its error code says so.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+    """
+    (described,) = admin.client.describe_topics([topic])
+    error = kafka_errors.for_code(described["error_code"])
+    if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
+        raise UnknownTopic(
+            f"topic {topic!r} does not exist on {admin.servers}; create it, or correct its name "
+            "(source.topic in a pipeline file)"
+        )
+    if error is not kafka_errors.NoError:
+        raise error(f"topic {topic}")
+    return dict(described)
+
+
+def describe_available_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
+    """The topic's metadata, every partition having a leader; the error of a partition is raised."""
+    described = describe_topic(admin, topic)
+    for partition in described["partitions"]:
+        if partition["error_code"]:
+            raise kafka_errors.for_code(partition["error_code"])(f"{topic} {partition['partition_index']}")
+    return described
+
+
+def partition_numbers(described: Mapping[str, Any]) -> list[int]:
+    """The partitions of a described topic, in order."""
+    return sorted(int(partition["partition_index"]) for partition in described["partitions"])
+
+
+def log_sizes(admin: Admin, topic: str) -> dict[tuple[int, int], int]:
+    """(broker, partition) -> bytes on disk."""
+    return {
+        (int(answer["broker"]), int(partition["partition_index"])): int(partition["partition_size"])
+        for answer in admin.client.describe_log_dirs([topic])
+        for folder in answer["log_dirs"]
+        for described in folder["topics"]
+        for partition in described["partitions"]
+    }
