@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PATH := $(CURDIR)/$(BIN):$(PATH)
 export PATH
+# Every task of Airflow is a process of its own: without bytecode on disk each compiles thousands of modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Show what each target does
