@@ -54,7 +54,7 @@ unit: install ## The tests of the pure parts
 
 .PHONY: test
 test: lint ## Everything that CI runs (WORKERS=1 for one test at a time)
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/pytest -n $(WORKERS)
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)
