@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.reliability.publishing.disturbances import Expected, expected
+from offset_ledger.reliability.publishing.disturbances import Expected
 from offset_ledger.reliability.publishing.flights import Event, winning_events
 
 _TABLE = """SELECT event_id, publish_at, status, carrier, flight_number, tail_number, origin, destination, flight_date,
@@ -45,9 +45,8 @@ def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
     return tuple(cursor.one())
 
 
-def prove(cursor: Cursor, seed: int, limit: int | None) -> list[Claim]:
-    """Every claim of the demo about table and quarantine."""
-    answer = expected(seed, limit)
+def prove(cursor: Cursor, answer: Expected, limit: int | None) -> list[Claim]:
+    """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
     return [*_figures(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
 
 
