@@ -53,7 +53,7 @@ unit: install ## The tests of the pure parts
 	@$(BIN)/pytest tests/unit
 
 .PHONY: test
-test: lint ## Everything that CI runs (WORKERS=1 for one test at a time)
+test: lint ## Everything that CI runs (WORKERS=0: in one process)
 	@$(BIN)/pytest -n $(WORKERS)
 
 .PHONY: ui-test
