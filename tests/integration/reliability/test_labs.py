@@ -22,6 +22,8 @@ from offset_ledger.reliability.labs.semantics import Bench, Semantics, semantics
 from offset_ledger.reliability.labs.trial import Fate, Trial, TrialStep
 from tests.fixtures.servers import Servers
 
+pytestmark = pytest.mark.minutes(1)
+
 
 def quiet(_: str) -> None:
     """Progress that nobody reads."""
