@@ -3,8 +3,11 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 PATH := $(CURDIR)/$(BIN):$(PATH)
 export PATH
+# Every task of Airflow is a process of its own: without bytecode on disk each compiles thousands of modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Show what each target does
@@ -50,8 +53,8 @@ unit: install ## The tests of the pure parts
 	@$(BIN)/pytest tests/unit
 
 .PHONY: test
-test: lint ## Everything that CI runs
-	@$(BIN)/pytest
+test: lint ## Everything that CI runs (WORKERS=0: in one process)
+	@$(BIN)/pytest -n $(WORKERS)
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)

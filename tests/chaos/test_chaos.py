@@ -43,7 +43,7 @@ from tests.chaos.oracle import Kind
 from tests.chaos.short import errors, produced, to_step, until
 from tests.fixtures.servers import Servers, execute
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.minutes(3)]
 
 
 @pytest.fixture

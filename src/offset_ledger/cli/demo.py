@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,14 @@ def _text(proof: Proof) -> str:
             "",
             *map(str, proof.claims),
             f"\n{'everything holds' if proof.holds else 'NOT everything holds'}, {proof.seconds:.0f} s",
+            f"  {_times(proof.parts)}",
+            f"  tasks of the DAG: {_times(proof.tasks)}",
             "\nThe servers stay up: look at the entry Ledger in Airflow, or in a shell:",
             f"  . {home / 'env'} && {sys.argv[0]} status flights",
             "Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.",
         ]
     )
+
+
+def _times(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.0f} s" for name, value in seconds.items())

@@ -70,6 +70,9 @@ class Column:
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
 
 
+FORMATS = ("json",)
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The topic and how it is read."""

@@ -69,7 +69,7 @@ SOURCE: Kind[Source] = section(
         "compacted": Key(
             FLAG, "The topic was compacted earlier and is not any more: the records removed then left gaps.", (True,)
         ),
-        "format": Key(word("json"), "How record values are encoded."),
+        "format": Key(word(*FORMATS), "How record values are encoded."),
     },
     ("connection", "topic"),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.reliability.publishing.disturbances import Expected, expected
+from offset_ledger.reliability.publishing.disturbances import Expected
 from offset_ledger.reliability.publishing.flights import Event, winning_events
 
 
@@ -36,9 +36,8 @@ def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
     return tuple(cursor.one())
 
 
-def prove(cursor: Cursor, seed: int, limit: int | None) -> list[Claim]:
-    """Every claim of the demo about table and quarantine."""
-    answer = expected(seed, limit)
+def prove(cursor: Cursor, answer: Expected, limit: int | None) -> list[Claim]:
+    """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
     return [*_figures(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
 
 

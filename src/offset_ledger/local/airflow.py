@@ -30,7 +30,7 @@ from offset_ledger.local.process import Daemon, Launch, run
 
 USER = "admin"
 VIEWER = "viewer"
-_READY_SECONDS = 90
+_READY_SECONDS = 180
 _MUST_BE_HEALTHY = ("metadatabase", "scheduler", "dag_processor")
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "api-server": ("--workers", "1"),
@@ -49,7 +49,8 @@ _SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
     "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
+    # A file that changes is parsed at once; this is for those that did not, whose pipeline files may have.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "20",
     "GX_ANALYTICS_ENABLED": "false",
     "PYTHONWARNINGS": "ignore",
 }

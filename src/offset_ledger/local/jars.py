@@ -5,13 +5,11 @@ A folder of the cache is complete or absent: it is filled under another name and
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -20,7 +18,7 @@ import pyspark
 
 from offset_ledger.errors import StackError
 from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.layout import cache_root
+from offset_ledger.local.layout import cache_root, only_one
 from offset_ledger.local.process import silent
 
 _PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
@@ -95,7 +93,7 @@ def fetch(bundle: Bundle, java: JavaRuntime | None, say: Callable[[str], None]) 
         StackError: Ivy could not resolve them; the message has its reason.
     """
     if not bundle.folder.exists():
-        with _only_one():
+        with only_one("jars"):
             if not bundle.folder.exists():
                 say(f"fetching {bundle.folder.name} (once)")
                 _fill(bundle, java or find_java())
@@ -157,11 +155,3 @@ def _ivy_file(bundle: Bundle) -> str:
 def _last_line(output: str) -> str:
     said = [line.strip().strip(":").strip() for line in output.splitlines()]
     return next((line for line in reversed(said) if line), "Ivy said nothing")
-
-
-@contextmanager
-def _only_one() -> Iterator[None]:
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with (cache_root() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -19,7 +19,7 @@ from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import HOST, Ports, accepts, require_free
 from offset_ledger.local.process import Daemon, Launch, run, silent
 
-_READY_SECONDS = 60
+_READY_SECONDS = 120
 _JVM = ("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _LOGGING = """\
 appender.out.type = Console

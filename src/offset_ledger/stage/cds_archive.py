@@ -43,9 +43,16 @@ def make_archive(say: Callable[[str], None] = lambda _: None) -> Path | None:
 
     Takes as long as three short jobs, once for each Python environment.
     """
+    from offset_ledger.local.layout import only_one
+
     place = _place()
     if place is None or place.exists():
         return place
+    with only_one("classes"):
+        return place if place.exists() else _make(place, say)
+
+
+def _make(place: Path, say: Callable[[str], None]) -> Path | None:
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

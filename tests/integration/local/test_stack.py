@@ -25,6 +25,8 @@ from offset_ledger.local.layout import HOST, PortChoice, Ports
 from offset_ledger.local.process import Daemon
 from offset_ledger.local.stack import Stack
 
+pytestmark = pytest.mark.minutes(2)
+
 LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
 
 

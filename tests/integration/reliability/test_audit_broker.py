@@ -39,6 +39,8 @@ from offset_ledger.report.consumer_group import mirror
 from tests.fixtures.kafka_tools import commands, paste
 from tests.fixtures.topic_reader import values
 
+pytestmark = pytest.mark.minutes(1)
+
 SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -22,6 +22,8 @@ from offset_ledger.reliability.labs.semantics import Bench, Semantics, semantics
 from offset_ledger.reliability.labs.trial import Fate, Trial, TrialStep
 from tests.fixtures.servers import Servers
 
+pytestmark = pytest.mark.minutes(1)
+
 
 def quiet(_: str) -> None:
     """Progress that nobody reads."""
@@ -42,7 +44,7 @@ def test_at_most_once_loses_at_least_once_doubles_and_the_pipeline_does_neither(
     assert pipeline == Semantics("offset-ledger", frozenset(plan.events), 1, (), ())
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_what_each_acks_and_min_insync_keeps_loses_and_refuses() -> None:
     plan = trial.TrialPlan.draw(3, most=8)
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:

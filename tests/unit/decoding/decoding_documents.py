@@ -8,6 +8,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -233,13 +234,19 @@ def key_of(column_: Column) -> str:
 KINDS = {"event_id": "event_id", "publish_at": "timestamptz"} | {c.name: kind(c) for c in COLUMNS}
 
 
+# Made once: making a strategy costs as much as drawing from it.
+_GOOD = {name: st.sampled_from(GOOD[kind_]) for name, kind_ in KINDS.items()}
+_ANY = st.sampled_from([*BAD, *(literal for group in GOOD.values() for literal in group)])
+_ONE_OF_TEN = st.integers(0, 9)
+
+
 @st.composite
 def literals(draw: st.DrawFn, most_bad: int = 2) -> dict[str, str]:
     """A literal for each value of the shape, some of them perhaps bad or absent."""
-    found = {name: draw(st.sampled_from(GOOD[kind_])) for name, kind_ in KINDS.items()}
+    found = {name: draw(good) for name, good in _GOOD.items()}
     for _ in range(draw(st.integers(0, most_bad))):
         name = draw(st.sampled_from(sorted(found)))
-        match draw(st.integers(0, 9)):
+        match draw(_ONE_OF_TEN):
             case 0:
                 del found[name]
             case 1:
@@ -249,7 +256,7 @@ def literals(draw: st.DrawFn, most_bad: int = 2) -> dict[str, str]:
             case 3:
                 found[name] = json.dumps(draw(st.text()), ensure_ascii=draw(st.booleans()))
             case _:
-                found[name] = draw(st.sampled_from([*BAD, *(literal for group in GOOD.values() for literal in group)]))
+                found[name] = draw(_ANY)
     return found
 
 
@@ -292,9 +299,9 @@ def documents(draw: st.DrawFn, most_bad: int = 2) -> bytes:
         place[last] = literal
     inner["inner"]["deep"] = inner.pop("inner__deep")
     root |= inner
-    if draw(st.integers(0, 9)) == 0:
+    if draw(_ONE_OF_TEN) == 0:
         root["options"] = draw(st.sampled_from(["null", "{}", "[]", '"x"']))
-    if draw(st.integers(0, 9)) == 0:
+    if draw(_ONE_OF_TEN) == 0:
         root["inner"] = draw(st.sampled_from(["null", "{}", "1"]))
     if draw(st.integers(0, 3)) == 0:
         del root["options"]
@@ -460,13 +467,21 @@ def _fraction(value: Any) -> Fraction:
     return Fraction(Decimal(mantissa)) * Fraction(10) ** int(exponent or 0)
 
 
+_LARGEST, _FINEST = 10**131072, 10**16383
+
+
 def _numeric(value: Any, kind_: str) -> Decimal:
+    return _exact(_only(value, isinstance(value, Literal)), kind_)
+
+
+@lru_cache(maxsize=4096)  # the same few literals again and again, some of them with thousands of digits
+def _exact(value: Literal, kind_: str) -> Decimal:
     exact = _fraction(value)
     if kind_ == "numeric":
-        _only(value, abs(exact) < 10**131072 and (exact * 10**16383).denominator == 1)
+        _only(value, abs(exact) < _LARGEST and _FINEST % exact.denominator == 0)
     else:
         precision, scale = map(int, kind_[8:-1].split(","))
-        _only(value, (exact * 10**scale).denominator == 1 and abs(exact) < 10 ** (precision - scale))
+        _only(value, 10**scale % exact.denominator == 0 and abs(exact) < 10 ** (precision - scale))
     return Decimal(value)
 
 

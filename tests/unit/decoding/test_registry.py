@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from offset_ledger.config import schema
+from offset_ledger.config import model
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.registry import DECODERS, compile_decoder
@@ -13,7 +13,7 @@ SHAPE = RecordShape(("id",), None, (Column("state", ColumnType("text"), ("state"
 
 
 def test_every_format_of_the_pipeline_file_has_a_decoder() -> None:
-    assert set(DECODERS) == set(schema.FORMATS)
+    assert set(DECODERS) == set(model.FORMATS)
 
 
 def test_the_format_chooses_the_decoder() -> None:

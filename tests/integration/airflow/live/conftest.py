@@ -14,6 +14,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.connections import Connection, environment_name
+from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local.airflow import Airflow
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
@@ -46,6 +47,8 @@ def world(stack: Stack, template_database: str) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in connections.items():
             patch.setenv(name, value)
+        # Every file is there from the start; parsing them all again and again takes more than the tests do.
+        patch.setitem(local_airflow._SETTINGS, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         try:
             begin(made)
             made.start()

@@ -11,7 +11,7 @@ from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
 from tests.integration.airflow.live.conftest import FIRST
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
 
 def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: World, started: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from offset_ledger.reliability.audit.rules import RULES
 from tests.fixtures.airflow_world import World, until
 from tests.integration.airflow.live.conftest import Redriven
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
 
 def scheduled(world: World, dag_id: str) -> str:

@@ -15,7 +15,7 @@ from offset_ledger.local.postgres import AIRFLOW_DATABASE
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.statsd import Metric
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 SPARK_STEPS = {"seconds.stage", "seconds.validate", "seconds.commit"}
 
 
