@@ -188,7 +188,7 @@ def test_a_reader_that_stops_early_and_a_full_disk(
 ) -> None:
     path = tmp_path / "ordersü.yaml"
     path.write_text(GOOD.format(topic="t"))
-    verb = f"{sys.executable} -m offset_ledger.cli.main check {path}"
+    verb = f"{sys.executable} -m offset_ledger.cli check {path}"
     head = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {verb} | true"], capture_output=True, text=True, check=False, timeout=120
     )

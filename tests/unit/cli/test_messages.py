@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 from psycopg2 import OperationalError
 
 from offset_ledger.cli.main import main
-from offset_ledger.cli.verbs import table
+from offset_ledger.cli.output import table
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, Fenced, TerminalError
 from offset_ledger.kafka.broker import unavailable as kafka_unavailable
