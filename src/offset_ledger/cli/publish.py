@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> Outcome:
 def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
     """How to publish, as far as the arguments alone say it."""
     from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
-    from offset_ledger.reliability.publishing.settings import read_settings
+    from offset_ledger.reliability.publishing.settings_reader import read_settings
 
     transactional = arguments.transactional_id is not None
     settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, from_1, name_and_value
@@ -114,5 +113,6 @@ def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
     from offset_ledger.reliability.topics.explain import explain
 
     rows = explain(settings)
-    table = tabulate([(e.setting, e.value, e.buys) for e in rows], maxcolwidths=[None, None, 84], tablefmt="plain")
-    return Outcome({"topic": name, "settings": [asdict(each) for each in rows]}, f"{head}\n\n{table}")
+    data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]
+    table = tabulate([(e.setting, e.value, e.gives) for e in rows], maxcolwidths=[None, None, 84], tablefmt="plain")
+    return Outcome({"topic": name, "settings": data}, f"{head}\n\n{table}")

@@ -1,4 +1,4 @@
-"""The proof of the demo: what stands in the table and in quarantine, against the CSV that it all came from."""
+"""The proof of the demo: the rows of the table and of the quarantine, compared with the CSV that they came from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offset_ledger.reliability.publishing.flights import Event, winning_events
 _TABLE = """SELECT event_id, publish_at, status, carrier, flight_number, tail_number, origin, destination, flight_date,
     distance, dep_time, dep_delay, arr_time, arr_delay, air_time FROM public.flights"""
 
-_FIGURES = """SELECT count(*), count(*) FILTER (WHERE status = 'cancelled'), count(dep_delay),
+_TOTALS = """SELECT count(*), count(*) FILTER (WHERE status = 'cancelled'), count(dep_delay),
     round(avg(dep_delay), 4) FROM public.flights"""
 
 # A row that is written again gets another xmin, even if its values stay.
@@ -22,7 +22,7 @@ _FINGERPRINT = "SELECT count(*), sum(hashtextextended(xmin::text || t::text, 0))
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that must hold, with what was expected and what was found."""
+    """One thing that must be true, with the expected and the actual value."""
 
     text: str
     expected: Any
@@ -48,11 +48,11 @@ def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
 def prove(cursor: Cursor, seed: int, limit: int | None) -> list[Claim]:
     """Every claim of the demo about table and quarantine."""
     answer = expected(seed, limit)
-    return [*_figures(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
+    return [*_totals(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
 
 
-def _figures(cursor: Cursor, limit: int | None) -> list[Claim]:
-    cursor.execute(_FIGURES)
+def _totals(cursor: Cursor, limit: int | None) -> list[Claim]:
+    cursor.execute(_TOTALS)
     rows, cancelled, departures, mean = cursor.one()
     if limit is not None:
         return [Claim("rows", limit, rows)]
@@ -66,11 +66,11 @@ def _figures(cursor: Cursor, limit: int | None) -> list[Claim]:
 
 def _rows(cursor: Cursor, limit: int | None) -> list[Claim]:
     cursor.execute(_TABLE)
-    found = {tuple(row) for row in cursor.fetchall()}
+    rows = {tuple(row) for row in cursor.fetchall()}
     wanted = {_row(event) for event in winning_events(limit)}
     return [
-        Claim("flights whose newest state is not in the table", 0, len(wanted - found)),
-        Claim("rows that are no flight's newest state", 0, len(found - wanted)),
+        Claim("flights whose newest state is not in the table", 0, len(wanted - rows)),
+        Claim("rows that are no flight's newest state", 0, len(rows - wanted)),
     ]
 
 
@@ -86,11 +86,11 @@ def _row(event: Event) -> tuple[Any, ...]:
 
 def _quarantine(cursor: Cursor, answer: Expected) -> list[Claim]:
     cursor.execute("SELECT value, reasons->0->>'path' FROM offset_ledger.quarantine WHERE pipeline = 'flights'")
-    found = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
+    quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
     wanted = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
     return [
-        Claim("malformed records not in quarantine with the right reason", 0, (wanted - found).total()),
-        Claim("records in quarantine that are not malformed", 0, (found - wanted).total()),
+        Claim("malformed records not in quarantine with the right reason", 0, (wanted - quarantined).total()),
+        Claim("records in quarantine that are not malformed", 0, (quarantined - wanted).total()),
     ]
 
 

@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the demo showed: the balance sheet by partition, the newest batches, and each claim with what was seen."""
+    """What the demo showed: the balance sheet by partition, the newest batches, and each claim with its result."""
 
     stack: Stack
     sheet: list[Any]
@@ -77,7 +77,7 @@ def publish(stack: Stack, flights: int | None, say: Say) -> None:
     """Publish the flights once; a stack that has them already keeps them.
 
     Raises:
-        StackError: the topic holds another or an unfinished publication.
+        StackError: the topic has another or an unfinished publication.
     """
     marker = stack.home / "demo.json"
     wanted = {"seed": SEED, "flights": flights}
@@ -86,7 +86,7 @@ def publish(stack: Stack, flights: int | None, say: Say) -> None:
         say(f"{TOPIC} has its flights already")
         return
     if state is not None:
-        raise StackError(f"{TOPIC} holds another or an unfinished publication ({state}); start afresh with: make clean")
+        raise StackError(f"{TOPIC} has another or an unfinished publication ({state}); to start again: make clean")
     marker.write_text(json.dumps({**wanted, "finished": False}))
     total = expected(SEED, flights).records
     say(f"publishing {total:,} events to {TOPIC}, acks=all and idempotent, replication factor {stack.brokers}")
@@ -99,7 +99,7 @@ def publish(stack: Stack, flights: int | None, say: Say) -> None:
             replication_factor=stack.brokers,
             on_progress=advance,
         )
-    say(f"published {summary.records:,} events, {summary.per_second:,.0f} a second")
+    say(f"published {summary.records:,} events, {summary.per_second:,.0f} records/s")
     marker.write_text(json.dumps({**wanted, "finished": True}))
 
 

@@ -9,8 +9,9 @@ import pytest
 from offset_ledger.errors import ConfigurationError, UnsafeSettings
 from offset_ledger.reliability.publishing.clients import producer_arguments
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
-from offset_ledger.reliability.publishing.record import Record, least_batch_bytes
-from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings, dotted, read_settings
+from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
+from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings
+from offset_ledger.reliability.publishing.settings_reader import dotted, read_settings
 
 ALL = frozenset(Danger)
 # Settings, whether there is a transactional id, and how each refusal begins.
@@ -113,8 +114,8 @@ def test_names_are_kafkas_own() -> None:
 
 def test_a_record_is_weighed_with_everything_in_it() -> None:
     record = Record(b"key", b"value", (("name", b"text"),))
-    assert least_batch_bytes(record) == least_batch_bytes(Record(None, None)) + 3 + 5 + 8
-    weight = least_batch_bytes(record)
+    assert min_batch_bytes(record) == min_batch_bytes(Record(None, None)) + 3 + 5 + 8
+    weight = min_batch_bytes(record)
     RecordLimits(topic_bytes=weight, fetch_bytes=weight).check(record)
     with pytest.raises(RecordTooLarge, match=rf"^loss: a record takes {weight} bytes .* max.message.bytes is"):
         RecordLimits(topic_bytes=weight - 1, fetch_bytes=weight, allow=ALL).check(record)

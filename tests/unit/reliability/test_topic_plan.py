@@ -1,4 +1,4 @@
-"""From a wish to settings, and what the settings are said to buy."""
+"""From requirements to settings, and what the settings are said to give."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
         (replace(CLASSIC, cleanup_policy="compact"), "cleanup.policy", "the key has to be the event id"),
     ],
 )
-def test_what_a_setting_buys(topic: TopicSettings, setting: str, told: str) -> None:
-    (found,) = (each.buys for each in explain(topic) if each.setting == setting)
+def test_what_a_setting_gives(topic: TopicSettings, setting: str, told: str) -> None:
+    (found,) = (each.gives for each in explain(topic) if each.setting == setting)
     assert told in found
 
 
@@ -124,7 +124,7 @@ def test_the_largest_number_of_kafka_is_for_ever() -> None:
     most = str(2**63 - 1)
     found = TopicSettings.read(3, 1, 3, {**CLASSIC.configs(), "retention.ms": most, "segment.ms": most}, 100 * MB)
     assert (found.retention, found.longest_stay, found.segment_open) == (None, None, 10 * DAY)
-    assert [each.buys for each in explain(found) if each.setting == "retention.ms"] == ["time deletes nothing"]
+    assert [each.gives for each in explain(found) if each.setting == "retention.ms"] == ["time deletes nothing"]
 
 
 def test_the_settings_are_what_kafka_takes() -> None:

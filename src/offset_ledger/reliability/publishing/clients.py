@@ -1,4 +1,4 @@
-"""The Kafka clients of this folder: their settings, their connection, and how a failure is told."""
+"""The Kafka producers of this folder: their arguments, their connection and their end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kafka.metrics.stats import Total
 from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection, kafka_python_arguments
-from offset_ledger.errors import OffsetLedgerError, ProducerFenced, one_line
+from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka.broker import unavailable
+from offset_ledger.reliability.publishing.failures import fenced
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings
 
@@ -39,21 +40,6 @@ def producer_arguments(settings: ProducerSettings) -> dict[str, object]:
         "acks": acks,
         "compression_type": compression,
     }
-
-
-def fenced(transactional_id: str | None, error: BaseException) -> ProducerFenced | None:
-    """The error for a producer that a newer one has replaced, if that is what ``error`` says.
-
-    kafka-python wraps it: a later call fails with a plain KafkaError that has the first one in its text.
-    """
-    told = one_line(error)
-    if transactional_id is None or not any(name in told for name in ("ProducerFenced", "InvalidProducerEpoch")):
-        return None
-    return ProducerFenced(
-        f"a newer publisher with the transactional id {transactional_id!r} has begun, so this one can commit nothing "
-        "more and readers of committed data see nothing of its transaction; let one of the two run, or give each an "
-        "id of its own"
-    )
 
 
 def connect_producer(
@@ -111,7 +97,7 @@ _GROUP = "producer-metrics"
 
 
 def _count_retries(producer: KafkaProducer) -> None:
-    """kafka-python keeps a rate of retries only; its sensor takes a total beside it."""
+    """kafka-python keeps a rate of retries only; its sensor takes a total as well."""
     metrics = producer._metrics
     metrics.sensor("record-retries").add(metrics.metric_name(_RETRIED, _GROUP), Total())
 
