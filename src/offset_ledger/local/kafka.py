@@ -16,13 +16,13 @@ from offset_ledger.local.kafka_folder import JVM, LOGGING_FILE, SETTINGS_FILE, K
 from offset_ledger.local.kafka_settings import broker_settings
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, Ports, accepts, require_free
-from offset_ledger.local.process import Daemon, silent
+from offset_ledger.local.process import Daemon, Server, silent
 
 _READY_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Server):
     """One broker process; node 1 is the controller too."""
 
     node: int
@@ -47,18 +47,6 @@ class Broker:
     def stop(self, grace: float = 15) -> bool:
         """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""
         return self.daemon.stop(grace)
-
-    def kill(self) -> None:
-        """SIGKILL: no controlled shutdown, no flush."""
-        self.daemon.kill()
-
-    def pause(self) -> None:
-        """SIGSTOP: its sockets stay open and nothing answers."""
-        self.daemon.pause()
-
-    def resume(self) -> None:
-        """SIGCONT after ``pause``."""
-        self.daemon.resume()
 
     def ready(self) -> bool:
         """Whether it answers."""

@@ -20,7 +20,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, require_free
-from offset_ledger.local.process import Daemon, run, silent
+from offset_ledger.local.process import Daemon, Server, run, silent
 
 ROLE = "offset_ledger"
 DATA_DATABASE = "offset_ledger"
@@ -44,7 +44,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Postgres:
+class Postgres(Server):
     """One server with the role ``offset_ledger`` and a database each for the data and for Airflow."""
 
     directory: Path
@@ -109,18 +109,6 @@ class Postgres:
         self.stop(immediate)
         self.start()
         self.wait()
-
-    def kill(self) -> None:
-        """SIGKILL to the server and all its backends."""
-        self.daemon.kill()
-
-    def pause(self) -> None:
-        """SIGSTOP to the server and all its backends."""
-        self.daemon.pause()
-
-    def resume(self) -> None:
-        """SIGCONT after ``pause``."""
-        self.daemon.resume()
 
     def ready(self) -> bool:
         """Whether it accepts a session."""

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -149,6 +150,29 @@ class Daemon:
 
     def _forget(self) -> None:
         self._pid_file.unlink(missing_ok=True)
+
+
+class Server(ABC):
+    """A server that is one daemon, for those who make it fail."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def daemon(self) -> Daemon:
+        """Its process."""
+
+    def kill(self) -> None:
+        """SIGKILL to it and all its children: no shutdown, no flush."""
+        self.daemon.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP to it and all its children: its sockets stay open and nothing answers."""
+        self.daemon.pause()
+
+    def resume(self) -> None:
+        """SIGCONT after ``pause``."""
+        self.daemon.resume()
 
 
 def silent(line: str) -> None:

@@ -33,7 +33,7 @@ REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     (
         {"max.in.flight.requests.per.connection": "6", "enable.idempotence": "true"},
         False,
-        ["enable.idempotence=true holds the order of at most 5"],
+        ["enable.idempotence=true keeps the order of at most 5"],
     ),
     ({"max.in.flight.requests.per.connection": "0"}, False, ["max.in.flight.requests.per.connection=0"]),
     ({"delivery.timeout.ms": "30049"}, False, ["delivery.timeout.ms=30049 must be at least linger.ms"]),
