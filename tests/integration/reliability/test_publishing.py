@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from offset_ledger.errors import TopicMismatch
+from offset_ledger.errors import PublishFailed, TopicMismatch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
@@ -19,7 +19,7 @@ from offset_ledger.reliability.publishing import outbox
 from offset_ledger.reliability.publishing.disturbances import Disturbance, expected, plan_events
 from offset_ledger.reliability.publishing.feed import PARTITIONS, publish_flights
 from offset_ledger.reliability.publishing.flights import winning_events
-from offset_ledger.reliability.publishing.producer import Publisher, PublishFailed, publish, publish_aborted
+from offset_ledger.reliability.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from tests.fixtures.topic_reader import Place, read
