@@ -517,7 +517,7 @@ def test_a_remedy_is_commands_to_paste_and_words_that_lead_to_them(rule: str, fa
             assert line.endswith(":") == following.startswith(("kafka-", "offset-ledger ", "echo ")), line
 
 
-def test_a_right_topic_has_no_finding_and_says_what_was_seen() -> None:
+def test_a_right_topic_has_only_ok_findings_with_their_values() -> None:
     found = check_topic(RIGHT)
     assert {each.rule: each.severity for each in found} == {rule.name: OK for rule in RULES}
     assert all(each.found and each.remedy is None for each in found)
@@ -554,7 +554,7 @@ RIGHT_ALL_THE_SAME = {
 
 
 @pytest.mark.parametrize("facts", RIGHT_ALL_THE_SAME.values(), ids=RIGHT_ALL_THE_SAME)
-def test_what_looks_odd_and_is_right_is_no_finding(facts: TopicFacts) -> None:
+def test_what_is_odd_and_right_is_no_finding(facts: TopicFacts) -> None:
     assert [each for each in check_topic(facts) if each.severity is not OK] == []
 
 
@@ -579,7 +579,7 @@ def test_the_worst_finding_comes_first() -> None:
     assert (ranks[0], ranks) == (0, sorted(ranks))
 
 
-def test_changes_are_told_by_severity() -> None:
+def test_changes_are_named_by_severity() -> None:
     before = {"a": OK, "b": ERROR, "c": WARNING, "d": ERROR, "e": INFO, "f": OK}
     now = dict(zip("abcdef", (ERROR, OK, ERROR, INFO, INFO, OK), strict=True))
     assert [str(change) for change in changes(before, now)] == [

@@ -69,15 +69,11 @@ def process(
         with closing(_consumer(extra, source, group)) as consumer:
             while True:
                 with Publisher(extra, target, transactional_id=transactional_id, **options) as publisher:
-                    # Only now: the new producer has ended what an earlier one held back from this group.
+                    # Only now: the new producer has ended what an earlier one kept from this group.
                     batch = _take(consumer, records_per_transaction, stop)
                     if not batch.records:
                         return done
-                    for read in batch.records:
-                        for record in transform(read):
-                            publisher.send(record)
-                    publisher.send_offsets(_positions(consumer), batch.membership)
-                    publisher.finish()
+                    _publish(publisher, batch, transform, _positions(consumer))
                 now = len(batch.records), publisher.summary.records, 1
                 done = Processed(*(before + more for before, more in zip(done, now, strict=True)))
     except kafka_errors.KafkaError as error:
@@ -89,6 +85,16 @@ class _Batch(NamedTuple):
 
     records: list[Consumed]
     membership: Any
+
+
+def _publish(
+    publisher: Publisher, batch: _Batch, transform: Transform, positions: Mapping[Any, OffsetAndMetadata]
+) -> None:
+    for read in batch.records:
+        for record in transform(read):
+            publisher.send(record)
+    publisher.send_offsets(positions, batch.membership)
+    publisher.finish()
 
 
 def _consumer(extra: Mapping[str, str], source: str, group: str) -> KafkaConsumer:
