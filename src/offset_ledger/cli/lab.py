@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -23,6 +22,8 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Run one lab in a folder of its own and show its table."""
+    import tempfile
+
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="offset-ledger-lab-") as folder:
         report = _LABS[arguments.name](Path(folder).resolve(), arguments.seed)
