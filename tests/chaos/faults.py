@@ -220,7 +220,7 @@ def network_held(bench: Bench, random: Random) -> AbstractContextManager[None]:
     """Nothing passes between workers and Postgres for a while, then everything does."""
 
     def act() -> None:
-        bench.lab.proxy.hold()
+        bench.lab.proxy.stall()
         time.sleep(random.uniform(0.2, 2))
         bench.lab.proxy.release()
 

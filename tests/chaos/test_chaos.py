@@ -257,7 +257,7 @@ def test_a_connection_cut_during_commit_is_resolved_from_the_ledger(bench: Bench
     bench.lab.arm("after_merge=sleep:1")
     committing = bench.submit(bench.lab.light, "commit", batch=batch)
     until(lambda: bench.lab.reached() == {"after_merge"})
-    bench.lab.proxy.hold()  # COMMIT is sent after the sleep and does not arrive
+    bench.lab.proxy.stall()  # COMMIT is sent after the sleep and does not arrive
     time.sleep(1.5)
     bench.lab.proxy.cut()
     bench.lab.proxy.release()

@@ -1,4 +1,4 @@
-"""The verb ``demo``."""
+"""``demo``: the main job on real data, with its proof."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tabulate import tabulate
-
-from offset_ledger.cli.verbs import Outcome, Verbs, from_1, say, table
+from offset_ledger.cli.output import table
+from offset_ledger.cli.verbs import Outcome, Verbs, from_1, say
 
 if TYPE_CHECKING:
     from offset_ledger.demo.run import Proof
 
 
-def add_verbs(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    made = verbs.add("demo", "the main job on real data, through Airflow, with its proof", demo)
-    made.add_argument("--flights", type=from_1, help="only so many flights (default: all 336,776)")
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add("demo", "the main job on real data, through Airflow, with its proof", run)
+    verb.add_argument("--flights", type=from_1, help="only so many flights (default: all 336,776)")
 
 
-def demo(arguments: Namespace) -> Outcome:
+def run(arguments: Namespace) -> Outcome:
     """The main job on real data."""
     from offset_ledger.demo.run import run
 
@@ -35,18 +34,18 @@ def _text(proof: Proof) -> str:
     return "\n".join(
         [
             "\nBalance sheet by partition",
-            tabulate([dict(row) for row in proof.sheet], headers="keys"),
+            table(proof.sheet),
             "\nLedger",
-            table(dict(row) for row in proof.batches),
+            table(proof.batches),
             "",
             *[f"quality report: {page}" for page in proof.pages],
             f"Airflow: {airflow.address} (user admin, password in {airflow.directory / 'passwords.json'})",
             "",
             *map(str, proof.claims),
-            f"\n{'everything holds' if proof.holds else 'NOT everything holds'}, {proof.seconds:.0f} s",
+            f"\n{'every claim is true' if proof.holds else 'NOT every claim is true'}, {proof.seconds:.0f} s",
             f"  {_times(proof.parts)}",
             f"  tasks of the DAG: {_times(proof.tasks)}",
-            "\nThe servers stay up: look at the entry Ledger in Airflow, or in a shell:",
+            "\nThe servers stay up: open the entry Ledger in Airflow, or in a shell run:",
             f"  . {home / 'env'} && {sys.argv[0]} status flights",
             "Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.",
         ]

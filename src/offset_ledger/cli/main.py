@@ -10,10 +10,43 @@ import os
 import sys
 from collections.abc import Sequence
 
-from offset_ledger.cli import batches, decisions, demo, kafka, looking, publish, quarantine, servers
+from offset_ledger.cli import (
+    abandon,
+    accept_table,
+    accept_topic,
+    approve,
+    audit,
+    batches,
+    check,
+    dead_letters,
+    demo,
+    dismiss,
+    ingest,
+    lab,
+    migrate,
+    publish,
+    quarantine,
+    redrive,
+    remerge,
+    replay,
+    report,
+    skip,
+    stack,
+    status,
+    topic,
+    verify,
+)
 from offset_ledger.cli.verbs import Outcome, Verbs
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, one_line
 from offset_ledger.version import __version__
+
+# As ``--help`` lists them.
+_VERBS = (
+    *(stack, migrate, check, status, batches, verify, report, ingest, replay),
+    *(approve, abandon, skip, accept_topic, remerge, accept_table),
+    *(redrive, quarantine, dismiss, dead_letters),
+    *(publish, audit, topic, lab, demo),
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -23,28 +56,22 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     verbs = Verbs(parser)
-    for module in (servers, looking, batches, decisions, quarantine, publish, kafka, demo):
-        module.add_verbs(verbs)
+    for verb in _VERBS:
+        verb.add_verb(verbs)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0, or that of the error."""
     arguments = build_parser().parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    _configure_logging(arguments.verbose)
     try:
         outcome: Outcome = arguments.run(arguments)
     except OffsetLedgerError as error:
         return _fail(error, arguments.json)
     except Exception as error:
         logging.getLogger("offset_ledger").info("", exc_info=error)
-        unexpected = (
-            f"unexpected {type(error).__name__}: {one_line(error)}; "
-            "run it again with --verbose to see where, and report it"
-        )
-        return _fail(UnexpectedError(unexpected), arguments.json)
+        return _fail(_unexpected(error), arguments.json)
     except KeyboardInterrupt:
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
@@ -52,14 +79,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return outcome.exit_code
 
 
+def _configure_logging(verbose: bool) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("offset_ledger").setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def _unexpected(error: Exception) -> UnexpectedError:
+    return UnexpectedError(f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it")
+
+
 def _show(text: str) -> None:
-    """Print the result. Who stops reading it, as ``head`` does, has read enough: that is no failure of the verb."""
+    """Print the result. A reader that closes the pipe early, as ``head`` does, is no failure of the verb."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding
     try:
         print(text, flush=True)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tells it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports it once more at its end
         if not isinstance(error, BrokenPipeError):
             sys.exit(f"offset-ledger: the result cannot be written ({error.strerror}); give it another place")
 

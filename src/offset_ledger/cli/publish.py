@@ -1,4 +1,4 @@
-"""What the verb ``publish`` of the command line does."""
+"""``publish``: a file of records to a topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.cli.verbs import Outcome, Verbs, say
+from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
 from offset_ledger.config.json_path import parse_path
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import JsonPath
@@ -18,69 +18,86 @@ from offset_ledger.reliability.publishing.serializers import SERIALIZERS
 from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
 
 if TYPE_CHECKING:
+    from offset_ledger.config.model import JsonPath
+    from offset_ledger.connections import Connection
+    from offset_ledger.reliability.publishing.limits import RecordLimits
+    from offset_ledger.reliability.publishing.outbox import Summary
     from offset_ledger.reliability.publishing.progress import OnProgress
+    from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
+    from offset_ledger.reliability.publishing.settings import ProducerSettings
 
 
-def add_verbs(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    made = verbs.add("publish", "publish a file of records to a topic", publish)
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add("publish", "publish a file of records to a topic", run)
     names, dangers = list(SERIALIZERS), ", ".join(Danger)
-    made.add_argument("topic", metavar="TOPIC")
-    made.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
-    made.add_argument("--format", choices=["jsonl", "csv"], help="default: csv if the name ends in .csv, else jsonl")
-    made.add_argument("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)")
-    made.add_argument("--value", metavar="PATH", help="where the value is (default: the whole line)")
-    made.add_argument("--key-serializer", choices=names, default="string", help="(string)")
-    made.add_argument("--value-serializer", choices=names, default="json", help="(json)")
-    made.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
-    made.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
-    made.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
-    made.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
-    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
-    made.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
-    made.add_argument(
+    verb.add_argument("topic", metavar="TOPIC")
+    verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
+    verb.add_argument("--format", choices=["jsonl", "csv"], help="default: csv if the name ends in .csv, else jsonl")
+    verb.add_argument("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)")
+    verb.add_argument("--value", metavar="PATH", help="where the value is (default: the whole line)")
+    verb.add_argument("--key-serializer", choices=names, default="string", help="(string)")
+    verb.add_argument("--value-serializer", choices=names, default="json", help="(json)")
+    verb.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
+    verb.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
+    verb.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
+    verb.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
+    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
+    verb.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
+    verb.add_argument(
         "--transactional-id", metavar="ID", help="publish in transactions; run again, it sends only what is missing"
     )
-    made.add_argument("--connection", default="kafka_default", help="Airflow connection id (kafka_default)")
+    add_connection(verb, "kafka_default")
 
 
-def publish(arguments: Namespace) -> Outcome:
+def run(arguments: Namespace) -> Outcome:
     """Publish a file."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.file_feed import publish_file
-    from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
     from offset_ledger.reliability.publishing.progress import progress
-    from offset_ledger.reliability.publishing.settings import read_settings
 
     if arguments.transactional_id == "":
         raise ConfigurationError(
             "--transactional-id is empty; give an id, or leave it out to publish without transactions"
         )
     connection = get_connection(arguments.connection)
-    transactional = arguments.transactional_id is not None
-    settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
-    one: int | None = arguments.partition
-    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
+    options = _options(connection, arguments)
     checked = _file(arguments).check()
     limits = _limits(connection, arguments)
+    settings: ProducerSettings = options["settings"]
     if settings.compression_type == "none" and checked.largest > limits.smallest:
         checked.file.check_sizes(limits)
+    options["settings"] = replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes or 2**31))
     with (
         progress(checked.records, "published") as advance,
         _unfinished(connection.extra, arguments, checked.records, advance) as count,
     ):
-        summary, before = publish_file(
-            connection.extra,
-            arguments.topic,
-            checked,
-            transactional_id=arguments.transactional_id,
-            settings=replace(settings, batch_size=min(settings.batch_size, limits.topic_bytes)),
-            partitioner=partitioner,
-            limits=limits,
-            on_progress=count,
-            on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
-        )
+        summary, before = _publish(connection, arguments, checked, limits=limits, on_progress=count, **options)
     return _outcome(arguments.topic, summary, before)
+
+
+def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
+    """How to publish, as far as the arguments alone say it."""
+    from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
+    from offset_ledger.reliability.publishing.settings_reader import read_settings
+
+    transactional = arguments.transactional_id is not None
+    settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
+    one: int | None = arguments.partition
+    partitioner = find_partitioner(arguments.partitioner) if one is None else Custom(lambda _key, _count: one)
+    return {"settings": settings, "partitioner": partitioner}
+
+
+def _publish(connection: Connection, arguments: Namespace, checked: CheckedFile, **options: Any) -> tuple[Summary, int]:
+    from offset_ledger.reliability.publishing.file_feed import publish_file
+
+    return publish_file(
+        connection.extra,
+        arguments.topic,
+        checked,
+        transactional_id=arguments.transactional_id,
+        on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
+        **options,
+    )
 
 
 @contextmanager
@@ -113,13 +130,14 @@ def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> st
 
     again = "the same command sends what is missing"
     try:
-        place = Journal(extra, arguments.topic, arguments.transactional_id).read()
+        position = Journal(extra, arguments.topic, arguments.transactional_id).read()
     except OffsetLedgerError as error:
         return f"how many of {total:,} records are committed is not known ({error}); {again}"
-    return f"{place.records if place else 0:,} of {total:,} records are committed, and no others are visible; {again}"
+    done = position.records if position else 0
+    return f"{done:,} of {total:,} records are committed, and no others are visible; {again}"
 
 
-def _outcome(topic: str, summary: Any, before: int) -> Outcome:
+def _outcome(topic: str, summary: Summary, before: int) -> Outcome:
     data = {
         "topic": topic,
         "acknowledged": summary.records,
@@ -131,22 +149,19 @@ def _outcome(topic: str, summary: Any, before: int) -> Outcome:
     }
     text = (
         f"{summary.records:,} records acknowledged by {topic}, {summary.failed} failed, {summary.retried} retried, "
-        f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} a second)"
+        f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} records/s)"
     )
     return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))
 
 
 def _given(arguments: Namespace) -> dict[str, str]:
+    """The settings that the arguments name, under Kafka's names."""
     given = {"compression.type": arguments.compression, "acks": arguments.acks}
-    for setting in arguments.set:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigurationError(f"--set takes NAME=VALUE, such as linger.ms=20, found {setting!r}")
-        given[name.strip()] = value
+    given |= dict(map(name_and_value, arguments.set))
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _file(arguments: Namespace) -> Any:
+def _file(arguments: Namespace) -> RecordFile:
     from offset_ledger.reliability.publishing.forms import Form
     from offset_ledger.reliability.publishing.record_file import RecordFile
 
@@ -156,22 +171,23 @@ def _file(arguments: Namespace) -> Any:
 
 
 def _path(option: str, text: str | None) -> JsonPath | None:
+
     try:
         return None if text is None else parse_path(text)
     except Refused as refused:
         raise ConfigurationError(f"{option}: {refused.wrong}; {refused.right}") from None
 
 
-def _limits(connection: Any, arguments: Namespace) -> Any:
+def _limits(connection: Connection, arguments: Namespace) -> RecordLimits:
     from offset_ledger.kafka.client import connect_kafka
     from offset_ledger.reliability.publishing.limits import RecordLimits, fetch_bytes
 
     with connect_kafka(connection) as kafka:
         count = len(kafka.describe(arguments.topic)["partitions"])
-        largest = int(kafka.settings(arguments.topic, "max.message.bytes")["max.message.bytes"])
+        topic_bytes = int(kafka.settings(arguments.topic, "max.message.bytes")["max.message.bytes"])
     if arguments.partition is not None and not 0 <= arguments.partition < count:
         partitions = "0" if count == 1 else f"0 to {count - 1}"
         raise ConfigurationError(
             f"--partition should be {partitions}, all that {arguments.topic} has, found {arguments.partition}"
         )
-    return RecordLimits(largest, fetch_bytes(connection.extra), arguments.allow)
+    return RecordLimits(topic_bytes, fetch_bytes(connection.extra), arguments.allow)

@@ -1,22 +1,20 @@
-"""How a verb of the command line is declared: its arguments stand beside what it does."""
+"""What every verb needs: its place in the parser, the arguments that several verbs share, and its result."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tabulate import tabulate
-
-from offset_ledger.config.model import Pipeline
+if TYPE_CHECKING:
+    from offset_ledger.config.model import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a verb found: ``data`` for --json, ``text`` for people."""
+    """The result of a verb: ``data`` for --json, ``text`` for people."""
 
     data: Any
     text: str
@@ -37,26 +35,27 @@ class Verbs:
 
     def add(self, name: str, summary: str, run: Command) -> ArgumentParser:
         """A verb, to add its arguments to."""
-        made = self._verbs.add_parser(name, help=summary, description=summary, parents=[self._common])
-        made.set_defaults(run=run)
-        return made
+        verb = self._verbs.add_parser(name, help=summary, description=summary, parents=[self._common])
+        verb.set_defaults(run=run)
+        return verb
 
-    def of_pipeline(self, name: str, summary: str, run: Command) -> ArgumentParser:
+    def add_for_pipeline(self, name: str, summary: str, run: Command) -> ArgumentParser:
         """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
-        made = self.add(name, summary, run)
-        made.add_argument(
+        verb = self.add(name, summary, run)
+        verb.add_argument(
             "pipeline", metavar="PIPELINE", help="a name under dags/pipelines/, or the path of a YAML file"
         )
-        return made
+        return verb
 
 
-def table(found: Iterable[Mapping[str, Any]]) -> str:
-    """Rows for people: under their names, moments in UTC to the second."""
-    return tabulate([{name: _shown(value) for name, value in row.items()} for row in found], headers="keys")
+def add_why(verb: ArgumentParser, kept_with: str) -> None:
+    """The required reason of a decision; ``kept_with`` names what the ledger keeps it with."""
+    verb.add_argument("--why", required=True, help=f"kept with the {kept_with}")
 
 
-def _shown(value: Any) -> Any:
-    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
+def add_connection(verb: ArgumentParser, default: str) -> None:
+    """The Airflow connection of a verb that takes no pipeline."""
+    verb.add_argument("--connection", default=default, help=f"Airflow connection id ({default})")
 
 
 def from_1(text: str) -> int:
@@ -66,9 +65,18 @@ def from_1(text: str) -> int:
     return int(text)
 
 
-def say(line: str) -> None:
-    """Progress: to stderr, so that the result stands alone on stdout."""
-    print(line, file=sys.stderr, flush=True)
+def name_and_value(setting: str) -> tuple[str, str]:
+    """The two sides of an argument of --set.
+
+    Raises:
+        ConfigurationError: there is no ``=`` in it.
+    """
+    from offset_ledger.errors import ConfigurationError
+
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise ConfigurationError(f"--set takes NAME=VALUE, such as linger.ms=20, found {setting!r}")
+    return name.strip(), value
 
 
 def pipeline_of(arguments: Namespace) -> Pipeline:
@@ -76,3 +84,8 @@ def pipeline_of(arguments: Namespace) -> Pipeline:
     from offset_ledger.config.parse import find_pipeline, parse_pipeline
 
     return parse_pipeline(find_pipeline(arguments.pipeline))
+
+
+def say(line: str) -> None:
+    """Progress: to stderr, so that the result stands alone on stdout."""
+    print(line, file=sys.stderr, flush=True)

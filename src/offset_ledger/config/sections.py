@@ -7,7 +7,7 @@ import yaml
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Attributes, Key, Kind, section
 from offset_ledger.config.located import Refused, describe, is_null
-from offset_ledger.config.model import Limits, Merge, OnExpired, Source, StartAt, Target
+from offset_ledger.config.model import FORMATS, Limits, Merge, OnExpired, Source, StartAt, Target
 from offset_ledger.config.names import (
     CONNECTION_PATTERN,
     RESERVED_SCHEMA_PATTERN,

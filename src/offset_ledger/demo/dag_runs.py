@@ -43,10 +43,10 @@ class DagRuns:
         self._token = airflow.token()
 
     def _call(self, method: str, path: str, body: object = None, expect: tuple[int, ...] = (200, 201)) -> Any:
-        status, found = self._airflow.request(method, f"/api/v2{path}", body, self._token)
+        status, answer = self._airflow.request(method, f"/api/v2{path}", body, self._token)
         if status not in expect:
-            raise TransientError(f"Airflow answered {method} {path} with status {status}: {str(found)[:200]}")
-        return found
+            raise TransientError(f"Airflow answered {method} {path} with status {status}: {str(answer)[:200]}")
+        return answer
 
     def unpause(self, timeout: float = 90) -> None:
         """Wait until the DAG is parsed, and let it run."""
@@ -55,8 +55,8 @@ class DagRuns:
         while self._airflow.request("GET", f"/api/v2{path}", None, self._token)[0] == 404:
             if time.monotonic() > deadline:
                 errors = self._call("GET", "/importErrors")["import_errors"]
-                told = errors[0]["stack_trace"].strip().splitlines()[-1] if errors else "no import error is known"
-                raise DagRunFailed(f"Airflow did not show the DAG {self._dag_id} within {timeout:.0f} s: {told}")
+                cause = errors[0]["stack_trace"].strip().splitlines()[-1] if errors else "no import error is known"
+                raise DagRunFailed(f"Airflow did not show the DAG {self._dag_id} within {timeout:.0f} s: {cause}")
             time.sleep(0.5)
         self._call("PATCH", path, {"is_paused": False})
 
@@ -82,9 +82,9 @@ class DagRuns:
         finished = self._finished(run_id)
         if run["state"] == "failed":
             failed = [task for task, state in finished.tasks.items() if state == "failed"]
-            told = "; ".join(f"{task}: {self._cause(run_id, task)}" for task in failed)
+            causes = "; ".join(f"{task}: {self._cause(run_id, task)}" for task in failed)
             raise DagRunFailed(
-                f"DAG run {run_id} failed in {told}; its log is in the Airflow UI at {self._airflow.address}"
+                f"DAG run {run_id} failed in {causes}; its log is in the Airflow UI at {self._airflow.address}"
             )
         return finished
 
@@ -111,8 +111,8 @@ class DagRuns:
         return self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}")
 
     def _tasks(self, run_id: str) -> list[Any]:
-        found = self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
-        return sorted(found, key=lambda task: _STEPS.index(task["task_id"]) if task["task_id"] in _STEPS else 99)
+        tasks = self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return sorted(tasks, key=lambda task: _STEPS.index(task["task_id"]) if task["task_id"] in _STEPS else 99)
 
     def _running(self, run_id: str) -> str:
         over = (None, "success", "skipped")
@@ -131,5 +131,5 @@ class DagRuns:
     def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
         """What a task has left under a key; None if nothing."""
         path = f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
-        status, found = self._airflow.request("GET", f"/api/v2{path}", None, self._token)
-        return found["value"] if status == 200 else None
+        status, answer = self._airflow.request("GET", f"/api/v2{path}", None, self._token)
+        return answer["value"] if status == 200 else None

@@ -1,4 +1,4 @@
-"""The proof of the demo: what stands in the table and in quarantine, against the CSV that it all came from."""
+"""The proof of the demo: the rows of the table and of the quarantine, compared with the CSV that they came from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offset_ledger.reliability.publishing.flights import Event, winning_events
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that must hold, with what was expected and what was found."""
+    """One thing that must be true, with the expected and the actual value."""
 
     text: str
     expected: Any
@@ -38,10 +38,10 @@ def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
 
 def prove(cursor: Cursor, answer: Expected, limit: int | None) -> list[Claim]:
     """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
-    return [*_figures(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
+    return [*_totals(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
 
 
-def _figures(cursor: Cursor, limit: int | None) -> list[Claim]:
+def _totals(cursor: Cursor, limit: int | None) -> list[Claim]:
     cursor.execute(named_sql("demo/flight_totals"))
     rows, cancelled, departures, mean = cursor.one()
     if limit is not None:
@@ -56,11 +56,11 @@ def _figures(cursor: Cursor, limit: int | None) -> list[Claim]:
 
 def _rows(cursor: Cursor, limit: int | None) -> list[Claim]:
     cursor.execute(named_sql("demo/flights"))
-    found = {tuple(row) for row in cursor.fetchall()}
+    rows = {tuple(row) for row in cursor.fetchall()}
     wanted = {_row(event) for event in winning_events(limit)}
     return [
-        Claim("flights whose newest state is not in the table", 0, len(wanted - found)),
-        Claim("rows that are no flight's newest state", 0, len(found - wanted)),
+        Claim("flights whose newest state is not in the table", 0, len(wanted - rows)),
+        Claim("rows that are no flight's newest state", 0, len(rows - wanted)),
     ]
 
 
@@ -76,11 +76,11 @@ def _row(event: Event) -> tuple[Any, ...]:
 
 def _quarantine(cursor: Cursor, answer: Expected) -> list[Claim]:
     cursor.execute(named_sql("demo/quarantined"))
-    found = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
+    quarantined = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
     wanted = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
     return [
-        Claim("malformed records not in quarantine with the right reason", 0, (wanted - found).total()),
-        Claim("records in quarantine that are not malformed", 0, (found - wanted).total()),
+        Claim("malformed records not in quarantine with the right reason", 0, (wanted - quarantined).total()),
+        Claim("records in quarantine that are not malformed", 0, (quarantined - wanted).total()),
     ]
 
 

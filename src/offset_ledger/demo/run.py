@@ -55,7 +55,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the demo showed: the balance sheet by partition, the newest batches, and each claim with what was seen."""
+    """What the demo showed: the balance sheet by partition, the newest batches, and each claim with its result."""
 
     stack: Stack
     sheet: list[Any]
@@ -114,7 +114,7 @@ def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> No
     """Publish the flights once; a stack that has them already keeps them.
 
     Raises:
-        StackError: the topic holds another or an unfinished publication.
+        StackError: the topic has another or an unfinished publication.
     """
     marker = stack.home / "demo.json"
     wanted = {"seed": SEED, "flights": flights}
@@ -123,7 +123,7 @@ def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> No
         say(f"{TOPIC} has its flights already")
         return
     if state is not None:
-        raise StackError(f"{TOPIC} holds another or an unfinished publication ({state}); start afresh with: make clean")
+        raise StackError(f"{TOPIC} has another or an unfinished publication ({state}); to start again: make clean")
     marker.write_text(json.dumps({**wanted, "finished": False}))
     say(f"publishing {answer.records:,} events to {TOPIC}, acks=all and idempotent, replication factor {stack.brokers}")
     with progress(answer.records, "published") as advance:
@@ -135,7 +135,7 @@ def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> No
             replication_factor=stack.brokers,
             on_progress=advance,
         )
-    say(f"published {summary.records:,} events, {summary.per_second:,.0f} a second")
+    say(f"published {summary.records:,} events, {summary.per_second:,.0f} records/s")
     marker.write_text(json.dumps({**wanted, "finished": True}))
 
 

@@ -1,8 +1,8 @@
-"""A real Airflow on the loopback: API server, scheduler, DAG processor and triggerer, as four processes of ours.
+"""A real Airflow on the loopback: API server, scheduler, DAG processor and triggerer, as four processes.
 
 ``airflow standalone`` would start the same four, but lets their log servers listen on every interface.
 The login is ``admin`` with the password of ``<directory>/passwords.json``: one POST of it to ``/auth/token`` gives a
-token for the REST API. A second one, ``viewer``, may look and change nothing.
+token for the REST API. A second one, ``viewer``, may read and change nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from cryptography.fernet import Fernet
 
 from offset_ledger.connections import postgres_url
 from offset_ledger.errors import StackError
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, require_free
 from offset_ledger.local.postgres import AIRFLOW_DATABASE, Postgres
-from offset_ledger.local.process import Daemon, Launch, run
+from offset_ledger.local.private_file import write_private
+from offset_ledger.local.process import Daemon, run
 
 USER = "admin"
 VIEWER = "viewer"
@@ -77,7 +79,7 @@ class Airflow:
 
     def environment(self) -> dict[str, str]:
         """Airflow's configuration, secrets included."""
-        kept = self._secrets()
+        generated = self._secrets()
         return {
             **_SETTINGS,
             "AIRFLOW_HOME": str(self.directory),
@@ -85,16 +87,16 @@ class Airflow:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.passwords),
-            "AIRFLOW__CORE__FERNET_KEY": kept["fernet_key"],
+            "AIRFLOW__CORE__FERNET_KEY": generated["fernet_key"],
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.address,
-            "AIRFLOW__API__SECRET_KEY": kept["secret_key"],
-            "AIRFLOW__API_AUTH__JWT_SECRET": kept["jwt_secret"],
+            "AIRFLOW__API__SECRET_KEY": generated["secret_key"],
+            "AIRFLOW__API_AUTH__JWT_SECRET": generated["jwt_secret"],
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres_url(self.postgres.connection(AIRFLOW_DATABASE)),
         }
 
     def up(self, connections: Mapping[str, str], launch: Launch) -> None:
-        """Migrate the metadata, start the components that do not run, and return when Airflow calls itself healthy.
+        """Migrate the metadata, start the components that do not run, and return when Airflow is healthy.
 
         Raises:
             StackError: the port is taken, the migration failed, or a component did not come up.
@@ -117,10 +119,10 @@ class Airflow:
     def ready(self) -> bool:
         """Whether database, scheduler and DAG processor are healthy."""
         try:
-            status, found = self.request("GET", "/api/v2/monitor/health", seconds=10)
+            status, answer = self.request("GET", "/api/v2/monitor/health", seconds=10)
         except (OSError, http.client.HTTPException):
             return False
-        return status == 200 and all(found[name]["status"] == "healthy" for name in _MUST_BE_HEALTHY)
+        return status == 200 and all(answer[name]["status"] == "healthy" for name in _MUST_BE_HEALTHY)
 
     def token(self, user: str = USER) -> str:
         """A bearer token of a user for the REST API.
@@ -129,12 +131,12 @@ class Airflow:
             StackError: Airflow refused the login.
         """
         login = {"username": user, "password": self.password(user)}
-        status, found = self.request("POST", "/auth/token", login)
+        status, answer = self.request("POST", "/auth/token", login)
         if status != 201:
             raise StackError(
                 f"expected a token from {self.address}/auth/token, found status {status}; is it this stack?"
             )
-        return str(found["access_token"])
+        return str(answer["access_token"])
 
     def password(self, user: str = USER) -> str:
         """The password of the admin, or of the viewer."""
@@ -168,9 +170,10 @@ class Airflow:
         path = self.directory / "secrets.json"
         if not path.exists():
             self.directory.mkdir(parents=True, exist_ok=True)
-            made = {name: secrets.token_urlsafe(64) for name in ("jwt_secret", "secret_key")}
-            _write_private(self.passwords, {user: secrets.token_urlsafe(24) for user in (USER, VIEWER)})
-            _write_private(path, {**made, "fernet_key": Fernet.generate_key().decode()})
+            keys = {name: secrets.token_urlsafe(64) for name in ("jwt_secret", "secret_key")}
+            logins = {user: secrets.token_urlsafe(24) for user in (USER, VIEWER)}
+            write_private(self.passwords, json.dumps(logins))
+            write_private(path, json.dumps({**keys, "fernet_key": Fernet.generate_key().decode()}))
         return dict(json.loads(path.read_text()))
 
     def _migrate(self, env: Mapping[str, str], launch: Launch) -> None:
@@ -198,14 +201,6 @@ class Airflow:
 
 
 def _outer_environment() -> dict[str, str]:
-    """Our environment without somebody else's Airflow settings, and with this interpreter's programs first."""
+    """This environment without the settings of another Airflow, and with this interpreter's programs first."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     return {**kept, "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
-
-
-def _write_private(path: Path, content: Mapping[str, str]) -> None:
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        json.dump(content, out)
-    draft.replace(path)

@@ -135,10 +135,10 @@ def _ivy(bundle: Bundle, java: JavaRuntime, draft: Path) -> None:
 
 
 def _ivy_jar() -> Path:
-    found = sorted(_PYSPARK_JARS.glob("ivy-*.jar"))
-    if not found:
+    jars = sorted(_PYSPARK_JARS.glob("ivy-*.jar"))
+    if not jars:
         raise StackError(f"expected pyspark's own Ivy, found no ivy-*.jar in {_PYSPARK_JARS}; install pyspark again")
-    return found[-1]
+    return jars[-1]
 
 
 def _ivy_file(bundle: Bundle) -> str:
@@ -153,5 +153,5 @@ def _ivy_file(bundle: Bundle) -> str:
 
 
 def _last_line(output: str) -> str:
-    said = [line.strip().strip(":").strip() for line in output.splitlines()]
-    return next((line for line in reversed(said) if line), "Ivy said nothing")
+    lines = [line.strip().strip(":").strip() for line in output.splitlines()]
+    return next((line for line in reversed(lines) if line), "Ivy said nothing")

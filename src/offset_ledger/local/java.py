@@ -49,10 +49,11 @@ def find_java() -> JavaRuntime:
     """
     refused = []
     for source, executable in _candidates():
-        found = _properties(executable)
-        if found and found[1] in SUPPORTED:
-            return JavaRuntime(found[0], found[1], source)
-        refused.append(f"{source} is " + (f"Java {found[1]}" if found else f"no working Java ({executable})"))
+        properties = _properties(executable)
+        if properties and properties[1] in SUPPORTED:
+            return JavaRuntime(*properties, source)
+        version = f"Java {properties[1]}" if properties else f"no working Java ({executable})"
+        refused.append(f"{source} is {version}")
     packaged = _packaged()
     if packaged:
         return packaged

@@ -73,7 +73,7 @@ class Ports:
 
     @classmethod
     def choose(cls, choice: PortChoice, previous: Ports | None = None) -> Ports:
-        """Turn what was asked for into numbers: what is None stays as it was, what is 0 was free a moment ago."""
+        """The ports to use: what is None stays as it was, what is 0 was free a moment ago."""
         spare = iter(free_ports(MAX_BROKERS + 3))
         before = previous or cls.counted_from(_DEFAULTS["kafka"], _DEFAULTS["postgres"], _DEFAULTS["airflow"])
         postgres = before.postgres if choice.postgres is None else choice.postgres or next(spare)
@@ -111,7 +111,7 @@ def require_free(part: str, port: int) -> None:
     """Return if ``port`` can be listened on.
 
     Raises:
-        StackError: something holds it; the message names it where the system tells.
+        StackError: another process listens there; the message names it if the system does.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -133,10 +133,10 @@ def accepts(port: int) -> bool:
 
 def _holder(port: int) -> str:
     try:
-        found = psutil.net_connections("tcp")
+        connections = psutil.net_connections("tcp")
     except psutil.AccessDenied:
         return "another process"
-    for each in found:
+    for each in connections:
         if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
             return f"pid {each.pid} ({psutil.Process(each.pid).name()})"
     return "another process"

@@ -18,8 +18,9 @@ from psycopg2 import sql
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, only_one, require_free
-from offset_ledger.local.process import Daemon, Launch, run, silent
+from offset_ledger.local.process import Daemon, Server, run, silent
 
 ROLE = "offset_ledger"
 DATA_DATABASE = "offset_ledger"
@@ -43,7 +44,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Postgres:
+class Postgres(Server):
     """One server with the role ``offset_ledger`` and a database each for the data and for Airflow."""
 
     directory: Path
@@ -88,7 +89,7 @@ class Postgres:
         wanted = {**_SETTINGS, "port": str(self.port), **self.settings}
         settings = [f"--{name}={value}" for name, value in wanted.items()]
         user = _system_user()
-        self._open_ways(user)
+        self._open_folders(user)
         launch.start(self.daemon, [_binary("postgres"), "-D", str(self._data), *settings], os.environ, user)
 
     def wait(self, launch: Launch | None = None) -> None:
@@ -108,18 +109,6 @@ class Postgres:
         self.stop(immediate)
         self.start()
         self.wait()
-
-    def kill(self) -> None:
-        """SIGKILL to the server and all its backends."""
-        self.daemon.kill()
-
-    def pause(self) -> None:
-        """SIGSTOP to the server and all its backends."""
-        self.daemon.pause()
-
-    def resume(self) -> None:
-        """SIGCONT after ``pause``."""
-        self.daemon.resume()
 
     def ready(self) -> bool:
         """Whether it accepts a session."""
@@ -146,16 +135,16 @@ class Postgres:
         user = _system_user()
         if user:
             shutil.chown(draft, user, user)
-        self._open_ways(user)
+        self._open_folders(user)
         locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         command = [_binary("initdb"), "-D", str(draft), "-U", _SUPERUSER, "--auth=trust", "--no-sync", *locale]
         run(command, os.environ, self.directory / "initdb.log", "initdb", user)
         draft.rename(self._data)
 
-    def _open_ways(self, user: str | None) -> None:
+    def _open_folders(self, user: str | None) -> None:
         if user:
-            _open_way(self._data)
-            _open_way(Path(_binary("postgres")))
+            _open_folders_above(self._data)
+            _open_folders_above(Path(_binary("postgres")))
 
     def _create_databases(self) -> None:
         connection = psycopg2.connect(self._superuser_url())
@@ -163,12 +152,12 @@ class Postgres:
             connection.autocommit = True
             with connection.cursor() as cursor:
                 cursor.execute("SELECT rolname FROM pg_roles UNION ALL SELECT datname || '/db' FROM pg_database")
-                found = {name for (name,) in cursor.fetchall()}
-                if ROLE not in found:
+                existing = {name for (name,) in cursor.fetchall()}
+                if ROLE not in existing:
                     # CREATEDB: tests make a database each from a template.
                     cursor.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB").format(sql.Identifier(ROLE)))
                 for name in (DATA_DATABASE, AIRFLOW_DATABASE):
-                    if f"{name}/db" not in found:
+                    if f"{name}/db" not in existing:
                         statement = sql.SQL("CREATE DATABASE {} OWNER {}")
                         cursor.execute(statement.format(sql.Identifier(name), sql.Identifier(ROLE)))
         finally:
@@ -212,7 +201,7 @@ def _add_user() -> None:
         ) from None
 
 
-def _open_way(path: Path) -> None:
+def _open_folders_above(path: Path) -> None:
     """Let that user pass (not list) the folders above ``path``."""
     for folder in path.parents:
         mode = folder.stat().st_mode

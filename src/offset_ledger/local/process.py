@@ -1,6 +1,6 @@
-"""Server processes that outlive us: started in a session of their own, found again by a pid file.
+"""Server processes that outlive this one: each in a session of its own, found again by its pid file.
 
-The pid file keeps the moment the process started, so a pid that the system gave to somebody else is never signalled.
+The pid file keeps the moment the process started: a pid that the system has given to another process is not signalled.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import json
 import os
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +48,7 @@ class Daemon:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], user: str | None = None, cwd: Path | None = None
     ) -> int:
-        """Start the process and return its pid; it keeps running when we end."""
+        """Start the process and return its pid; it keeps running after this process ends."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
@@ -92,7 +91,7 @@ class Daemon:
         self._forget()
 
     def pause(self) -> None:
-        """SIGSTOP it and everything it started: alive, silent, sockets open."""
+        """SIGSTOP it and everything it started: alive, sockets open, no answers."""
         _signal(self._members(), signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -100,12 +99,12 @@ class Daemon:
         _signal(self._members(), signal.SIGCONT)
 
     def memory_bytes(self) -> int:
-        """Memory of it and everything it started; where the system tells, shared pages are shared out."""
+        """Memory of it and everything it started; where the system reports it, each shared page counts in part."""
         total = 0
         for member in self._members():
             with suppress(psutil.NoSuchProcess):
-                found = member.memory_full_info()
-                total += getattr(found, "pss", found.rss)
+                memory = member.memory_full_info()
+                total += getattr(memory, "pss", memory.rss)
         return total
 
     def last_lines(self) -> str:
@@ -117,8 +116,8 @@ class Daemon:
 
     def _recorded(self) -> tuple[int, float] | None:
         try:
-            found = json.loads(self._pid_file.read_text())
-            return int(found["pid"]), float(found["started"])
+            recorded = json.loads(self._pid_file.read_text())
+            return int(recorded["pid"]), float(recorded["started"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
@@ -141,7 +140,7 @@ class Daemon:
             return []
         leader = self._process()
         if leader is None and psutil.pid_exists(recorded[0]):
-            return []  # the pid is somebody else's now, and so is a session of that number
+            return []  # another process has the pid now, and its session has the same number
         session = [each for each in psutil.process_iter() if _session(each.pid) == recorded[0]]
         members = {each.pid: each for each in session}
         for each in session:
@@ -153,77 +152,32 @@ class Daemon:
         self._pid_file.unlink(missing_ok=True)
 
 
+class Server(ABC):
+    """A server that is one daemon, for those who make it fail."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def daemon(self) -> Daemon:
+        """Its process."""
+
+    def kill(self) -> None:
+        """SIGKILL to it and all its children: no shutdown, no flush."""
+        self.daemon.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP to it and all its children: its sockets stay open and nothing answers."""
+        self.daemon.pause()
+
+    def resume(self) -> None:
+        """SIGCONT after ``pause``."""
+        self.daemon.resume()
+
+
 def silent(line: str) -> None:
     """Say nothing, the default of every ``say``."""
     del line
-
-
-class Launch:
-    """One ``up``: what it started itself, so that a failure stops that and nothing else."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
-        self._started: list[Daemon] = []
-        self._cancelled = threading.Event()
-        self._lock = threading.Lock()
-
-    def start(
-        self,
-        daemon: Daemon,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        user: str | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        """Start a daemon on the account of this launch."""
-        with self._lock:
-            self.check()
-            self._started.append(daemon)
-            daemon.start(argv, env, user, cwd)
-
-    def check(self) -> None:
-        """Return unless another part has failed meanwhile."""
-        if self._cancelled.is_set():
-            raise StackError("not started: another part of the stack failed")
-
-    def started(self, daemon: Daemon) -> bool:
-        """Whether this launch started it (else it was found running)."""
-        return daemon in self._started
-
-    def undo(self) -> None:
-        """Stop what was started, the last first, and let nothing more start."""
-        with self._lock:
-            self._cancelled.set()
-        for daemon in reversed(self._started):
-            daemon.stop(grace=5)
-
-    def wait(self, daemons: Iterable[Daemon], ready: Callable[[], bool], timeout: float) -> None:
-        """Return when ``ready()``.
-
-        Raises:
-            StackError: one of the daemons ended, or they were not ready in time.
-        """
-        daemons = tuple(daemons)
-        deadline = time.monotonic() + timeout
-        while not ready():
-            self.check()
-            for daemon in daemons:
-                if daemon.pid() is None:
-                    raise StackError(
-                        f"{daemon.name} ended while it started; end of {daemon.log}:\n{daemon.last_lines()}"
-                    )
-            if time.monotonic() > deadline:
-                raise self._late(daemons, timeout)
-            time.sleep(0.1)
-
-    def _late(self, daemons: tuple[Daemon, ...], timeout: float) -> StackError:
-        names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
-        mine = all(self.started(daemon) for daemon in daemons)
-        advice = "it was stopped again" if mine else "run `offset-ledger stack down`, then `offset-ledger stack up`"
-        return StackError(
-            f"{names} runs but was not ready within {timeout:.0f} s; {advice}; "
-            f"end of {daemons[0].log}:\n{daemons[0].last_lines()}"
-        )
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, user: str | None = None) -> None:

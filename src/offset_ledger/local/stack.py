@@ -1,30 +1,26 @@
 """The local stack as one thing: Kafka, Postgres and, if wanted, Airflow, all real, all on the loopback.
 
-``up`` starts what does not run yet, ``down`` stops it, ``status`` looks. State is under one folder (``stack_home``):
-``stack.json`` says what the stack consists of, ``env`` is for a shell (``. .local/env``).
+``up`` starts what does not run yet, ``down`` stops it, ``status`` asks each server. State is under one folder
+(``stack_home``).
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
-import os
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError, StackError
-from offset_ledger.local.airflow import Airflow
-from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.layout import HOST, MAX_BROKERS, PortChoice, Ports, stack_home
-from offset_ledger.local.postgres import Postgres
-from offset_ledger.local.process import Daemon, Launch, silent
+from offset_ledger.local.java import find_java
+from offset_ledger.local.launch import Launch
+from offset_ledger.local.layout import MAX_BROKERS, PortChoice, Ports, stack_home
+from offset_ledger.local.process import Daemon, silent
+from offset_ledger.local.servers import Stack, load
+
+__all__ = ["PartStatus", "Stack", "down", "load", "status", "up"]
 
 Meanwhile = Callable[[Callable[[str], None]], object]
 
@@ -40,89 +36,6 @@ class PartStatus:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """What a stack consists of, running or not."""
-
-    home: Path
-    project: Path
-    brokers: int
-    with_airflow: bool
-    ports: Ports
-    java: JavaRuntime
-
-    @property
-    def kafka(self) -> Kafka:
-        """The brokers."""
-        return Kafka(self.home / "kafka", self.brokers, self.ports)
-
-    @property
-    def postgres(self) -> Postgres:
-        """The database server."""
-        return Postgres(self.home / "postgres", self.ports.postgres)
-
-    @property
-    def airflow(self) -> Airflow:
-        """Airflow, whether the stack has it or not."""
-        return Airflow(self.home / "airflow", self.project, self.ports.airflow, self.postgres)
-
-    def connections(self) -> tuple[Connection, ...]:
-        """``kafka_default``, ``postgres_default`` and ``spark_default``."""
-        kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": self.kafka.bootstrap})
-        return kafka, self.postgres.connection(), Connection("spark_default", "spark", "local[2]")
-
-    def environment(self) -> dict[str, str]:
-        """What the CLI, Spark and Airflow's tasks need to use this stack; with Airflow, its configuration too."""
-        return self._connections_environment() | (self.airflow.environment() if self.with_airflow else {})
-
-    def parts(self) -> tuple[tuple[Daemon, str], ...]:
-        """Every process of the stack and its address, in starting order."""
-        brokers = [(broker.daemon, broker.address) for broker in self.kafka.brokers]
-        airflow = [
-            (daemon, self.airflow.address if daemon.name == "api-server" else "") for daemon in self.airflow.daemons
-        ]
-        return (self.postgres.daemon, self.postgres.address), *brokers, *(airflow if self.with_airflow else [])
-
-    def running(self) -> bool:
-        """Whether any process of it runs."""
-        return any(daemon.pid() for daemon, _ in self.parts())
-
-    def _connections_environment(self) -> dict[str, str]:
-        return {
-            **{environment_name(each.conn_id): each.to_json() for each in self.connections()},
-            "OFFSET_LEDGER_HOME": str(self.home),
-            "JAVA_HOME": str(self.java.home),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": HOST,
-            "GX_ANALYTICS_ENABLED": "false",
-        }
-
-    def _start(self, launch: Launch, meanwhile: Meanwhile | None) -> None:
-        with ThreadPoolExecutor(3) as pool:
-            sides = [pool.submit(self._start_kafka, launch), pool.submit(self._start_postgres_and_airflow, launch)]
-            if meanwhile:
-                pool.submit(meanwhile, launch.say)
-            try:
-                wait(sides, return_when=FIRST_EXCEPTION)
-                errors = [side.exception() for side in sides if side.done()]
-                for error in filter(None, errors):
-                    raise error
-            except BaseException:
-                launch.undo()
-                raise
-
-    def _start_kafka(self, launch: Launch) -> None:
-        self.kafka.up(self.java, launch)
-        launch.say(f"Kafka is ready on {self.kafka.bootstrap}")
-
-    def _start_postgres_and_airflow(self, launch: Launch) -> None:
-        self.postgres.up(launch)
-        launch.say(f"Postgres is ready on {self.postgres.address}")
-        if self.with_airflow:
-            self.airflow.up(self._connections_environment(), launch)
-            launch.say(f"Airflow is ready on {self.airflow.address}; its logins are in {self.airflow.passwords}")
-
-
 def up(
     brokers: int | None = None,
     airflow: bool = False,
@@ -134,8 +47,8 @@ def up(
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
-    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: here);
-    ``meanwhile`` is work to do while the servers start, told how to say what it does: what it raises is ignored.
+    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: the current
+    directory); ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers or ports.
@@ -147,9 +60,9 @@ def up(
     with _locked(root, say):
         stack = _compose(root, load(root), brokers, airflow, choice, (project or Path.cwd()).resolve())
         say(f"using Java {stack.java.version} from {stack.java.source}")
-        _save(stack)
-        stack._start(Launch(say), meanwhile)
-        _write_env(stack)
+        stack.save()
+        _start(stack, Launch(say), meanwhile)
+        stack.write_env()
     return stack
 
 
@@ -177,34 +90,38 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
 
 
-def load(home: Path) -> Stack | None:
-    """The stack that ``stack.json`` of that folder describes, or None.
+def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        sides = [pool.submit(start, stack, launch) for start in (_start_kafka, _start_postgres_and_airflow)]
+        if meanwhile:
+            pool.submit(meanwhile, launch.say)
+        try:
+            wait(sides, return_when=FIRST_EXCEPTION)
+            errors = [side.exception() for side in sides if side.done()]
+            for error in filter(None, errors):
+                raise error
+        except BaseException:
+            launch.undo()
+            raise
 
-    Raises:
-        StackError: the file cannot be read.
-    """
-    path = home / "stack.json"
-    if not path.exists():
-        return None
-    try:
-        found = json.loads(path.read_text())
-        ports, java = found.pop("ports"), found.pop("java")
-        return Stack(
-            home=home,
-            project=Path(found["project"]),
-            brokers=int(found["brokers"]),
-            with_airflow=bool(found["with_airflow"]),
-            ports=Ports(tuple(ports["kafka"]), ports["controller"], ports["postgres"], ports["airflow"]),
-            java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None
+
+def _start_kafka(stack: Stack, launch: Launch) -> None:
+    stack.kafka.up(stack.java, launch)
+    launch.say(f"Kafka is ready on {stack.kafka.bootstrap}")
+
+
+def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
+    stack.postgres.up(launch)
+    launch.say(f"Postgres is ready on {stack.postgres.address}")
+    if stack.with_airflow:
+        stack.airflow.up(stack.connections_environment(), launch)
+        launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
 
 
 def _compose(
     home: Path, before: Stack | None, brokers: int | None, airflow: bool, choice: PortChoice, project: Path
 ) -> Stack:
-    """What the stack shall be, given what it was."""
+    """The stack to start, given what it was."""
     count = brokers or (before.brokers if before else 1)
     if before is None or not before.running():
         return Stack(home, project, count, airflow, Ports.choose(choice, before.ports if before else None), find_java())
@@ -228,24 +145,6 @@ def _part_status(daemon: Daemon, address: str, answers: Callable[[], bool] | Non
         return PartStatus(daemon.name, True, pid, address, megabytes)
     detail = f"ready, {megabytes}" if answers() else f"not ready, see {daemon.log}"
     return PartStatus(daemon.name, True, pid, address, detail)
-
-
-def _save(stack: Stack) -> None:
-    kept = {name: value for name, value in asdict(stack).items() if name != "home"}
-    _replace(stack.home / "stack.json", json.dumps(kept, default=str, indent=2) + "\n")
-
-
-def _write_env(stack: Stack) -> None:
-    lines = (f"export {name}={shlex.quote(value)}\n" for name, value in stack.environment().items())
-    _replace(stack.home / "env", "".join(lines))
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    draft.replace(path)
 
 
 @contextmanager

@@ -46,6 +46,14 @@ def run(tmp_path: Path, servers: Servers) -> Callable[..., subprocess.CompletedP
     return call
 
 
+@pytest.fixture
+def topic(servers: Servers, topic_name: Callable[[], str]) -> str:
+    """An empty topic of one partition."""
+    name = topic_name()
+    create_topic(dict(servers.kafka.extra), name, 1, 1)
+    return name
+
+
 def write(folder: Path, topic: str) -> str:
     path = folder / "orders.yaml"
     path.write_text(GOOD.format(topic=topic))
@@ -100,11 +108,8 @@ def test_an_unreachable_broker(run: Callable[..., subprocess.CompletedProcess[st
 def test_an_unreachable_postgres(
     run: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,
-    servers: Servers,
-    topic_name: Callable[[], str],
+    topic: str,
 ) -> None:
-    topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 1, 1)
     port = unused_port()
     away = json.dumps({"conn_type": "postgres", "host": "127.0.0.1", "port": port, "schema": "x", "login": "x"})
     done = run(
@@ -124,16 +129,13 @@ def test_a_missing_connection(run: Callable[..., subprocess.CompletedProcess[str
 def test_nothing_new(
     run: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,
-    servers: Servers,
-    topic_name: Callable[[], str],
+    topic: str,
 ) -> None:
-    topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 1, 1)
     done = run("ingest", write(tmp_path, topic), "--json")
     assert (done.returncode, json.loads(done.stdout)) == (0, [])
     assert "nothing new" in done.stderr
-    looked = run("status", write(tmp_path, topic), "--json")
-    assert json.loads(looked.stdout)["partitions"][0]["cursor"] == 0
+    status = run("status", write(tmp_path, topic), "--json")
+    assert json.loads(status.stdout)["partitions"][0]["cursor"] == 0
 
 
 def test_an_error_as_json(run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
@@ -153,10 +155,10 @@ def test_the_report_of_a_day_without_batches(
     folder.mkdir(parents=True)
     write(folder, "no.such.topic")
     done = run("report", "--date", "2026-01-31", "--json", OFFSET_LEDGER_REPORTS=str(tmp_path / "pages"))
-    found = json.loads(done.stdout)
-    assert (found["date"], found["page"]) == ("2026-01-31", str(tmp_path / "pages" / "_daily" / "2026-01-31.html"))
-    assert (found["pipelines"]["orders"]["batches"], found["pipelines"]["orders"]["records"]) == ({}, 0)
-    assert Path(found["page"]).is_file()
+    report = json.loads(done.stdout)
+    assert (report["date"], report["page"]) == ("2026-01-31", str(tmp_path / "pages" / "_daily" / "2026-01-31.html"))
+    assert (report["pipelines"]["orders"]["batches"], report["pipelines"]["orders"]["records"]) == ({}, 0)
+    assert Path(report["page"]).is_file()
     one_line(run("report", "--date", "yesterday"), 1, "--date takes a day such as 2026-01-31, not 'yesterday'")
 
 
@@ -164,20 +166,18 @@ def test_a_dry_run_shows_a_plan_and_makes_none(
     run: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,
     servers: Servers,
-    topic_name: Callable[[], str],
+    topic: str,
 ) -> None:
-    topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 1, 1)
     publish([Record(b"k", b"{}", (), None, 0)] * 3, dict(servers.kafka.extra), topic)
     pipeline = write(tmp_path, topic)
-    found = json.loads(run("ingest", pipeline, "--dry-run", "--json").stdout)
-    assert (found["kind"], found["ranges"][0]["until"], found["committed"]) == ("head", 3, 0)
+    plan = json.loads(run("ingest", pipeline, "--dry-run", "--json").stdout)
+    assert (plan["kind"], plan["ranges"][0]["until"], plan["committed"]) == ("head", 3, 0)
     offsets = ("--partition", "0", "--from-offset", "1", "--until-offset", "3", "--limit", "1", "--dry-run")
     shown = run("replay", pipeline, *offsets)
     assert "dry run of a replay batch: nothing was planned" in shown.stdout
     window = ("--since", "1900-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
-    found = json.loads(run("replay", pipeline, *window, "--dry-run", "--json").stdout)
-    assert [(each["from"], each["until"]) for each in found["ranges"]] == [(0, 3)]
+    plan = json.loads(run("replay", pipeline, *window, "--dry-run", "--json").stdout)
+    assert [(each["from"], each["until"]) for each in plan["ranges"]] == [(0, 3)]
     assert json.loads(run("batches", pipeline, "--json").stdout) == []
     one_line(run("replay", pipeline, *offsets, "--since", "2026-01-01T00:00:00Z"), 1, "and not both")
     one_line(run("accept-topic", pipeline, "--why", "x"), 1, "is the one its cursors belong to")
@@ -188,7 +188,7 @@ def test_a_reader_that_stops_early_and_a_full_disk(
 ) -> None:
     path = tmp_path / "ordersü.yaml"
     path.write_text(GOOD.format(topic="t"))
-    verb = f"{sys.executable} -m offset_ledger.cli.main check {path}"
+    verb = f"{sys.executable} -m offset_ledger.cli check {path}"
     head = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {verb} | true"], capture_output=True, text=True, check=False, timeout=120
     )
@@ -223,7 +223,7 @@ def test_a_number_below_1_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("extra", "told"),
+    ("extra", "message"),
     [
         (
             {"security.protocol": "SASL_SLL"},
@@ -241,12 +241,12 @@ def test_a_number_below_1_is_refused_at_once(
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
 def test_a_kafka_connection_that_no_client_takes(
-    extra: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = {"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{unused_port()}", **extra}}
     monkeypatch.setenv(environment_name("kafka_default"), json.dumps(made))
     assert main(["audit", "--topic", "t"]) == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_options_that_libpq_does_not_know(

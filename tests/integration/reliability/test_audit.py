@@ -33,13 +33,14 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports, free_ports
-from offset_ledger.local.process import Launch, silent
+from offset_ledger.local.process import silent
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.reliability.audit.facts import ReaderFacts
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import Reading, read_facts
-from offset_ledger.reliability.audit.rules import RULES, judge
+from offset_ledger.reliability.audit.rules import RULES, check_topic
 from offset_ledger.reliability.audit.run import Audit, audit_pipeline, audit_topic
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
@@ -205,7 +206,7 @@ def topics(connection: Connection, kafka: Kafka) -> Callable[[str], str]:
 
 def finding(connection: Connection, topic: str, rule: str, reader: ReaderFacts | None = READER) -> AuditFinding:
     reading = Reading(reader) if reader else None
-    (found,) = (each for each in judge(read_facts(connection, topic, reading)) if each.rule == rule)
+    (found,) = (each for each in check_topic(read_facts(connection, topic, reading)) if each.rule == rule)
     return found
 
 
@@ -219,8 +220,8 @@ def until(ask: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float 
 
 def test_a_right_topic_has_no_finding(connection: Connection, topics: Callable[[str], str]) -> None:
     facts = read_facts(connection, topics("right"), Reading(READER))
-    assert {each.rule: (each.severity, each.found) for each in judge(facts) if each.severity is not OK} == {}
-    assert len(judge(facts)) == len(RULES)
+    assert {each.rule: (each.severity, each.found) for each in check_topic(facts) if each.severity is not OK} == {}
+    assert len(check_topic(facts)) == len(RULES)
     assert {p.partition: (p.log_start, p.last_stable == p.high_watermark) for p in facts.partitions} == {
         0: (0, True),
         1: (0, True),
@@ -257,7 +258,7 @@ def test_the_remedy_for_a_single_copy_is_a_plan_that_mends_it(
     rules = {"replication-factor", "replicas-in-sync", "preferred-leaders"}
 
     def severities() -> set[Severity]:
-        return {f.severity for f in judge(read_facts(connection, topic)) if f.rule in rules}
+        return {f.severity for f in check_topic(read_facts(connection, topic)) if f.rule in rules}
 
     assert until(severities, lambda found: found == {OK}) == {OK}
 

@@ -25,12 +25,13 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.local.process import Launch, silent
+from offset_ledger.local.process import silent
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import read_facts
-from offset_ledger.reliability.audit.rules import judge
+from offset_ledger.reliability.audit.rules import check_topic
 from offset_ledger.reliability.audit.run import audit_pipeline
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
@@ -72,7 +73,7 @@ def connection(kafka: Kafka) -> Connection:
 
 
 def finding(connection: Connection, topic: str, rule: str) -> AuditFinding:
-    (found,) = (each for each in judge(read_facts(connection, topic)) if each.rule == rule)
+    (found,) = (each for each in check_topic(read_facts(connection, topic)) if each.rule == rule)
     return found
 
 
@@ -284,8 +285,8 @@ def test_a_topic_that_was_made_by_naming_it_is_told_from_one_made_on_purpose(
     with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap)) as producer:
         producer.send("events.misspelt", b"v").get(60)
     create_topic(connection.extra, "events.right", 1, 1, RIGHT)
-    made = "whoever names a topic makes it (auto.create.topics.enable=true on broker 1)"
-    doubt = "; this one has the brokers' defaults in everything, as a topic made so would"
+    made = "whoever names a topic creates it (auto.create.topics.enable=true on broker 1)"
+    doubt = "; this one has the brokers' defaults in everything, as a topic created so would"
     for topic, found in (("events.misspelt", made + doubt), ("events.right", made)):
         judged = finding(connection, topic, "auto-created")
         assert (judged.severity, judged.found) == (Severity.WARNING, found)

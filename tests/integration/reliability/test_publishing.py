@@ -1,4 +1,4 @@
-"""Publishing to a real broker: what was acknowledged is what a reader finds, and failures are told."""
+"""Publishing to a real broker: what was acknowledged is what a reader finds, and failures are reported."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from offset_ledger.errors import TopicMismatch
+from offset_ledger.errors import PublishFailed, TopicMismatch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.local.process import Launch
 from offset_ledger.reliability.publishing import outbox
 from offset_ledger.reliability.publishing.disturbances import Disturbance, expected, plan_events
 from offset_ledger.reliability.publishing.feed import PARTITIONS, publish_flights
 from offset_ledger.reliability.publishing.flights import winning_events
-from offset_ledger.reliability.publishing.producer import Publisher, PublishFailed, publish, publish_aborted
+from offset_ledger.reliability.publishing.producer import Publisher, publish, publish_aborted
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from tests.fixtures.topic_reader import Place, read
@@ -62,7 +62,7 @@ def test_a_topic_is_made_once_and_removed_once(extra: dict[str, str]) -> None:
     ids=["replicas", "setting", "name"],
 )
 def test_a_topic_the_cluster_refuses(extra: dict[str, str], name: str, replicas: int, configs: dict[str, str]) -> None:
-    with pytest.raises(TopicMismatch, match="cannot be made"):
+    with pytest.raises(TopicMismatch, match="cannot be created"):
         create_topic(extra, name, 1, replicas, configs)
 
 
@@ -107,12 +107,12 @@ def test_refused_records_are_named_and_the_others_are_there(extra: dict[str, str
     assert [record.value for record in read(extra, topic).values()] == [record.value for record in good]
 
 
-def test_a_failure_is_told_without_finish(extra: dict[str, str], topic: str) -> None:
+def test_a_failure_is_reported_without_finish(extra: dict[str, str], topic: str) -> None:
     with pytest.raises(PublishFailed), Publisher(extra, topic) as publisher:
         publisher.send(Record(b"k", b"x" * 50_000))
 
 
-def test_an_aborted_transaction_is_seen_by_nobody_who_reads_committed(extra: dict[str, str], topic: str) -> None:
+def test_an_aborted_transaction_reaches_no_reader_of_committed_data(extra: dict[str, str], topic: str) -> None:
     publish([Record(b"k", b"before")], extra, topic)
     publish_aborted([Record(b"k", b"never")], extra, topic, transactional_id="test-abort")
     publish([Record(b"k", b"after")], extra, topic, transactional_id="test-commit")
@@ -133,26 +133,26 @@ def test_a_transaction_whose_records_cannot_all_be_made_shows_none(extra: dict[s
     assert [record.value for record in read(extra, topic).values()] == [b"whole"]
 
 
-def test_many_waiting_records_hold_the_sender_back(
+def test_many_waiting_records_block_the_sender(
     extra: dict[str, str], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "MAX_WAITING", 100)
     monkeypatch.setattr(outbox, "SETTLE_EVERY", 10)
-    sent = acknowledged = most = 0
+    sent = acknowledged = longest = 0
 
     def on_ack(_record: Record, _partition: int, _offset: int) -> None:
         nonlocal acknowledged
         acknowledged += 1
 
     def records() -> Iterator[Record]:
-        nonlocal sent, most
+        nonlocal sent, longest
         for sent in range(1, 2_001):
-            most = max(most, sent - acknowledged)
+            longest = max(longest, sent - acknowledged)
             yield Record(b"k%d" % sent, b"v")
 
     publish(records(), extra, topic, on_ack=on_ack)
     assert acknowledged == 2_000
-    assert most <= 110 + 1
+    assert longest <= 110 + 1
 
 
 def test_flights_as_a_reader_of_committed_data_meets_them(extra: dict[str, str]) -> None:
@@ -196,15 +196,15 @@ def test_what_the_broker_refuses_of_a_record_is_not_to_be_tried_again(extra: dic
     create_topic(extra, name, 1, 1, {"cleanup.policy": "compact"})
     good, keyless = Record(b"k", b"v"), Record(None, b"v")
     late = Record(b"k", b"v", timestamp_ms=4_000_000_000_000)
-    for wrong, told in (keyless, "cannot accept message without key"), (late, "InvalidTimestampError"):
-        with pytest.raises(PublishFailed, match=told) as caught:
+    for wrong, message in (keyless, "cannot accept message without key"), (late, "InvalidTimestampError"):
+        with pytest.raises(PublishFailed, match=message) as caught:
             publish([good, wrong, good], extra, name)
         assert caught.value.exit_code == 1
         assert wrong in caught.value.unconfirmed
 
 
 @pytest.mark.parametrize("moment", [-1, 2**63])
-def test_a_timestamp_that_kafka_cannot_hold_is_refused_at_once(extra: dict[str, str], topic: str, moment: int) -> None:
+def test_a_timestamp_beyond_kafkas_range_is_refused_at_once(extra: dict[str, str], topic: str, moment: int) -> None:
     with pytest.raises(PublishFailed, match="a timestamp should be milliseconds since 1970") as caught:
         publish([Record(b"k", b"v", timestamp_ms=moment)], extra, topic)
     assert caught.value.exit_code == 1

@@ -24,8 +24,8 @@ from offset_ledger.connections import environment_name
 from offset_ledger.errors import JournalMismatch, ProducerFenced, PublishFailed, TransactionOutcomeUnknown
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Broker, Kafka
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.local.process import Launch
 from offset_ledger.reliability.publishing import producer
 from offset_ledger.reliability.publishing.file_feed import publish_file
 from offset_ledger.reliability.publishing.forms import Form
@@ -46,7 +46,8 @@ from offset_ledger.reliability.publishing.serializers import (
     STRING,
     Serializer,
 )
-from offset_ledger.reliability.publishing.settings import COMPRESSIONS, read_settings
+from offset_ledger.reliability.publishing.settings import COMPRESSIONS
+from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
@@ -231,16 +232,16 @@ def test_a_record_above_a_limit_is_refused_and_the_others_are_there(
 ) -> None:
     name = topic(max_message_bytes="20000")
     good, large = Record(b"k", b"good"), Record(b"k", b"x" * 30_000)
-    told: list[tuple[Record, str]] = []
+    reported: list[tuple[Record, str]] = []
     with pytest.raises(PublishFailed, match=r"loss: a record takes 30069 bytes and the topic's max\.message\.bytes"):
         publish(
             [good, large],
             extra,
             name,
             limits=RecordLimits(topic_bytes=20_000),
-            on_error=lambda record, error: told.append((record, type(error).__name__)),
+            on_error=lambda record, error: reported.append((record, type(error).__name__)),
         )
-    assert told == [(large, "RecordTooLarge")]
+    assert reported == [(large, "RecordTooLarge")]
     compressed = read_settings(extra, {"compression.type": "gzip"})
     publish([large], extra, name, limits=RecordLimits(topic_bytes=20_000), settings=compressed)
     assert values(extra, name) == [good.value, large.value]
@@ -476,8 +477,8 @@ def test_the_command_publishes_a_file_or_says_why_not(
     path.write_text("event_id,publish_at\ne0,2026-01-01T00:00:00Z\ne1,2026-01-01T00:00:00Z\n")
     code, out, _ = run(*once)
     assert code == 0
-    told = json.loads(out)
-    assert (told["acknowledged"], told["failed"], told["already_there"]) == (2, 0, 0)
+    reported = json.loads(out)
+    assert (reported["acknowledged"], reported["failed"], reported["already_there"]) == (2, 0, 0)
     assert json.loads(run(*once)[1])["already_there"] == 2
     assert ids(extra, name) == ["e0", "e1"]
 
@@ -486,8 +487,8 @@ def test_the_command_publishes_a_file_or_says_why_not(
     assert "loss: acks=0" in err
     assert "2 records acknowledged" in run("--acks", "0", "--allow", "loss", "--partition", "0")[1]
     code, _, err = run("--partition", "1")
-    told = f"--partition should be 0, all that {name} has, found 1"
-    assert (code, err) == (1, f"offset-ledger: ConfigurationError: {told}\n")
+    reported = f"--partition should be 0, all that {name} has, found 1"
+    assert (code, err) == (1, f"offset-ledger: ConfigurationError: {reported}\n")
     code, _, err = run("--key", "event_id")
     assert (code, err) == (1, "offset-ledger: ConfigurationError: --key: 'event_id' is not a path; write $.event_id\n")
     code, _, err = command("no-such-topic", "--file", str(path))

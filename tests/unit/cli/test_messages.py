@@ -1,4 +1,4 @@
-"""What people are told when something is wrong: the error's name, the place, and what to do."""
+"""The messages when something is wrong: the error's name, the place, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 from psycopg2 import OperationalError
 
 from offset_ledger.cli.main import main
-from offset_ledger.cli.verbs import table
+from offset_ledger.cli.output import table
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, Fenced, TerminalError
 from offset_ledger.kafka.errors import unavailable as kafka_unavailable
@@ -91,7 +91,7 @@ def test_what_a_state_alone_does_not_say_is_left_to_the_statement(state: str | N
 
 
 @pytest.mark.parametrize(
-    ("told", "away"),
+    ("message", "away"),
     [
         ('FATAL:  password authentication failed for user "x"', False),
         ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "x", database "d", SSL off', False),
@@ -105,8 +105,8 @@ def test_what_a_state_alone_does_not_say_is_left_to_the_statement(state: str | N
         ("connection refused", True),
     ],
 )
-def test_postgres_is_waited_for_only_where_that_may_help(told: str, away: bool) -> None:
-    assert _is_away(OperationalError(told)) is away
+def test_postgres_is_waited_for_only_where_that_may_help(message: str, away: bool) -> None:
+    assert _is_away(OperationalError(message)) is away
 
 
 @pytest.mark.parametrize(
@@ -127,16 +127,16 @@ def test_a_right_that_spark_lacks_is_no_failure_of_spark() -> None:
     assert isinstance(classify(RuntimeError(f"job failed\n{java}")), AccessDenied)
 
 
-def test_of_an_error_of_ours_and_its_causes_the_error_is_told() -> None:
+def test_of_an_error_of_this_project_and_its_causes_the_error_is_reported() -> None:
     text = (
         "offset_ledger.errors.DatabaseUnavailable: Postgres is not available\n\nThe above exception was the direct "
         "cause of the following exception:\n\noffset_ledger.errors.Fenced: batch 1 of orders: claimed epoch 2\n"
     )
-    found = classify(RuntimeError(f"job failed\n{text}"))
-    assert (type(found), str(found)) == (Fenced, "batch 1 of orders: claimed epoch 2")
+    error = classify(RuntimeError(f"job failed\n{text}"))
+    assert (type(error), str(error)) == (Fenced, "batch 1 of orders: claimed epoch 2")
 
 
-def test_an_old_postgres_is_told_before_anything_is_made() -> None:
+def test_an_old_postgres_is_reported_before_anything_is_created() -> None:
     check_server(170000)
     with pytest.raises(ConfigurationError, match=r"PostgreSQL 17 or newer is needed, found 16\.9"):
         check_server(160009)

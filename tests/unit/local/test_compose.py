@@ -45,7 +45,7 @@ OURS = "offset-ledger:local"
 
 def resolved(text: str) -> str:
     """The text as Compose reads it with .env.example for .env."""
-    return VARIABLE.sub(lambda found: EXAMPLE[found[1]], text)
+    return VARIABLE.sub(lambda values: EXAMPLE[values[1]], text)
 
 
 def commands(program: str) -> Iterator[list[str]]:
@@ -71,7 +71,7 @@ def test_every_variable_stands_in_the_example_and_a_default_is_the_same_there() 
 
 
 def test_no_variable_is_without_default_and_without_a_message() -> None:
-    assert [name for name, kind, told in VARIABLE.findall(TEXT) if not kind or not told] == []
+    assert [name for name, kind, default in VARIABLE.findall(TEXT) if not kind or not default] == []
 
 
 def test_the_fernet_key_of_the_example_is_one() -> None:
@@ -121,12 +121,12 @@ def test_a_service_waits_until_another_is_healthy_or_has_ended_well() -> None:
         for name, service in SERVICES.items()
         for other in service.get("depends_on", {})
     }
-    found = {
+    values = {
         (name, other): how["condition"]
         for name, service in SERVICES.items()
         for other, how in service.get("depends_on", {}).items()
     }
-    assert found == wanted
+    assert values == wanted
 
 
 def test_every_service_has_a_health_check_or_ends_by_itself() -> None:
@@ -162,20 +162,20 @@ def test_volumes_of_our_image_are_folders_that_its_user_owns() -> None:
 
 def test_kafka_is_replicated_three_times_with_two_in_sync() -> None:
     for node in (1, 2, 3):
-        found = environment(f"kafka-{node}")
-        assert found["KAFKA_NODE_ID"] == str(node)
-        assert (found["KAFKA_DEFAULT_REPLICATION_FACTOR"], found["KAFKA_MIN_INSYNC_REPLICAS"]) == ("3", "2")
+        values = environment(f"kafka-{node}")
+        assert values["KAFKA_NODE_ID"] == str(node)
+        assert (values["KAFKA_DEFAULT_REPLICATION_FACTOR"], values["KAFKA_MIN_INSYNC_REPLICAS"]) == ("3", "2")
         (port,) = SERVICES[f"kafka-{node}"]["ports"]
         host = resolved(port).removesuffix(":9092")
-        assert found["KAFKA_ADVERTISED_LISTENERS"] == f"INTERNAL://kafka-{node}:19092,HOST://{host}"
+        assert values["KAFKA_ADVERTISED_LISTENERS"] == f"INTERNAL://kafka-{node}:19092,HOST://{host}"
 
 
 def test_the_connections_lead_to_the_services() -> None:
     for name in ("migrate", "publish-flights", "airflow-init", "airflow-scheduler", "airflow-api-server"):
-        found = environment(name)
-        kafka = parse_connection("kafka_default", found["AIRFLOW_CONN_KAFKA_DEFAULT"])
+        values = environment(name)
+        kafka = parse_connection("kafka_default", values["AIRFLOW_CONN_KAFKA_DEFAULT"])
         assert bootstrap_servers(kafka) == "kafka-1:19092,kafka-2:19092,kafka-3:19092"
-        database = parse_connection("postgres_default", found["AIRFLOW_CONN_POSTGRES_DEFAULT"])
+        database = parse_connection("postgres_default", values["AIRFLOW_CONN_POSTGRES_DEFAULT"])
         wanted = environment("postgres")
         assert postgres_arguments(database) == {
             "host": "postgres",
@@ -184,7 +184,7 @@ def test_the_connections_lead_to_the_services() -> None:
             "user": wanted["POSTGRES_USER"],
             "password": wanted["POSTGRES_PASSWORD"],
         }
-        spark = parse_connection("spark_default", found["AIRFLOW_CONN_SPARK_DEFAULT"])
+        spark = parse_connection("spark_default", values["AIRFLOW_CONN_SPARK_DEFAULT"])
         assert spark.host == SERVICES["spark-worker"]["command"][-1] == "spark://spark-master:7077"
 
 

@@ -20,7 +20,7 @@ from offset_ledger.reliability.audit.facts import (
     TopicFacts,
 )
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity
-from offset_ledger.reliability.audit.rules import RULES, judge
+from offset_ledger.reliability.audit.rules import RULES, check_topic
 from offset_ledger.reliability.audit.wording import counted, numbered
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
@@ -173,21 +173,21 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         WARNING,
         with_partition(in_sync=(1, 2)),
         "not in sync: the copies of partition 0 on broker 3",
-        "start or mend broker 3, then see that nothing is listed here:\n",
+        "start or repair broker 3, then check that nothing is listed here:\n",
     ),
     (
         "replicas-in-sync",
         ERROR,
         with_partition(in_sync=(1,)),
         "not in sync: the copies of partition 0 on brokers 2, 3; partition 0 below min.insync.replicas (2)",
-        "start or mend brokers 2, 3,",
+        "start or repair brokers 2, 3,",
     ),
     (
         "offline-partitions",
         ERROR,
         with_partition(leader=None, in_sync=(2,)),
         "no leader: partition 0",
-        "start broker 2, then see that nothing is listed here:\n",
+        "start broker 2, then check that nothing is listed here:\n",
     ),
     (
         "preferred-leaders",
@@ -207,22 +207,22 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         "auto-created",
         INFO,
         replace(RIGHT, brokers=tuple(BrokerFacts(node, None, {}) for node in (1, 2, 3))),
-        "not known: brokers 1, 2, 3 told no settings to this login",
+        "not known: brokers 1, 2, 3 showed no settings to this login",
         "the right DescribeConfigs on the cluster",
     ),
     (
         "auto-created",
         WARNING,
         with_brokers(auto_create_topics_enable="true"),
-        "whoever names a topic makes it (auto.create.topics.enable=true on brokers 1, 2, 3)",
+        "whoever names a topic creates it (auto.create.topics.enable=true on brokers 1, 2, 3)",
         "write auto.create.topics.enable=false into server.properties of brokers 1, 2, 3 and restart one broker at a",
     ),
     (
         "auto-created",
         WARNING,
         replace(with_brokers(auto_create_topics_enable="true", num_partitions="2"), own=frozenset()),
-        "whoever names a topic makes it (auto.create.topics.enable=true on brokers 1, 2, 3); this one has the brokers' "
-        "defaults in everything, as a topic made so would",
+        "whoever names a topic creates it (auto.create.topics.enable=true on brokers 1, 2, 3); this one has the "
+        "brokers' defaults in everything, as a topic created so would",
         "server.properties",
     ),
     (
@@ -478,7 +478,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         WARNING,
         replace(RIGHT, groups=()),
         "offset-ledger.orders has no offsets here, although orders committed 1 hour ago",
-        "the next commit sets it anew:\noffset-ledger ingest orders",
+        "the next commit sets it again:\noffset-ledger ingest orders",
     ),
     (
         "group-offsets",
@@ -491,7 +491,7 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
 
 
 def finding(facts: TopicFacts, rule: str) -> AuditFinding:
-    (found,) = (each for each in judge(facts) if each.rule == rule)
+    (found,) = (each for each in check_topic(facts) if each.rule == rule)
     return found
 
 
@@ -503,7 +503,7 @@ def test_a_rule_finds_what_was_made_wrong_for_it_and_no_other_rule_does(
     assert (result.severity, result.found) == (severity, found)
     assert remedy in (result.remedy or ""), result.remedy
     assert result.risk
-    assert {each.rule for each in judge(facts) if each.severity is not OK} == {rule}
+    assert {each.rule for each in check_topic(facts) if each.severity is not OK} == {rule}
 
 
 @pytest.mark.parametrize(("rule", "facts"), [(rule, facts) for rule, _, facts, *_ in WRONG])
@@ -517,8 +517,8 @@ def test_a_remedy_is_commands_to_paste_and_words_that_lead_to_them(rule: str, fa
             assert line.endswith(":") == following.startswith(("kafka-", "offset-ledger ", "echo ")), line
 
 
-def test_a_right_topic_has_no_finding_and_says_what_was_seen() -> None:
-    found = judge(RIGHT)
+def test_a_right_topic_has_only_ok_findings_with_their_values() -> None:
+    found = check_topic(RIGHT)
     assert {each.rule: each.severity for each in found} == {rule.name: OK for rule in RULES}
     assert all(each.found and each.remedy is None for each in found)
 
@@ -554,32 +554,32 @@ RIGHT_ALL_THE_SAME = {
 
 
 @pytest.mark.parametrize("facts", RIGHT_ALL_THE_SAME.values(), ids=RIGHT_ALL_THE_SAME)
-def test_what_looks_odd_and_is_right_is_no_finding(facts: TopicFacts) -> None:
-    assert [each for each in judge(facts) if each.severity is not OK] == []
+def test_what_is_odd_and_right_is_no_finding(facts: TopicFacts) -> None:
+    assert [each for each in check_topic(facts) if each.severity is not OK] == []
 
 
 def test_more_copies_in_sync_than_there_are_are_taken_for_all() -> None:
     two = with_copies(1, 2, facts=with_settings(min_insync_replicas="3"))
-    (found,) = (each for each in judge(two) if each.rule == "replicas-in-sync")
+    (found,) = (each for each in check_topic(two) if each.rule == "replicas-in-sync")
     assert found.severity is OK
-    (found,) = (each for each in judge(with_one_away(two)) if each.rule == "replicas-in-sync")
+    (found,) = (each for each in check_topic(with_one_away(two)) if each.rule == "replicas-in-sync")
     assert (found.severity, "partition 0 below min.insync.replicas (3)" in found.found) == (ERROR, True)
 
 
 def test_addresses_are_quoted_for_the_shell() -> None:
     facts = replace(with_settings(retention_bytes="1"), servers="[::1]:9092, b:9092", reader=None)
-    (found,) = (each for each in judge(facts) if each.rule == "both-retentions")
+    (found,) = (each for each in check_topic(facts) if each.rule == "both-retentions")
     command = (found.remedy or "").splitlines()[1]
     assert shlex.split(command)[:3] == ["kafka-configs.sh", "--bootstrap-server", "[::1]:9092, b:9092"]
 
 
 def test_the_worst_finding_comes_first() -> None:
     facts = replace(with_settings(min_insync_replicas="1", retention_bytes="9999999"), client={"client.rack": "a"})
-    ranks = [each.severity.rank for each in judge(facts)]
+    ranks = [each.severity.rank for each in check_topic(facts)]
     assert (ranks[0], ranks) == (0, sorted(ranks))
 
 
-def test_changes_are_told_by_severity() -> None:
+def test_changes_are_named_by_severity() -> None:
     before = {"a": OK, "b": ERROR, "c": WARNING, "d": ERROR, "e": INFO, "f": OK}
     now = dict(zip("abcdef", (ERROR, OK, ERROR, INFO, INFO, OK), strict=True))
     assert [str(change) for change in changes(before, now)] == [

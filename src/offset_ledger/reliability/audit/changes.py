@@ -10,7 +10,7 @@ from offset_ledger.reliability.audit.finding import Severity
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A rule that found something last time, or does now."""
+    """A rule that was not ok at the last audit, or is not now."""
 
     rule: str
     before: Severity
@@ -31,7 +31,7 @@ class Change:
 
 
 def changes(before: Mapping[str, Severity] | None, after: Mapping[str, Severity]) -> tuple[Change, ...]:
-    """Each rule that is or was not ok; one not judged counts as ok. Nothing where there was no audit before."""
+    """Each rule that is or was not ok (not checked: ok); nothing where there was no audit before."""
     if before is None:
         return ()
     pairs = [Change(r, before.get(r, Severity.OK), after.get(r, Severity.OK)) for r in {**after, **before}]

@@ -1,4 +1,4 @@
-"""What an audit knows of a topic: read once from the broker, then judged by pure functions."""
+"""What an audit knows of a topic: read once from the brokers, then checked by pure functions."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class TopicFacts:
     @property
     def retention_bytes(self) -> int | None:
         """``retention.bytes`` of a partition; None if size deletes nothing."""
-        found = int(self.settings["retention.bytes"])
-        return found if found >= 0 and self.deletes else None
+        size = int(self.settings["retention.bytes"])
+        return size if size >= 0 and self.deletes else None
 
     def broker_settings(self, name: str, default: str) -> tuple[str, ...]:
         """A setting as each broker has it."""

@@ -1,4 +1,4 @@
-"""What a rule says about a topic."""
+"""What an audit reports: findings with their severity, and the rules that make them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from offset_ledger.reliability.audit.facts import TopicFacts
 
 
 class Severity(StrEnum):
-    """How bad: an error can lose or block records, a warning will when something else fails, info is good to know."""
+    """An error can lose or block records now; a warning can once something else fails; info is good to know."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What one rule found; ``risk`` where it is another than the rule's own."""
+    """What one rule found, and the fix (``remedy``); ``risk`` only if it differs from the rule's own."""
 
     severity: Severity
     found: str
@@ -35,7 +35,7 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One rule's verdict with its name, the risk in plain words, and the command that mends it (None if it is ok)."""
+    """One rule's result with its name, the risk in plain words, and the command that fixes it (None if it is ok)."""
 
     rule: str
     severity: Severity
@@ -49,18 +49,18 @@ Check = Callable[[TopicFacts], RuleResult]
 
 @dataclass(frozen=True, slots=True)
 class AuditRule:
-    """A named check."""
+    """A check with its name, and what can happen where it fails."""
 
     name: str
     risk: str
     check: Check
 
-    def judge(self, facts: TopicFacts) -> AuditFinding:
-        """What it says about this topic."""
-        found = self.check(facts)
-        return AuditFinding(self.name, found.severity, found.found, found.risk or self.risk, found.remedy)
+    def apply(self, facts: TopicFacts) -> AuditFinding:
+        """Check this topic."""
+        result = self.check(facts)
+        return AuditFinding(self.name, result.severity, result.found, result.risk or self.risk, result.remedy)
 
 
 def ok(found: str) -> RuleResult:
-    """Nothing to mend."""
+    """Nothing to fix."""
     return RuleResult(Severity.OK, found)

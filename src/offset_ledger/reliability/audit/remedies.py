@@ -1,4 +1,4 @@
-"""What mends the rules' findings: Kafka's own tools, with every argument filled in.
+"""The fixes of the rules' findings: Kafka's own tools, with every argument filled in.
 
 A remedy is a text of lines. A line is a command to paste, or words; words before a command end with a colon.
 """
@@ -38,7 +38,7 @@ def describe(facts: TopicFacts, option: str) -> str:
 
 
 def elect(facts: TopicFacts) -> str:
-    """Bring the leaders back to their preferred brokers, with our own command."""
+    """Bring the leaders back to their preferred brokers, with this project's own command."""
     who = facts.reader.pipeline if facts.reader else f"--topic {facts.topic}"
     return f"offset-ledger audit {who} --elect"
 
@@ -62,10 +62,10 @@ def _copies(facts: TopicFacts, p: PartitionFacts, factor: int, near: Collection[
     kept = [node for node in p.replicas if node in nodes]
     turn = p.partition % len(nodes)
     others = [node for node in nodes[turn:] + nodes[:turn] if node not in kept]
-    found = [*kept, *others][:factor]
-    if near and not set(found) & set(near):
-        found[-1] = sorted(near)[p.partition % len(near)]
-    return found
+    copies = [*kept, *others][:factor]
+    if near and not set(copies) & set(near):
+        copies[-1] = sorted(near)[p.partition % len(near)]
+    return copies
 
 
 def abort(facts: TopicFacts, partition: int, start: int) -> str:
@@ -85,7 +85,7 @@ def describe_transaction(facts: TopicFacts, transactional_id: str) -> str:
 
 
 def end_transaction(facts: TopicFacts, transactional_id: str) -> str:
-    """Have its coordinator abort it and fence its producer; the tool spells this option in its own way."""
+    """Have its coordinator abort it and fence its producer; the tool spells this option differently."""
     name = shlex.quote(transactional_id)
     return f"kafka-transactions.sh {_at(facts)} forceTerminateTransaction --transactionalId {name}"
 

@@ -9,7 +9,7 @@ from offset_ledger.reliability.audit.finding import AuditFinding
 RULES = (*rules_copies.RULES, *rules_racks.RULES, *rules_retention.RULES, *rules_reading.RULES)
 
 
-def judge(facts: TopicFacts) -> tuple[AuditFinding, ...]:
+def check_topic(facts: TopicFacts) -> tuple[AuditFinding, ...]:
     """One finding for each rule, ``ok`` ones included, the worst first."""
-    found = [rule.judge(facts) for rule in RULES]
-    return tuple(sorted(found, key=lambda finding: finding.severity.rank))
+    findings = [rule.apply(facts) for rule in RULES]
+    return tuple(sorted(findings, key=lambda finding: finding.severity.rank))

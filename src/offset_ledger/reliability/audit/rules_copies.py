@@ -1,4 +1,4 @@
-"""Rules about copies and the brokers that hold them. Pure: facts in, verdict out."""
+"""Rules about copies and the brokers that have them. Pure: facts in, result out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from offset_ledger.reliability.audit.wording import counted, listed, numbered
 def replication_factor(facts: TopicFacts) -> RuleResult:
     """1 copy, or more copies than brokers."""
     factor, brokers = facts.replication_factor, len(facts.brokers)
-    found = f"replication factor {factor}, and {counted(brokers, 'broker')} up"
+    finding = f"replication factor {factor}, and {counted(brokers, 'broker')} up"
     if factor > brokers:
         missing = counted(factor - brokers, "more broker")
         return RuleResult(
             Severity.ERROR,
-            found,
+            finding,
             remedies.lines(
                 f"start {missing}, or settle for {counted(brokers, 'copy') if brokers == 1 else f'{brokers} copies'}:",
                 remedies.reassign(facts, brokers),
@@ -25,35 +25,35 @@ def replication_factor(facts: TopicFacts) -> RuleResult:
         )
     if factor > 1:
         lost = "1 copy" if factor == 2 else f"{factor - 1} copies"
-        return ok(f"{found}: {lost} can be lost")
+        return ok(f"{finding}: {lost} can be lost")
     if brokers == 1:
         alone = "add brokers, then run this audit again for the command; one broker is good for development only"
-        return RuleResult(Severity.WARNING, found, alone)
+        return RuleResult(Severity.WARNING, finding, alone)
     copies = min(3, brokers)
     remedy = remedies.lines(f"make {copies} copies of each partition:", remedies.reassign(facts, copies))
-    return RuleResult(Severity.ERROR, found, remedy)
+    return RuleResult(Severity.ERROR, finding, remedy)
 
 
 def min_insync_replicas(facts: TopicFacts) -> RuleResult:
     """1, which leaves acks=all to the leader alone, or the factor and more, which lets one lost broker stop writing."""
-    least, factor = facts.min_insync, facts.replication_factor
-    found = f"min.insync.replicas {least} of {factor} copies"
+    min_insync, factor = facts.min_insync, facts.replication_factor
+    finding = f"min.insync.replicas {min_insync} of {factor} copies"
     if factor == 1:
-        return ok(f"min.insync.replicas {least} of 1 copy: see replication-factor")
-    if least == 1:
+        return ok(f"min.insync.replicas {min_insync} of 1 copy: see replication-factor")
+    if min_insync == 1:
         alone = factor == 2 and len(facts.brokers) > 2
         two = _third_copy(facts) if alone else remedies.set_topic(facts, "min.insync.replicas=2")
-        return RuleResult(Severity.ERROR, found, two)
-    if least < factor:
-        return ok(f"{found}: writing goes on with {counted(factor - least, 'broker')} away")
+        return RuleResult(Severity.ERROR, finding, two)
+    if min_insync < factor:
+        return ok(f"{finding}: writing goes on with {counted(factor - min_insync, 'broker')} away")
     remedy = remedies.set_topic(facts, f"min.insync.replicas={factor - 1}")
     if factor == 2:
         remedy = _third_copy(facts)
     risk = "one broker away stops every writer with acks=all (NotEnoughReplicas), maintenance included"
-    if least > factor:
-        # It is taken for the factor since KAFKA-15583; which version a broker is, it does not tell.
+    if min_insync > factor:
+        # Since KAFKA-15583 it counts as the factor; a broker does not say which version it is.
         risk = f"{risk}; brokers before Kafka 3.7 refuse those writes with all copies in sync, too"
-    return RuleResult(Severity.WARNING, found, remedy, risk)
+    return RuleResult(Severity.WARNING, finding, remedy, risk)
 
 
 def _third_copy(facts: TopicFacts) -> str:
@@ -76,14 +76,14 @@ def replicas_in_sync(facts: TopicFacts) -> RuleResult:
         for p in facts.partitions
         if p.leader is not None and len(p.in_sync) < min(facts.min_insync, len(p.replicas))
     ]
-    found = f"not in sync: the copies of {numbered('partition', behind)} on {away}"
-    look = remedies.describe(facts, "--under-replicated-partitions")
-    remedy = remedies.lines(f"start or mend {away}, then see that nothing is listed here:", look)
+    finding = f"not in sync: the copies of {numbered('partition', behind)} on {away}"
+    show = remedies.describe(facts, "--under-replicated-partitions")
+    remedy = remedies.lines(f"start or repair {away}, then check that nothing is listed here:", show)
     if refused:
         risk = "these partitions refuse writes with acks=all (NotEnoughReplicas) until copies have caught up"
-        less = f"{found}; {numbered('partition', refused)} below min.insync.replicas ({facts.min_insync})"
+        less = f"{finding}; {numbered('partition', refused)} below min.insync.replicas ({facts.min_insync})"
         return RuleResult(Severity.ERROR, less, remedy, risk)
-    return RuleResult(Severity.WARNING, found, remedy)
+    return RuleResult(Severity.WARNING, finding, remedy)
 
 
 def offline_partitions(facts: TopicFacts) -> RuleResult:
@@ -92,8 +92,8 @@ def offline_partitions(facts: TopicFacts) -> RuleResult:
     if not offline:
         return ok("every partition has a leader")
     nodes = numbered("broker", {node for p in offline for node in p.in_sync or p.replicas})
-    look = remedies.describe(facts, "--unavailable-partitions")
-    remedy = remedies.lines(f"start {nodes}, then see that nothing is listed here:", look)
+    show = remedies.describe(facts, "--unavailable-partitions")
+    remedy = remedies.lines(f"start {nodes}, then check that nothing is listed here:", show)
     return RuleResult(Severity.ERROR, f"no leader: {numbered('partition', (p.partition for p in offline))}", remedy)
 
 
@@ -112,28 +112,32 @@ def unclean_election(facts: TopicFacts) -> RuleResult:
     if facts.settings["unclean.leader.election.enable"] != "true":
         return ok("only copies in sync become leaders")
     remedy = remedies.set_topic(facts, "unclean.leader.election.enable=false")
-    found = "a copy that is not in sync may become the leader (unclean.leader.election.enable=true)"
-    return RuleResult(Severity.ERROR, found, remedy)
+    finding = "a copy that is not in sync may become the leader (unclean.leader.election.enable=true)"
+    return RuleResult(Severity.ERROR, finding, remedy)
 
 
 def auto_created(facts: TopicFacts) -> RuleResult:
-    """Brokers that make topics for whoever names one; Kafka does not keep which topics were made so."""
-    making = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
-    silent = [b.node for b in facts.brokers if not b.settings]
-    if silent and not making:
-        found = f"not known: {numbered('broker', silent)} told no settings to this login"
-        return RuleResult(Severity.INFO, found, "give the login of the audit the right DescribeConfigs on the cluster")
-    if not making:
-        return ok("topics are made on purpose only")
+    """Brokers that create topics for whoever names one; Kafka does not record which topics were created so."""
+    creating = [b.node for b in facts.brokers if b.settings.get("auto.create.topics.enable", "false") == "true"]
+    without_settings = [b.node for b in facts.brokers if not b.settings]
+    if without_settings and not creating:
+        finding = f"not known: {numbered('broker', without_settings)} showed no settings to this login"
+        return RuleResult(
+            Severity.INFO, finding, "give the login of the audit the right DescribeConfigs on the cluster"
+        )
+    if not creating:
+        return ok("topics are created on purpose only")
     defaults = {
         "num.partitions": len(facts.partitions),
         "default.replication.factor": facts.replication_factor,
     }
-    as_made = not facts.own and all(facts.broker_number(name, 1) == found for name, found in defaults.items())
-    doubt = "; this one has the brokers' defaults in everything, as a topic made so would" if as_made else ""
-    remedy = remedies.server_properties("auto.create.topics.enable=false", making)
-    found = f"whoever names a topic makes it (auto.create.topics.enable=true on {numbered('broker', making)}){doubt}"
-    return RuleResult(Severity.WARNING, found, remedy)
+    as_created = not facts.own and all(facts.broker_number(name, 1) == value for name, value in defaults.items())
+    doubt = "; this one has the brokers' defaults in everything, as a topic created so would" if as_created else ""
+    remedy = remedies.server_properties("auto.create.topics.enable=false", creating)
+    finding = (
+        f"whoever names a topic creates it (auto.create.topics.enable=true on {numbered('broker', creating)}){doubt}"
+    )
+    return RuleResult(Severity.WARNING, finding, remedy)
 
 
 RULES = (
@@ -159,7 +163,7 @@ RULES = (
     ),
     AuditRule(
         "auto-created",
-        "a misspelt name becomes a topic with default copies and retention, and its writer never learns",
+        "a misspelt name becomes a topic with default copies and retention, and its writer is not told",
         auto_created,
     ),
 )

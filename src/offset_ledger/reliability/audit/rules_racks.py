@@ -1,4 +1,4 @@
-"""The rule about reading from the closest copy. Pure: facts in, verdict out."""
+"""The rule about reading from the closest copy. Pure: facts in, result out."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def closest_replica(facts: TopicFacts) -> RuleResult:
     if not rack and not racks:
         return ok("readers use the leaders, and neither side asks for more")
     if not rack:
-        found = f"the brokers offer the closest copy (racks {listed(racks)}), and the connection has no client.rack"
+        finding = f"the brokers offer the closest copy (racks {listed(racks)}), and the connection has no client.rack"
         remedy = f"set client.rack in the extra of the Kafka connection to the reader's rack: {' or '.join(racks)}"
-        return RuleResult(Severity.INFO, found, remedy)
+        return RuleResult(Severity.INFO, finding, remedy)
     if lacking := _lacking(facts):
-        found = " and ".join(f"{what} is missing on {numbered('broker', nodes)}" for what, nodes in lacking.items())
+        finding = " and ".join(f"{what} is missing on {numbered('broker', nodes)}" for what, nodes in lacking.items())
         ways = [remedies.server_properties(_RACK_SETTINGS[what], nodes) for what, nodes in lacking.items()]
         remedy = remedies.lines(*ways, "or remove client.rack from the extra of the Kafka connection")
-        return RuleResult(Severity.WARNING, f"client.rack is {rack}, but {found}", remedy)
+        return RuleResult(Severity.WARNING, f"client.rack is {rack}, but {finding}", remedy)
     if rack not in racks:
         remedy = f"set client.rack in the extra of the Kafka connection to {' or '.join(racks)}"
         return RuleResult(Severity.WARNING, f"client.rack is {rack}, and no broker is there ({listed(racks)})", remedy)
@@ -51,9 +51,9 @@ def _copies_near(facts: TopicFacts, rack: str) -> RuleResult:
     far = [p.partition for p in facts.partitions if not near & set(p.replicas)]
     if not far:
         return ok(f"readers in rack {rack} use the copies there")
-    found = f"client.rack is {rack}, and {numbered('partition', far)} have no copy there"
+    finding = f"client.rack is {rack}, and {numbered('partition', far)} have no copy there"
     remedy = remedies.lines("move a copy there:", remedies.reassign(facts, facts.replication_factor, near))
-    return RuleResult(Severity.WARNING, found, remedy)
+    return RuleResult(Severity.WARNING, finding, remedy)
 
 
 RULES = (AuditRule("closest-replica", "records cross racks all the same, which costs time and money", closest_replica),)

@@ -1,4 +1,4 @@
-"""Rules about what readers meet: sizes, keys, transactions, groups. Pure: facts in, verdict out."""
+"""Rules about what readers meet: sizes, keys, transactions, groups. Pure: facts in, result out."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def message_size(facts: TopicFacts) -> RuleResult:
     }
     # A batch has 61 bytes before its records: the brokers' own default is 1 MiB and 12 bytes.
     small = {name: limit for name, limit in limits.items() if limit + 12 < largest}
-    found = f"records of up to {largest:,} bytes are taken (max.message.bytes)"
+    finding = f"records of up to {largest:,} bytes are taken (max.message.bytes)"
     if small:
-        told = ", ".join(f"{name} is {limit:,}" for name, limit in small.items())
-        return RuleResult(Severity.WARNING, f"{found}, and {told}", _smaller(facts, largest, small))
+        limits_text = ", ".join(f"{name} is {limit:,}" for name, limit in small.items())
+        return RuleResult(Severity.WARNING, f"{finding}, and {limits_text}", _smaller(facts, largest, small))
     if facts.reader and facts.reader.value_bytes + 12 < largest:
         values = facts.reader.value_bytes
         remedy = f"set limits.value_bytes of the pipeline to {largest}, or refuse larger records in the topic:"
         return RuleResult(
             Severity.INFO,
-            f"{found}, and the pipeline's limits.value_bytes is {values:,}",
+            f"{finding}, and the pipeline's limits.value_bytes is {values:,}",
             remedies.lines(remedy, remedies.set_topic(facts, f"max.message.bytes={values}")),
             "a record between the two is accepted here and quarantined there",
         )
-    return ok(f"{found}, and every fetch is as large")
+    return ok(f"{finding}, and every fetch is as large")
 
 
 def _smaller(facts: TopicFacts, largest: int, small: Mapping[str, int]) -> str:
     """Refuse what is larger than the smallest fetch, or raise each fetch that is smaller."""
     refuse = remedies.set_topic(facts, f"max.message.bytes={min(small.values())}")
     raised = []
-    for told in small:
-        who, name = told.rsplit(" ", 1)
+    for reader in small:
+        who, name = reader.rsplit(" ", 1)
         if "brokers" in who:
             raised.append("or " + remedies.server_properties(f"{name}={largest}", (b.node for b in facts.brokers)))
         else:
@@ -58,8 +58,8 @@ def compaction(facts: TopicFacts) -> RuleResult:
     if not facts.compacts:
         return ok("not compacted")
     if facts.reader is None:
-        told = "compacted, and no pipeline was named: whether the key is the event id is not known"
-        return RuleResult(Severity.INFO, told, "name the pipeline that reads it: offset-ledger audit PIPELINE")
+        finding = "compacted, and no pipeline was named: whether the key is the event id is not known"
+        return RuleResult(Severity.INFO, finding, "name the pipeline that reads it: offset-ledger audit PIPELINE")
     kept = kept_for(facts.settings["retention.ms"])
     by_age = f"delete by age instead (after {show_span(kept)}):" if kept is not None else "keep every record instead:"
     remedy = remedies.lines(by_age, remedies.set_topic(facts, "cleanup.policy=delete"))
@@ -79,33 +79,33 @@ def group_offsets(facts: TopicFacts) -> RuleResult:
     """Offsets of groups that no longer commit: brokers delete them after offsets.retention.minutes."""
     kept = timedelta(minutes=facts.broker_number("offsets.retention.minutes", 10_080))
     idle = sorted(group.group for group in facts.groups if group.state == "Empty")
-    # Mirrors of cursors never have members; each is judged with its own pipeline.
+    # Mirrors of cursors never have members; each is checked with its own pipeline.
     others = [group for group in idle if not group.startswith(MIRROR_PREFIX)]
-    if facts.reader and facts.reader.last_commit and (verdict := _mirror(facts, facts.reader, kept)):
-        return verdict
+    if facts.reader and facts.reader.last_commit and (result := _mirror(facts, facts.reader, kept)):
+        return result
     if others:
         verb = "has" if len(others) == 1 else "have"
-        found = f"no consumer runs in {listed(others)}, which {verb} offsets here"
-        known = f"{found}; they expire {show_span(kept)} after the last one left"
-        look = "see where it stands:", remedies.groups(facts, "--describe", others)
-        drop = "then start its consumers, or delete it:", remedies.groups(facts, "--delete", others)
-        return RuleResult(Severity.INFO, known, remedies.lines(*look, *drop))
+        finding = f"no consumer runs in {listed(others)}, which {verb} offsets here"
+        known = f"{finding}; they expire {show_span(kept)} after the last one left"
+        show = "see where it stands:", remedies.groups(facts, "--describe", others)
+        delete = "then start its consumers, or delete it:", remedies.groups(facts, "--delete", others)
+        return RuleResult(Severity.INFO, known, remedies.lines(*show, *delete))
     return ok("no group's offsets are about to expire")
 
 
 def _mirror(facts: TopicFacts, reader: ReaderFacts, kept: timedelta) -> RuleResult | None:
     """The group that mirrors the cursors: its offsets expire after the last commit that moved them."""
     since = facts.taken_at - (reader.last_commit or facts.taken_at)
-    renew = "the next commit sets it anew:", f"offset-ledger ingest {reader.pipeline}"
+    renew = "the next commit sets it again:", f"offset-ledger ingest {reader.pipeline}"
     if reader.group not in {group.group for group in facts.groups}:
-        found = f"{reader.group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
-        return RuleResult(Severity.WARNING, found, remedies.lines(*renew))
+        finding = f"{reader.group} has no offsets here, although {reader.pipeline} committed {show_span(since)} ago"
+        return RuleResult(Severity.WARNING, finding, remedies.lines(*renew))
     if since <= kept * USED_WARNING:
         return None
     left = show_span(max(timedelta(0), kept - since))
-    found = f"{reader.group} was last set {show_span(since)} ago; its offsets expire in {left}"
+    finding = f"{reader.group} was last set {show_span(since)} ago; its offsets expire in {left}"
     again = "if there is nothing to commit:", remedies.commit_again(facts, reader.group)
-    return RuleResult(Severity.WARNING, found, remedies.lines(*renew, *again))
+    return RuleResult(Severity.WARNING, finding, remedies.lines(*renew, *again))
 
 
 RULES = (

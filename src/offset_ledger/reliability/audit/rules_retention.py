@@ -1,4 +1,4 @@
-"""Rules about how long records stay and what their timestamps do to that. Pure: facts in, verdict out."""
+"""Rules about how long records stay and what their timestamps do to that. Pure: facts in, result out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def both_retentions(facts: TopicFacts) -> RuleResult:
         kept = show_span(time) if time is not None else f"{show_size(size)} a partition" if size is not None else ""
         return ok(f"one retention: {kept}" if kept else "no retention deletes records")
     ways = ("keep by time alone:", "retention.bytes=-1"), ("or by size alone:", "retention.ms=-1")
-    remedy = remedies.lines(*(line for told, way in ways for line in (told, remedies.set_topic(facts, way))))
-    found = f"both delete: retention.ms ({show_span(time)}) and retention.bytes ({show_size(size)} a partition)"
-    return RuleResult(Severity.WARNING, found, remedy)
+    remedy = remedies.lines(*(line for label, way in ways for line in (label, remedies.set_topic(facts, way))))
+    finding = f"both delete: retention.ms ({show_span(time)}) and retention.bytes ({show_size(size)} a partition)"
+    return RuleResult(Severity.WARNING, finding, remedy)
 
 
 def retention_against_lag(facts: TopicFacts) -> RuleResult:
@@ -38,44 +38,44 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
     if lost:
         return _deleted(reader.pipeline, lost)
     worst = max(((_used(facts, p), p.partition) for p in facts.partitions), default=((0.0, ""), 0))
-    (share, told), partition = worst
-    if not told:
+    (share, text), partition = worst
+    if not text:
         return ok("every record is committed, or retention deletes none")
     severity = Severity.ERROR if share >= USED_ERROR else Severity.WARNING if share >= USED_WARNING else Severity.OK
     if severity is Severity.OK:
-        return ok(f"partition {partition}: {told}")
+        return ok(f"partition {partition}: {text}")
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines(*catch_up, "or keep records three times as long:", _longer(facts))
-    return RuleResult(severity, f"partition {partition}: {told}", remedy)
+    return RuleResult(severity, f"partition {partition}: {text}", remedy)
 
 
 def _deleted(pipeline: str, lost: list[PartitionFacts]) -> RuleResult:
-    """Offsets that retention took before they were committed."""
+    """Offsets that retention deleted before they were committed."""
     gone = [(p.partition, p.cursor or 0, p.log_start) for p in lost]
-    told = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
+    text = listed(f"{first} to {after - 1} of partition {partition}" for partition, first, after in gone)
     count = counted(sum(after - first for _, first, after in gone), "offset")
-    look = "look for the records elsewhere; if they are gone, set source.on_expired: earliest_after_approval"
+    search = "look for the records elsewhere; if they are gone, set source.on_expired: earliest_after_approval"
     approve = "where it is fail (the default), and approve the loss (OffsetExpired in docs/runbook.md):"
-    remedy = remedies.lines(look, approve, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
+    remedy = remedies.lines(search, approve, f"offset-ledger skip {pipeline} --why 'retention deleted them'")
     risk = "records were deleted before they were ingested, and ingestion stops until the loss is approved"
-    return RuleResult(Severity.ERROR, f"deleted before they were committed: {count}, {told}", remedy, risk)
+    return RuleResult(Severity.ERROR, f"deleted before they were committed: {count}, {text}", remedy, risk)
 
 
 def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
-    """The share of the retention that the unread records have used, and how to say it; the worse of time and size."""
-    found = [(0.0, "")]
+    """The share of the retention that the unread records have used, and that in words; the worse of time and size."""
+    uses = [(0.0, "")]
     if not p.unread:
-        return found[0]
+        return uses[0]
     if facts.retention and p.unread_at:
         age = facts.taken_at - p.unread_at
         left = max(timedelta(0), facts.retention - age)
-        told = f"the oldest unread record is {show_span(age)} old and is deleted in {show_span(left)}"
-        found.append((age / facts.retention, told))
+        text = f"the oldest unread record is {show_span(age)} old and is deleted in {show_span(left)}"
+        uses.append((age / facts.retention, text))
     if facts.retention_bytes and p.high_watermark > p.log_start:
         unread = p.size_bytes * p.unread / (p.high_watermark - p.log_start)
-        told = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
-        found.append((unread / facts.retention_bytes, told))
-    return max(found)
+        text = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
+        uses.append((unread / facts.retention_bytes, text))
+    return max(uses)
 
 
 def tombstones_against_lag(facts: TopicFacts) -> RuleResult:
@@ -90,14 +90,14 @@ def tombstones_against_lag(facts: TopicFacts) -> RuleResult:
     if reader.runs_every:
         waits.append((reader.runs_every, f"up to {show_span(reader.runs_every)} pass between two runs"))
     longest, words = max(waits, default=(timedelta(0), "no record is known to wait unread"))
-    seen = f"{words}, and tombstones are kept for {show_span(kept)}"
+    finding = f"{words}, and tombstones are kept for {show_span(kept)}"
     used = longest / kept if kept else float(bool(longest))
     if used < USED_WARNING:
-        return ok(seen)
+        return ok(finding)
     longer = remedies.set_topic(facts, f"delete.retention.ms={max(int(longest / _MILLISECOND), 86_400_000) * 3}")
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines("keep tombstones for longer than the pipeline takes or may stand still:", longer, *catch_up)
-    return RuleResult(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, seen, remedy)
+    return RuleResult(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, finding, remedy)
 
 
 def _waiting(facts: TopicFacts, p: PartitionFacts) -> tuple[timedelta, str]:
@@ -119,11 +119,13 @@ def timestamp_type(facts: TopicFacts) -> RuleResult:
     if facts.settings["message.timestamp.type"] != "LogAppendTime":
         return ok("timestamps are the producers' (CreateTime)")
     remedy = remedies.set_topic(facts, "message.timestamp.type=CreateTime")
-    found = "a record's timestamp is when it arrived (message.timestamp.type=LogAppendTime)"
+    finding = "a record's timestamp is when it arrived (message.timestamp.type=LogAppendTime)"
     if facts.reader and facts.reader.publish_at_is_timestamp:
-        found = f"{found}, and the pipeline takes publish_at from the record's timestamp"
-        return RuleResult(Severity.ERROR, found, remedy, "a late record counts as the newest and replaces newer states")
-    return RuleResult(Severity.WARNING, found, remedy)
+        finding = f"{finding}, and the pipeline takes publish_at from the record's timestamp"
+        return RuleResult(
+            Severity.ERROR, finding, remedy, "a late record counts as the newest and replaces newer states"
+        )
+    return RuleResult(Severity.WARNING, finding, remedy)
 
 
 def timestamp_range(facts: TopicFacts) -> RuleResult:
@@ -173,8 +175,8 @@ def _refused(facts: TopicFacts) -> RuleResult | None:
     past = show_span(kafka_span(str(before)))
     remedy = remedies.unset_topic(facts, "message.timestamp.before.max.ms")
     risk = "records that are published again with their own timestamps are refused (InvalidTimestamp)"
-    found = f"records older than {past} are refused (message.timestamp.before.max.ms={before})"
-    return RuleResult(Severity.INFO, found, remedy, risk)
+    finding = f"records older than {past} are refused (message.timestamp.before.max.ms={before})"
+    return RuleResult(Severity.INFO, finding, remedy, risk)
 
 
 RULES = (

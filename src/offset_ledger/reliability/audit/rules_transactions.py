@@ -1,4 +1,4 @@
-"""The rule about transactions that stay open. Pure: facts in, verdict out."""
+"""The rule about transactions that stay open. Pure: facts in, result out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from offset_ledger.units import show_span
 
 _LONG_OPEN = timedelta(minutes=5)
 _GRACE = timedelta(minutes=1)
-"""How long a coordinator may take to end a transaction that is past its timeout; it looks every ten seconds."""
-_MOST_ABORTS = 5
+"""How long a coordinator may take to end a transaction that is past its timeout; it checks every ten seconds."""
+_MAX_ABORTS = 5
 
 
 def hanging_transactions(facts: TopicFacts) -> RuleResult:
@@ -21,8 +21,8 @@ def hanging_transactions(facts: TopicFacts) -> RuleResult:
     opened = [(p, t) for p in facts.partitions for t in p.transactions]
     if hanging := [(p, t) for p, t in opened if t.hanging]:
         return _hanging(facts, hanging)
-    found = [_known(facts, p, t, t.owner) if t.owner else _unheard(facts, p, t) for p, t in opened]
-    worst = min((each for each in found if each), key=lambda each: each.severity.rank, default=None)
+    results = [_known(facts, p, t, t.owner) if t.owner else _without_owner(facts, p, t) for p, t in opened]
+    worst = min((each for each in results if each), key=lambda each: each.severity.rank, default=None)
     if worst:
         return worst
     return ok(f"{counted(len(opened), 'transaction')} under way" if opened else "no transaction is open")
@@ -31,44 +31,46 @@ def hanging_transactions(facts: TopicFacts) -> RuleResult:
 def _hanging(facts: TopicFacts, every: list[tuple[PartitionFacts, OpenTransaction]]) -> RuleResult:
     partition, first = every[0]
     more = f"; {len(every) - 1:,} more like it" if len(every) > 1 else ""
-    found = f"{_told(partition, first)}, and no coordinator knows of it: nobody will end it{more}"
-    remedy = [remedies.abort(facts, p.partition, t.start_offset) for p, t in every[:_MOST_ABORTS]]
+    finding = f"{_described(partition, first)}, and no coordinator knows of it: nobody will end it{more}"
+    remedy = [remedies.abort(facts, p.partition, t.start_offset) for p, t in every[:_MAX_ABORTS]]
     if "--command-config" in remedy[0]:
-        sure = "make sure, as a user who may Describe every transactional id (a live one of another looks like this):"
-        remedy = [sure, remedies.find_hanging(facts), "then abort what it shows:", *remedy]
-    return RuleResult(Severity.ERROR, found, remedies.lines(*remedy))
+        check = "make sure, as a user who may Describe every transactional id (a live one of another looks like this):"
+        remedy = [check, remedies.find_hanging(facts), "then abort what it shows:", *remedy]
+    return RuleResult(Severity.ERROR, finding, remedies.lines(*remedy))
 
 
 def _known(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction, owner: Owner) -> RuleResult | None:
     age = facts.taken_at - owner.begun_at
     if age <= min(_LONG_OPEN, owner.timeout):
         return None
-    told = (
-        f"{_told(p, transaction)} for {show_span(age)} (transactional id {owner.transactional_id}, "
+    text = (
+        f"{_described(p, transaction)} for {show_span(age)} (transactional id {owner.transactional_id}, "
         f"{owner.state}, timeout {show_span(owner.timeout)})"
     )
-    look = "see what it waits for:", remedies.describe_transaction(facts, owner.transactional_id)
+    show = "see what it waits for:", remedies.describe_transaction(facts, owner.transactional_id)
     if age <= owner.timeout:
         own = f"commit or abort it in its producer, or wait: it is aborted in {show_span(owner.timeout - age)}"
-        return RuleResult(Severity.WARNING, told, remedies.lines(*look, own))
+        return RuleResult(Severity.WARNING, text, remedies.lines(*show, own))
     force = remedies.end_transaction(facts, owner.transactional_id)
     ways = "start the brokers that it waits for, or end it by force (Kafka 4.2's tool can):"
     severity = Severity.ERROR if age > owner.timeout + _GRACE else Severity.WARNING
-    return RuleResult(severity, f"{told}: its coordinator should have aborted it", remedies.lines(*look, ways, force))
+    return RuleResult(severity, f"{text}: its coordinator should have aborted it", remedies.lines(*show, ways, force))
 
 
-def _unheard(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction) -> RuleResult | None:
-    """Of one whose coordinator is not heard, only the timestamps of its records are known."""
+def _without_owner(facts: TopicFacts, p: PartitionFacts, transaction: OpenTransaction) -> RuleResult | None:
+    """Without an answer of its coordinator, only the timestamps of its records are known."""
     age = facts.taken_at - transaction.last_write
     limit = timedelta(milliseconds=facts.broker_number("transaction.max.timeout.ms", 900_000))
     if age <= limit:
         return None
-    found = f"{_told(p, transaction)}, its last record is {show_span(age)} old, and not every coordinator can be asked"
-    remedy = remedies.lines("start all brokers, then see whether it hangs:", remedies.find_hanging(facts))
-    return RuleResult(Severity.WARNING, found, remedy)
+    finding = (
+        f"{_described(p, transaction)}, its last record is {show_span(age)} old, and not every coordinator can be asked"
+    )
+    remedy = remedies.lines("start all brokers, then check whether it hangs:", remedies.find_hanging(facts))
+    return RuleResult(Severity.WARNING, finding, remedy)
 
 
-def _told(p: PartitionFacts, transaction: OpenTransaction) -> str:
+def _described(p: PartitionFacts, transaction: OpenTransaction) -> str:
     waiting = counted(max(0, p.high_watermark - transaction.start_offset), "offset")
     return (
         f"partition {p.partition}: the transaction of producer {transaction.producer_id} from offset "

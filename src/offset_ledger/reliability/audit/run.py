@@ -22,7 +22,7 @@ from offset_ledger.reliability.audit.elect import elect_preferred
 from offset_ledger.reliability.audit.facts import ReaderFacts, TopicFacts
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import Reading, read_facts
-from offset_ledger.reliability.audit.rules import judge
+from offset_ledger.reliability.audit.rules import check_topic
 
 _PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
 _RUNS = 800  # a week of runs every five minutes within office hours
@@ -30,7 +30,7 @@ _RUNS = 800  # a week of runs every five minutes within office hours
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What one audit of one topic found, the worst first, and how that compares with the one before, if any."""
+    """What one audit of one topic found, the worst first, and what has changed since the one before, if any."""
 
     pipeline: str | None
     topic: str
@@ -39,9 +39,9 @@ class Audit:
     changes: tuple[Change, ...] = ()
     previous_at: datetime | None = None
 
-    def failing(self, least: Severity) -> tuple[AuditFinding, ...]:
+    def failing(self, threshold: Severity) -> tuple[AuditFinding, ...]:
         """The findings at that severity or worse."""
-        return tuple(finding for finding in self.findings if finding.severity.rank <= least.rank)
+        return tuple(finding for finding in self.findings if finding.severity.rank <= threshold.rank)
 
 
 def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
@@ -54,7 +54,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
     kafka = get_connection(pipeline.source.connection)
     with open_ledger(pipeline) as session:
         facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
-        return keep(session, _judged(facts), current_origin())
+        return keep(session, _audit(facts), current_origin())
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:
@@ -66,9 +66,9 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
     """
     facts = _facts(connection, topic, None, elect)
     if ledger is None:
-        return _judged(facts)
+        return _audit(facts)
     with open_ledger_at(ledger) as session:
-        return keep(session, _judged(facts), current_origin())
+        return keep(session, _audit(facts), current_origin())
 
 
 def _facts(connection: Connection, topic: str, reading: Reading | None, elect: bool) -> TopicFacts:
@@ -128,5 +128,5 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)
 
 
-def _judged(facts: TopicFacts) -> Audit:
-    return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, judge(facts))
+def _audit(facts: TopicFacts) -> Audit:
+    return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, check_topic(facts))

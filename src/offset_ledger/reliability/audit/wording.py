@@ -1,17 +1,17 @@
-"""How findings name things: each has its number, its noun and no more than a reader takes in."""
+"""How findings name things: with a number and a noun, and long lists cut short."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-_MOST = 5
+_SHOWN = 5
 
 
 def listed(names: Iterable[object]) -> str:
-    """``0, 1``; of more than five the first five and how many more."""
+    """``0, 1``; of a longer list the first five and how many more."""
     every = list(names)
-    shown = ", ".join(map(str, every[:_MOST]))
-    return shown if len(every) <= _MOST else f"{shown} and {len(every) - _MOST:,} more"
+    shown = ", ".join(map(str, every[:_SHOWN]))
+    return shown if len(every) <= _SHOWN else f"{shown} and {len(every) - _SHOWN:,} more"
 
 
 def counted(number: int, noun: str) -> str:

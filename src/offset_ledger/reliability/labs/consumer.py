@@ -1,4 +1,4 @@
-"""A consumer as textbooks write it: one process, one row an event, offsets committed before or after the rows.
+"""A textbook consumer: one process, one row for each event, offsets committed before or after the rows.
 
 Run as ``python -m offset_ledger.reliability.labs.consumer``, its orders as JSON on standard input; it kills itself
 where the orders say.
@@ -32,7 +32,7 @@ class Commit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What one life of the consumer does; it ends with SIGKILL in the midst of a poll's records, or at the ends."""
+    """What one life of the consumer does; it ends with SIGKILL in the middle of a poll's records, or at the ends."""
 
     bootstrap: str
     postgres: str
@@ -52,14 +52,14 @@ def consume(orders: Orders) -> None:
         auto_offset_reset="earliest",
         max_poll_records=50,
     )
-    places = [TopicPartition(orders.topic, partition) for partition in range(orders.partitions)]
+    partitions = [TopicPartition(orders.topic, partition) for partition in range(orders.partitions)]
     with closing(consumer), connect(parse_connection("postgres", orders.postgres)) as session:
         session.autocommit = True
         cursor = session.cursor()
-        consumer.assign(places)
-        ends, handled = consumer.end_offsets(places), 0
-        while any(consumer.position(place) < ends[place] for place in places):
-            records = [record for found in consumer.poll(500).values() for record in found]
+        consumer.assign(partitions)
+        ends, handled = consumer.end_offsets(partitions), 0
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            records = [record for batch in consumer.poll(500).values() for record in batch]
             if records and orders.commit is Commit.BEFORE:
                 consumer.commit()
             handled = _write(cursor, orders, records, handled)
@@ -77,9 +77,9 @@ def _write(cursor: Any, orders: Orders, records: Sequence[Any], handled: int) ->
     return handled
 
 
-def read_orders(found: Mapping[str, Any]) -> Orders:
+def read_orders(document: Mapping[str, Any]) -> Orders:
     """From the JSON form."""
-    return Orders(**{**found, "commit": Commit(found["commit"])})
+    return Orders(**{**document, "commit": Commit(document["commit"])})
 
 
 if __name__ == "__main__":

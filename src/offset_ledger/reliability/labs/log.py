@@ -15,7 +15,7 @@ def read_values(extra: Mapping[str, str], topic: str, isolation: str = "read_unc
     """The values of every record of a topic of one partition that readers are given now, in the order of the log.
 
     The end is the high watermark that comes with the records: a leader that has just taken over, and whose copies are
-    fewer than min.insync.replicas, does not answer who asks for the end (OffsetNotAvailable).
+    fewer than min.insync.replicas, does not answer a request for the end (OffsetNotAvailable).
     """
     place = TopicPartition(topic, 0)
     reader = KafkaConsumer(
@@ -24,17 +24,17 @@ def read_values(extra: Mapping[str, str], topic: str, isolation: str = "read_unc
         auto_offset_reset="earliest",
         isolation_level=isolation,
     )
-    found: list[bytes] = []
+    values: list[bytes] = []
     with closing(reader):
         reader.assign([place])
         reader.seek(place, 0)
         deadline = time.monotonic() + _SECONDS
         while time.monotonic() < deadline:
-            found += [bytes(record.value) for record in reader.poll(500).get(place, ())]
+            values += [bytes(record.value) for record in reader.poll(500).get(place, ())]
             end = reader.highwater(place)
             if end is not None and reader.position(place) >= end:
                 break
-    return found
+    return values
 
 
 def read_ends(extra: Mapping[str, str], topics: Iterable[str]) -> list[int]:

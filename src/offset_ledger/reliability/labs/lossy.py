@@ -24,7 +24,7 @@ class LossyProxy(Proxy):
     def __init__(self, port: int) -> None:
         self.lost = False
         self._wanted: tuple[Loss, int] | None = None
-        self._seen = 0
+        self._requests = 0
         self._unanswered: tuple[socket.socket, bytes] | None = None
         self._lock = threading.Lock()
         super().__init__(port)
@@ -32,7 +32,7 @@ class LossyProxy(Proxy):
     def lose(self, what: Loss, number: int) -> None:
         """Lose the produce request of that number from now on, counted from 1, or its acknowledgement."""
         with self._lock:
-            self._wanted, self._seen, self._unanswered, self.lost = (what, number), 0, None, False
+            self._wanted, self._requests, self._unanswered, self.lost = (what, number), 0, None, False
 
     def read(self, source: socket.socket) -> bytes:
         """One frame with its length before it."""
@@ -48,9 +48,9 @@ class LossyProxy(Proxy):
     def _request(self, data: bytes, client: socket.socket) -> bool:
         if self._wanted is None or int.from_bytes(data[4:6], "big") != _PRODUCE:
             return True
-        self._seen += 1
+        self._requests += 1
         what, number = self._wanted
-        if self._seen != number:
+        if self._requests != number:
             return True
         self._wanted = None
         if what is Loss.ACKNOWLEDGEMENT:
@@ -68,10 +68,10 @@ class LossyProxy(Proxy):
 
 
 def _exactly(source: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = source.recv(size - len(found))
+    data = b""
+    while len(data) < size:
+        more = source.recv(size - len(data))
         if not more:
             return b""
-        found += more
-    return found
+        data += more
+    return data

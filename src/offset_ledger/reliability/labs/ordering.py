@@ -17,8 +17,8 @@ from kafka import errors as kafka_errors
 from offset_ledger.errors import ProducerFenced, UnexpectedError
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, Ports
-from offset_ledger.local.process import Launch
 from offset_ledger.reliability.labs.log import read_values
 from offset_ledger.reliability.labs.lossy import Loss, LossyProxy
 from offset_ledger.reliability.labs.report import Report, table
@@ -32,7 +32,7 @@ _BATCH_BYTES = 4096
 
 
 class Producer(StrEnum):
-    """How it guards itself."""
+    """How a producer is protected against its own retries."""
 
     PLAIN = "not idempotent"
     IDEMPOTENT = "idempotent"
@@ -76,7 +76,7 @@ class OrderingPlan:
         padding = (b"x" * random.randint(*_VALUE_BYTES) for _ in range(records))
         return cls(breaks, tuple(b"%d %s" % each for each in enumerate(padding)))
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As data: where each case breaks."""
         return {
             f"{producer}, {fault}": f"produce request {number}" if fault in _LOSSES else f"after {number} records"
@@ -86,7 +86,7 @@ class OrderingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """What one case's records, known by their numbers, came to.
+    """The records of one case in the end, known by their numbers.
 
     ``duplicated`` has a number once for each copy too many; ``reordered`` first appear behind a later one.
     """
@@ -116,13 +116,13 @@ def ordering(plan: OrderingPlan, folder: Path, say: Callable[[str], None]) -> tu
             say(f"one broker runs behind a proxy on {HOST}:{proxy.port}")
             return tuple(_case(proxy, plan, *case, say) for case in CASES)
         finally:
-            kafka.broker(1).kill()  # nobody needs its data again
+            kafka.broker(1).kill()  # its data are not needed again
 
 
-def report(plan: OrderingPlan, found: Sequence[Ordering]) -> Report:
+def report(plan: OrderingPlan, results: Sequence[Ordering]) -> Report:
     """One row a case."""
-    rows = [row.counts() for row in found]
-    return Report(plan.told(), rows, table(rows))
+    rows = [row.counts() for row in results]
+    return Report(plan.as_dict(), rows, table(rows))
 
 
 def _case(
@@ -131,13 +131,13 @@ def _case(
     extra = {"bootstrap.servers": f"{HOST}:{proxy.port}"}
     number, topic = plan.breaks[producer, fault], f"ordering-{producer.name}-{fault.name}".lower()
     create_topic(extra, topic, 1, 1)
-    say(f"{producer}: {fault} ({plan.told()[f'{producer}, {fault}']})")
+    say(f"{producer}: {fault} ({plan.as_dict()[f'{producer}, {fault}']})")
     if fault in _LOSSES:
         acknowledged = _through_loss(proxy, extra, topic, plan, producer is Producer.IDEMPOTENT, _LOSSES[fault], number)
     else:
         acknowledged = _replaced(extra, topic, plan, topic if producer is Producer.TRANSACTIONAL else None, number)
     log = [int(value.split()[0]) for value in read_values(extra, topic, "read_committed")]
-    return weigh(producer, fault, len(plan.values), acknowledged, log)
+    return compare(producer, fault, len(plan.values), acknowledged, log)
 
 
 def _through_loss(
@@ -196,7 +196,7 @@ def _replaced(
     return frozenset(records.index(record) for record in acknowledged)
 
 
-def weigh(producer: Producer, fault: Fault, records: int, acknowledged: frozenset[int], log: Sequence[int]) -> Ordering:
+def compare(producer: Producer, fault: Fault, sent: int, acknowledged: frozenset[int], log: Sequence[int]) -> Ordering:
     """Compare what was acknowledged with the numbers in the order of the log. Pure."""
     copies = Counter(log)
     highest, reordered = -1, list[int]()
@@ -207,7 +207,7 @@ def weigh(producer: Producer, fault: Fault, records: int, acknowledged: frozense
     return Ordering(
         producer=producer,
         fault=fault,
-        sent=records,
+        sent=sent,
         acknowledged=acknowledged,
         lost=tuple(sorted(acknowledged - set(copies))),
         duplicated=tuple(sorted((copies - Counter(set(copies))).elements())),

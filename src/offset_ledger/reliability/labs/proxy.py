@@ -1,4 +1,4 @@
-"""A TCP proxy on the loopback, to cut or to hold the network between a client and a server."""
+"""A TCP proxy on the loopback, to cut or to stall the network between a client and a server."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Proxy:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 each.shutdown(socket.SHUT_RDWR)
 
-    def hold(self) -> None:
+    def stall(self) -> None:
         """Forward nothing, and keep the connections open."""
         self._flowing.clear()
 
     def release(self) -> None:
-        """Forward again, what was held included."""
+        """Forward again, what was stalled included."""
         self._flowing.set()
 
     def close(self) -> None:

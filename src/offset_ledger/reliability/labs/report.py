@@ -1,4 +1,4 @@
-"""What a lab hands back: what its seed drew, what was found as data, and the same as text."""
+"""The report of a lab: what its seed drew, the result as data, and the same as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``plan``: what the seed drew; ``rows``: what was found, in counts; ``text``: for people."""
+    """``plan``: what the seed drew; ``rows``: the result, in counts; ``text``: for people."""
 
     plan: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]

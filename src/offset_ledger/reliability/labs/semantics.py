@@ -63,14 +63,14 @@ class SemanticsPlan:
         places = tuple(sorted(random.sample(PLACES, kills), key=PLACES.index))
         return cls(deaths, places, tuple(f"e{number}-{random.randbytes(4).hex()}" for number in range(events)))
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As data: where the readers die."""
         return {"consumers_die_after_rows": list(self.deaths), "pipeline_dies_at": [str(each) for each in self.places]}
 
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """What one reader made of the events; ``duplicated`` has an event id once for each row too many."""
+    """The events in one reader's table; ``duplicated`` has an event id once for each row too many."""
 
     reader: str
     produced: frozenset[str]
@@ -113,10 +113,10 @@ def semantics(bench: Bench, plan: SemanticsPlan) -> tuple[Semantics, ...]:
     return (*(_consumer(bench, plan, commit) for commit in Commit), _pipeline(bench, plan))
 
 
-def report(plan: SemanticsPlan, found: Sequence[Semantics]) -> Report:
+def report(plan: SemanticsPlan, results: Sequence[Semantics]) -> Report:
     """One row a reader."""
-    rows = [row.counts() for row in found]
-    return Report(plan.told(), rows, table(rows))
+    rows = [row.counts() for row in results]
+    return Report(plan.as_dict(), rows, table(rows))
 
 
 def _records(events: Sequence[str]) -> list[Record]:
@@ -134,8 +134,8 @@ def _consumer(bench: Bench, plan: SemanticsPlan, commit: Commit) -> Semantics:
     for death in (*plan.deaths, None):
         bench.say(f"{name}: {f'killed after {death} rows' if death else 'to the end'}")
         life = [sys.executable, "-m", "offset_ledger.reliability.labs.consumer"]
-        _live(bench, life, {}, death is not None, json.dumps(asdict(replace(orders, dies_after=death))))
-    return _weigh(bench, plan, name, kept, len(plan.deaths))
+        _run_once(bench, life, {}, death is not None, json.dumps(asdict(replace(orders, dies_after=death))))
+    return _compare(bench, plan, name, kept, len(plan.deaths))
 
 
 def _pipeline(bench: Bench, plan: SemanticsPlan) -> Semantics:
@@ -144,11 +144,11 @@ def _pipeline(bench: Bench, plan: SemanticsPlan) -> Semantics:
     ingest = [sys.executable, "-m", "offset_ledger.cli", "ingest", str(path), "--until-drained"]
     for place in (*plan.places, None):
         bench.say(f"pipeline: {f'killed at {place}' if place else 'to the end'}")
-        _live(bench, ingest, {VARIABLE: f"{place}=kill"} if place else {}, place is not None)
-    return _weigh(bench, plan, "offset-ledger", "lab_pipeline", len(plan.places))
+        _run_once(bench, ingest, {VARIABLE: f"{place}=kill"} if place else {}, place is not None)
+    return _compare(bench, plan, "offset-ledger", "lab_pipeline", len(plan.places))
 
 
-def _live(bench: Bench, command: list[str], more: Mapping[str, str], dies: bool, orders: str = "") -> None:
+def _run_once(bench: Bench, command: list[str], more: Mapping[str, str], dies: bool, orders: str = "") -> None:
     """Run one life of a reader to its end, by SIGKILL or by itself.
 
     Raises:
@@ -165,14 +165,14 @@ def _live(bench: Bench, command: list[str], more: Mapping[str, str], dies: bool,
         raise UnexpectedError(f"{command[2]} ended with {done.returncode}, {'killed' if dies else '0'} was due: {end}")
 
 
-def _weigh(bench: Bench, plan: SemanticsPlan, name: str, kept: str, killed: int) -> Semantics:
+def _compare(bench: Bench, plan: SemanticsPlan, name: str, kept: str, killed: int) -> Semantics:
     """Compare the identities in the table with what was produced."""
     query = sql.SQL(named_sql("labs/event_ids")).format(table=sql.Identifier(kept))
     with connect(bench.postgres) as session:
-        found = Counter(row["event_id"] for row in rows(session, query))
+        in_table = Counter(row["event_id"] for row in rows(session, query))
     produced = frozenset(plan.events)
-    unknown = set(found) - produced
+    unknown = set(in_table) - produced
     if unknown:
         raise UnexpectedError(f"{kept} has rows of events that were never published: {sorted(unknown)[:5]}")
-    duplicated = tuple(sorted((found - Counter(set(found))).elements()))
-    return Semantics(name, produced, killed, tuple(sorted(produced - set(found))), duplicated)
+    duplicated = tuple(sorted((in_table - Counter(set(in_table))).elements()))
+    return Semantics(name, produced, killed, tuple(sorted(produced - set(in_table))), duplicated)

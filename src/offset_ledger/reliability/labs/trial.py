@@ -1,4 +1,4 @@
-"""One topic of the replication lab: what was sent at each step, what the producer was told, and what became of it."""
+"""One topic of the replication lab: what was sent at each step, the answers to it, and what became of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 from offset_ledger.reliability.labs.report import Report, table
 
 BROKERS = (2, 3, 4)
-"""Nodes that hold the copies; node 1 is the controller, holds none and stays."""
+"""Nodes with the copies; node 1 is the controller, has none and stays."""
 
 Sent = Sequence[tuple[str, Any]]
 """Values, each with kafka-python's future for its answer."""
@@ -37,20 +37,20 @@ class TrialPlan:
     values: Mapping[TrialStep, tuple[str, ...]]
 
     @classmethod
-    def draw(cls, seed: int, most: int = 20) -> TrialPlan:
-        """From half of ``most`` to ``most`` records at each step; the broker dies behind the last of them."""
+    def draw(cls, seed: int, limit: int = 20) -> TrialPlan:
+        """From half of ``limit`` to ``limit`` records at each step; the broker dies behind the last of them."""
         random = Random(seed)
         first, second, third = random.sample(BROKERS, 3)
         values = {
             step: tuple(
                 f"{step.name} {number} {random.randbytes(random.randrange(1, 100)).hex()}"
-                for number in range(random.randint((most + 1) // 2, most))
+                for number in range(random.randint((limit + 1) // 2, limit))
             )
             for step in TrialStep
         }
         return cls((first, second, third), values)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As data: the order and the numbers of records."""
         return {"brokers_die": list(self.order), "records": {str(step): len(v) for step, v in self.values.items()}}
 
@@ -76,7 +76,7 @@ class Fate:
         names = ("sent", "acknowledged", "refused", "unanswered", "readable", "lost")
         return {name: len(getattr(self, name)) for name in names}
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Such as ``17 kept`` or ``1 kept, 20 lost``."""
         parts = {
             "kept": self.acknowledged - self.lost,
@@ -84,7 +84,7 @@ class Fate:
             "refused": self.refused,
             "unanswered": self.unanswered,
         }
-        return ", ".join(f"{len(found)} {word}" for word, found in parts.items() if found)
+        return ", ".join(f"{len(values)} {word}" for word, values in parts.items() if values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class Replication:
 
     def counts(self) -> dict[str, int]:
         """How many over all steps."""
-        found = [fate.counts() for fate in self.fates.values()]
-        return {name: sum(each[name] for each in found) for name in found[0]}
+        counts = [fate.counts() for fate in self.fates.values()]
+        return {name: sum(each[name] for each in counts) for name in counts[0]}
 
 
 @dataclass(slots=True)
@@ -118,8 +118,8 @@ class Trial:
         """Its topic."""
         return f"acks-{self.acks}-min-{self.min_insync}"
 
-    def told(self, step: TrialStep, sent: Sent, seconds: float) -> None:
-        """Wait so long for the answers to these records, and enter each; without one it is unanswered."""
+    def record_answers(self, step: TrialStep, sent: Sent, seconds: float) -> None:
+        """Wait at most so long for the answers to these records; without one a record is unanswered."""
         deadline = time.monotonic() + seconds
         for value, future in sent:
             try:
@@ -132,12 +132,12 @@ class Trial:
                 self.acknowledged[step].add(value)
 
     def forget(self, step: TrialStep) -> None:
-        """Enter anew what is told of a step."""
-        for told in (self.acknowledged, self.refused, self.unanswered):
-            told[step] = set()
+        """Drop the answers of a step, before it is repeated."""
+        for answers in (self.acknowledged, self.refused, self.unanswered):
+            answers[step] = set()
 
     def result(self) -> Replication:
-        """What came of it."""
+        """What became of the records of each step."""
         return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in TrialStep})
 
     def _fate(self, step: TrialStep) -> Fate:
@@ -152,20 +152,20 @@ class Trial:
         )
 
 
-def report(plan: TrialPlan, found: Iterable[Replication]) -> Report:
+def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
     """Two tables: what became of the records of each step, and what that is in all."""
-    found = list(found)
+    results = list(results)
     rows = [
         {"acks": row.acks, "min_insync": row.min_insync}
         | {"steps": {str(step): fate.counts() for step, fate in row.fates.items()}}
-        for row in found
+        for row in results
     ]
-    which = [dict[str, Any](acks=row.acks, min_in_sync=row.min_insync) for row in found]
+    which = [dict[str, Any](acks=row.acks, min_in_sync=row.min_insync) for row in results]
     by_step = [
-        left | {str(step): fate.told() for step, fate in row.fates.items()}
-        for left, row in zip(which, found, strict=True)
+        left | {str(step): fate.summary() for step, fate in row.fates.items()}
+        for left, row in zip(which, results, strict=True)
     ]
-    in_all = [left | _in_all(row) for left, row in zip(which, found, strict=True)]
+    in_all = [left | _in_all(row) for left, row in zip(which, results, strict=True)]
     first, second, third = plan.order
     text = (
         f"Brokers {first}, {second} and {third} hold the copies, lead and die in this order. "
@@ -173,7 +173,7 @@ def report(plan: TrialPlan, found: Iterable[Replication]) -> Report:
         f"{table(by_step)}\n\nIn all (readable: acknowledged, and given to readers while two were away):\n\n"
         f"{table(in_all)}"
     )
-    return Report(plan.told(), rows, text)
+    return Report(plan.as_dict(), rows, text)
 
 
 def _in_all(row: Replication) -> dict[str, int]:

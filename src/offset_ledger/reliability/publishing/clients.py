@@ -1,6 +1,6 @@
-"""The producers of this package: their arguments, their connection, and the errors that they raise.
+"""The Kafka producers of this folder: their arguments, their connection and their end.
 
-Publishing has kafka-python clients of its own, for it writes; what only asks Kafka is offset_ledger.kafka.
+Publishing has kafka-python clients of its own because it writes; what only asks Kafka is offset_ledger.kafka.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from kafka.metrics.stats import Total
 from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import OffsetLedgerError, ProducerFenced, error_line
+from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka.connection import kafka_python_arguments
 from offset_ledger.kafka.errors import unavailable
+from offset_ledger.reliability.publishing.failures import fenced
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings
 
@@ -43,21 +44,6 @@ def producer_arguments(settings: ProducerSettings) -> dict[str, object]:
         "acks": acks,
         "compression_type": compression,
     }
-
-
-def fenced(transactional_id: str | None, error: BaseException) -> ProducerFenced | None:
-    """The error for a producer that a newer one has replaced, if that is what ``error`` says.
-
-    kafka-python wraps it: a later call fails with a plain KafkaError that has the first one in its text.
-    """
-    told = error_line(error)
-    if transactional_id is None or not any(name in told for name in ("ProducerFenced", "InvalidProducerEpoch")):
-        return None
-    return ProducerFenced(
-        f"a newer publisher with the transactional id {transactional_id!r} has begun, so this one can commit nothing "
-        "more and readers of committed data see nothing of its transaction; let one of the two run, or give each an "
-        "id of its own"
-    )
 
 
 def connect_producer(
@@ -115,7 +101,7 @@ _GROUP = "producer-metrics"
 
 
 def _count_retries(producer: KafkaProducer) -> None:
-    """kafka-python keeps a rate of retries only; its sensor takes a total beside it."""
+    """kafka-python keeps a rate of retries only; its sensor takes a total as well."""
     metrics = producer._metrics
     metrics.sensor("record-retries").add(metrics.metric_name(_RETRIED, _GROUP), Total())
 

@@ -1,4 +1,4 @@
-"""The flights as a careless publisher sends them: repeated, late, aborted and malformed, with the right answer known.
+"""The flights with faults that real publishers make, repeated, late, aborted and malformed, and the right answer.
 
 Whatever is drawn, the newest well-formed and committed event of a flight is its last event: copies are the same bytes,
 late ones are older, aborted ones are never committed, malformed ones are no events.
@@ -141,7 +141,7 @@ def _falsified(event: Event) -> Event:
 
 
 def _in_order(flights: Iterator[list[_Step]]) -> Iterator[_Step]:
-    """By minute; within a minute by flight and step. Holds about a day, because flights come by their first event."""
+    """By minute, then by flight and step. Keeps about a day in memory, because flights come by their first event."""
     waiting: list[tuple[int, int, _Step]] = []
     serial = count()
     for steps in flights:

@@ -27,7 +27,7 @@ def publish_flights(
     replication_factor: int,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """Make the topic and publish ``plan_events(seed, limit)`` to it, in that order.
+    """Create the topic and publish ``plan_events(seed, limit)`` to it, in that order.
 
     The summary leaves the aborted records out.
 
@@ -37,29 +37,29 @@ def publish_flights(
     """
     durable = {**TOPIC_CONFIGS, "min.insync.replicas": str(min(2, replication_factor))}
     create_topic(extra, topic, PARTITIONS, replication_factor, durable)
-    held: list[Record] = []
+    aborted: list[Record] = []
     with _rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:
         for planned in plan_events(seed, limit):
             if planned.kind is not Disturbance.ABORTED:
                 publisher.send(planned.record)
                 continue
-            held.append(planned.record)
-            if len(held) == ABORTED_TRANSACTION:
-                _abort(held, extra, topic)
+            aborted.append(planned.record)
+            if len(aborted) == ABORTED_TRANSACTION:
+                _abort(aborted, extra, topic)
         publisher.finish()
-    if held:
-        _abort(held, extra, topic)
+    if aborted:
+        _abort(aborted, extra, topic)
     return publisher.summary
 
 
-def _abort(held: list[Record], extra: Mapping[str, str], topic: str) -> None:
-    publish_aborted(held, extra, topic, transactional_id=f"{topic}-aborted")
-    held.clear()
+def _abort(records: list[Record], extra: Mapping[str, str], topic: str) -> None:
+    publish_aborted(records, extra, topic, transactional_id=f"{topic}-aborted")
+    records.clear()
 
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Let the cycle collector run seldom: a million records make no cycles, and looking for them takes a fifth."""
+    """Let the cycle collector run seldom: a million records make no cycles, and searching for them takes a fifth."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 50)
     try:

@@ -1,4 +1,4 @@
-"""A checked file of records, published; with a transactional id a rerun goes on where the last one was."""
+"""Publishing a checked file of records; with a transactional id a rerun goes on where the last run ended."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from offset_ledger.reliability.publishing.record_file import CheckedFile
 log = logging.getLogger(__name__)
 
 RECORDS_PER_TRANSACTION = 50_000
-_MOST_UNKNOWN = 3
+_MAX_UNKNOWN = 3
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A file being read, and how far."""
+    """A file being read: ``at`` counts the records so far, ``digest`` is fed with their lines."""
 
     checked: CheckedFile
     at: int = 0
@@ -47,8 +47,8 @@ class _Reading:
         return self.at == self.checked.records
 
     @property
-    def place(self) -> JournalPosition:
-        """Where it is."""
+    def position(self) -> JournalPosition:
+        """How far it was read, for the journal."""
         return JournalPosition(self.at, self.digest.hexdigest(), self.finished)
 
 
@@ -75,51 +75,84 @@ def publish_file(
     if transactional_id is None:
         return publish(checked.read(), extra, topic, **options), 0
     journal = Journal(extra, topic, transactional_id)
-    began, summaries, unknown = time.monotonic(), list[Summary](), 0
-    first, reading = -1, None
-    while reading is None or not reading.finished:
-        with Publisher(extra, topic, transactional_id=transactional_id, **options) as publisher:
-            # Only now: the new producer has ended whatever an earlier one with this id had left open.
-            reading = reading or _resumed(checked, journal)
-            if first < 0:
-                first = reading.at
-                if first and on_resumed:
-                    on_resumed(first)
-            try:
-                _one_transaction(publisher, reading, journal, records_per_transaction)
-            except TransactionOutcomeUnknown as error:
-                unknown += 1
-                if unknown > _MOST_UNKNOWN:
-                    raise
-                log.warning("%s; reading back", error)
-                reading = None
-        summaries.append(publisher.summary)
-    value_bytes, retried = (sum(getattr(each, name) for each in summaries) for name in ("value_bytes", "retried"))
-    return Summary(checked.records - first, value_bytes, time.monotonic() - began, 0, retried), first
+    publication = _Publication(checked, journal, records_per_transaction, on_resumed, options)
+    return publication.run()
 
 
-def _one_transaction(publisher: Publisher, reading: _Reading, journal: Journal, most: int) -> None:
+@dataclass(slots=True)
+class _Publication:
+    """One file on its way into a topic, a transaction at a time."""
+
+    checked: CheckedFile
+    journal: Journal
+    records_per_transaction: int
+    on_resumed: Callable[[int], None] | None
+    options: Mapping[str, Any]
+    before: int | None = None
+    """Records that were there from an earlier run; None until the journal was read."""
+    unknown: int = 0
+    """Transactions whose outcome was unknown."""
+
+    def run(self) -> tuple[Summary, int]:
+        began, summaries, reading = time.monotonic(), list[Summary](), None
+        while reading is None or not reading.finished:
+            with self._publisher() as publisher:
+                # Only now: the new producer has ended whatever an earlier one with this id had left open.
+                reading = reading or self._resume()
+                reading = self._one_transaction(publisher, reading)
+            summaries.append(publisher.summary)
+        value_bytes, retried = (sum(getattr(each, name) for each in summaries) for name in ("value_bytes", "retried"))
+        before = self.before or 0
+        return Summary(self.checked.records - before, value_bytes, time.monotonic() - began, 0, retried), before
+
+    def _publisher(self) -> Publisher:
+        journal = self.journal
+        return Publisher(journal.extra, journal.topic, transactional_id=journal.transactional_id, **self.options)
+
+    def _resume(self) -> _Reading:
+        reading = _resumed(self.checked, self.journal)
+        if self.before is None:
+            self.before = reading.at
+            if reading.at and self.on_resumed:
+                self.on_resumed(reading.at)
+        return reading
+
+    def _one_transaction(self, publisher: Publisher, reading: _Reading) -> _Reading | None:
+        """Publish the next records; None where only the journal can say whether they are committed."""
+        try:
+            _send(publisher, reading, self.journal, self.records_per_transaction)
+        except TransactionOutcomeUnknown as error:
+            self.unknown += 1
+            if self.unknown > _MAX_UNKNOWN:
+                raise
+            log.warning("%s; reading back", error)
+            return None
+        return reading
+
+
+def _send(publisher: Publisher, reading: _Reading, journal: Journal, limit: int) -> None:
     if reading.finished:
         return
-    for record in reading.take(most):
+    for record in reading.take(limit):
         publisher.send(record)
-    publisher.send_offsets(journal.entry(reading.place), journal.group)
+    publisher.send_offsets(journal.entry(reading.position), journal.group)
     publisher.finish()
 
 
 def _resumed(checked: CheckedFile, journal: Journal) -> _Reading:
-    """The file behind what is committed of it."""
-    place = journal.read()
-    if place is None:
+    """The file from the first record that is not committed."""
+    position = journal.read()
+    if position is None:
         return _Reading(checked)
     reading = _Reading(checked)
-    for _ in reading.take(place.records):
+    for _ in reading.take(position.records):
         pass
-    if (reading.at, reading.digest.hexdigest()) == (place.records, place.digest):
+    if (reading.at, reading.digest.hexdigest()) == (position.records, position.digest):
         return reading
-    if place.finished:
+    if position.finished:
         return _Reading(checked)
     raise JournalMismatch(
-        f"the transactional id {journal.transactional_id!r} has published {place.records} records of another file and "
-        f"not finished it, and {checked.file.path} does not begin with them; finish that file first, or use another id"
+        f"the transactional id {journal.transactional_id!r} has published {position.records} records of another file "
+        f"and not finished it, and {checked.file.path} does not begin with them; "
+        "finish that file first, or use another id"
     )

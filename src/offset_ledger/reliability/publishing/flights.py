@@ -199,6 +199,6 @@ def at(minute: int) -> datetime:
 
 
 def winning_events(limit: int | None = None) -> Iterator[Event]:
-    """The newest event of each flight: what the target table must hold, whatever was published besides."""
+    """The newest event of each flight: the rows of the target table, whatever else was published."""
     for row in read_rows(limit):
         yield events_of(row)[-1]

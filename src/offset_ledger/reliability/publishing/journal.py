@@ -1,6 +1,6 @@
 """How much of a file a transactional id has published, kept in Kafka and committed with the records themselves.
 
-The place is a consumer group's offset. A transaction commits it with its records or not at all, so what it says is what
+The position is a consumer group's offset. A transaction commits it with its records or not at all, so it says what
 readers of committed data see.
 """
 
@@ -33,7 +33,7 @@ class JournalPosition:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The place of one transactional id in what it publishes to one topic."""
+    """How far one transactional id has come in what it publishes to one topic."""
 
     extra: Mapping[str, str]
     topic: str
@@ -44,13 +44,13 @@ class Journal:
         """The consumer group whose offset of partition 0 is the number of records."""
         return f"offset-ledger.publish.{self.transactional_id}"
 
-    def entry(self, place: JournalPosition) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What a transaction commits so that this place is kept."""
-        note = f"sha256:{place.digest} {'finished' if place.finished else 'unfinished'}"
-        return {TopicPartition(self.topic, 0): OffsetAndMetadata(place.records, note, -1)}
+    def entry(self, position: JournalPosition) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """What a transaction commits so that this position is kept."""
+        note = f"sha256:{position.digest} {'finished' if position.finished else 'unfinished'}"
+        return {TopicPartition(self.topic, 0): OffsetAndMetadata(position.records, note, -1)}
 
     def read(self) -> JournalPosition | None:
-        """The place that was committed; None if there is none. Only one's own open producer makes this the last word.
+        """The position that was committed; None if there is none. It is final only while this id's producer is open.
 
         Raises:
             BrokerUnavailable: the group's coordinator did not answer.
@@ -59,22 +59,22 @@ class Journal:
         settings: dict[str, Any] = {
             **client_arguments(self.extra),
             "group_id": self.group,
-            "isolation_level": "read_committed",  # waits while a transaction holds the offset
+            "isolation_level": "read_committed",  # waits while the offset is part of an open transaction
             "enable_auto_commit": False,
             "bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS * 1000),
         }
         try:
             with closing(KafkaConsumer(**settings)) as consumer:
-                found = consumer.committed(TopicPartition(self.topic, 0), metadata=True, timeout_ms=_WAIT_MS)
+                committed = consumer.committed(TopicPartition(self.topic, 0), metadata=True, timeout_ms=_WAIT_MS)
         except kafka_errors.KafkaError as error:
             raise unavailable(self.extra["bootstrap.servers"], error) from error
-        return None if found is None or found.offset < 0 else self._place(found)
+        return None if committed is None or committed.offset < 0 else self._position(committed)
 
-    def _place(self, found: OffsetAndMetadata) -> JournalPosition:
-        digest, _, state = str(found.metadata).removeprefix("sha256:").partition(" ")
+    def _position(self, committed: OffsetAndMetadata) -> JournalPosition:
+        digest, _, state = str(committed.metadata).removeprefix("sha256:").partition(" ")
         if state not in ("finished", "unfinished"):
             raise JournalMismatch(
-                f"the group {self.group} should hold the place of a publication and holds {found.metadata!r}; "
+                f"the group {self.group} should have the position of a publication and has {committed.metadata!r}; "
                 "publish with another transactional id"
             )
-        return JournalPosition(int(found.offset), digest, state == "finished")
+        return JournalPosition(int(committed.offset), digest, state == "finished")

@@ -1,4 +1,4 @@
-"""How large a record may be: for its topic, and for those who read it."""
+"""How large a record may be: for its topic, and for its readers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.reliability.publishing.record import Record, least_batch_bytes
+from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
 from offset_ledger.reliability.publishing.settings import Danger
 
 FETCH_BYTES = 1024 * 1024
@@ -14,7 +14,7 @@ FETCH_BYTES = 1024 * 1024
 
 
 class RecordTooLarge(Exception):
-    """This record is not sent: the topic refuses it, or those who read it fetch less at once."""
+    """This record is not sent: the topic refuses it, or its readers fetch less at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class RecordLimits:
         """Return if the record may be sent.
 
         Raises:
-            RecordTooLarge: it may not; the text says why, what can happen and what to do.
+            RecordTooLarge: it may not; the message says why, what can happen and what to do.
         """
-        size = least_batch_bytes(record)
+        size = min_batch_bytes(record)
         if self.topic_bytes is not None and size > self.topic_bytes:
             raise RecordTooLarge(
                 f"loss: a record takes {size} bytes and the topic's max.message.bytes is {self.topic_bytes}, so every "
@@ -45,7 +45,7 @@ class RecordLimits:
         if size > self.fetch_bytes and Danger.BLOCKING not in self.allow:
             raise RecordTooLarge(
                 f"blocking: a record takes {size} bytes and its readers fetch {self.fetch_bytes} at once: an old one "
-                "stands still there, a new one needs the memory; raise max.partition.fetch.bytes of the readers and "
+                "stops there, a new one needs the memory; raise max.partition.fetch.bytes of the readers and "
                 "of this connection, or --allow blocking"
             )
 

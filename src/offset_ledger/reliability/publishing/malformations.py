@@ -1,4 +1,4 @@
-"""Ways to spoil the JSON of an event, each with the path that a strict decoder must name."""
+"""Ways to make the JSON of an event malformed, each with the path that a strict decoder must name."""
 
 from __future__ import annotations
 

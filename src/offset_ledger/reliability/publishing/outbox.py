@@ -1,4 +1,4 @@
-"""What was sent and not yet answered, in order, with a bound; and the counts of what was."""
+"""Records that were sent and not answered yet, in order and bounded; and the counts of those that were."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OnError = Callable[[Record, Exception], None]
 MAX_WAITING = 20_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 SETTLE_EVERY = 1_000
-# While it waits for its producer id, kafka-python lets nothing expire: so much later we stop waiting for it. Behind a
+# While it waits for its producer id, kafka-python lets nothing expire: so much later the wait ends. Behind a
 # record that expired between two attempts it waits for ever: it forgets its id then and asks for no other.
 GRACE_SECONDS = 10.0
 
@@ -42,7 +42,7 @@ class Summary(NamedTuple):
 
     @property
     def per_second(self) -> float:
-        """Records a second."""
+        """Records/s."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
@@ -56,9 +56,9 @@ class Acknowledged(NamedTuple):
 
 @dataclass(slots=True)
 class Outbox:
-    """Records waiting for their answer. ``patience``: seconds after which the client has answered by itself."""
+    """Records waiting for their answer. ``timeout``: seconds after which the client itself gives an answer."""
 
-    patience: float
+    timeout: float
     on_progress: OnProgress | None = None
     on_ack: OnAck | None = None
     on_error: OnError | None = None
@@ -82,25 +82,26 @@ class Outbox:
     def refuse(self, record: Record, error: Exception) -> None:
         """Note that this record was not acknowledged."""
         self.failed.append(record)
-        if self.cause is None or type(self.cause) is kafka_errors.KafkaError:  # that one only tells of another record
+        # A plain KafkaError only says that another record failed.
+        if self.cause is None or type(self.cause) is kafka_errors.KafkaError:
             self.cause = error
         if self.on_error:
             self.on_error(record, error)
 
-    def settle(self, most: int = 0, most_bytes: int = 0) -> None:
-        """Take off what was answered, and wait while more than that many records or bytes were not."""
-        waiting, before, seconds = self._waiting, self.acknowledged, self.patience + GRACE_SECONDS
-        while waiting and (waiting[0][2].is_done or len(waiting) > most or self._bytes > most_bytes):
+    def settle(self, max_records: int = 0, max_bytes: int = 0) -> None:
+        """Remove what was answered, and wait while more than that many records or bytes were not."""
+        waiting, before, seconds = self._waiting, self.acknowledged, self.timeout + GRACE_SECONDS
+        while waiting and (waiting[0][2].is_done or len(waiting) > max_records or self._bytes > max_bytes):
             record, size, future = waiting.popleft()
             self._bytes -= size
             try:
-                found = future.value if future.succeeded() else future.get(seconds)
+                metadata = future.value if future.succeeded() else future.get(seconds)
             except kafka_errors.KafkaError as error:
                 self.refuse(record, error)
-                most = most_bytes = 0  # nothing more is sent: learn what became of the rest
+                max_records = max_bytes = 0  # nothing more is sent: learn what became of the rest
                 seconds = seconds if future.is_done else 0.0  # and wait that long once, not for each
             else:
-                self._accept(record, size, found.partition, found.offset)
+                self._accept(record, size, metadata.partition, metadata.offset)
         if self.on_progress and self.acknowledged > before:
             self.on_progress(self.acknowledged - before)
 

@@ -32,7 +32,7 @@ class Consumed(NamedTuple):
 
 
 class Processed(NamedTuple):
-    """What one call has done."""
+    """Counts of one call."""
 
     read: int
     published: int
@@ -69,26 +69,32 @@ def process(
         with closing(_consumer(extra, source, group)) as consumer:
             while True:
                 with Publisher(extra, target, transactional_id=transactional_id, **options) as publisher:
-                    # Only now: the new producer has ended what an earlier one held back from this group.
+                    # Only now: the new producer has ended what an earlier one kept from this group.
                     batch = _take(consumer, records_per_transaction, stop)
                     if not batch.records:
                         return done
-                    for read in batch.records:
-                        for record in transform(read):
-                            publisher.send(record)
-                    publisher.send_offsets(_positions(consumer), batch.membership)
-                    publisher.finish()
-                made = len(batch.records), publisher.summary.records, 1
-                done = Processed(*(before + more for before, more in zip(done, made, strict=True)))
+                    _publish(publisher, batch, transform, _positions(consumer))
+                now = len(batch.records), publisher.summary.records, 1
+                done = Processed(*(before + more for before, more in zip(done, now, strict=True)))
     except kafka_errors.KafkaError as error:
         raise unavailable(extra["bootstrap.servers"], error) from error
 
 
 class _Batch(NamedTuple):
-    """Records, and the group's membership when the first of them was read: if it has changed, the broker says no."""
+    """Records, and the group's membership when they were read: if it has changed, the broker refuses the offsets."""
 
     records: list[Consumed]
     membership: Any
+
+
+def _publish(
+    publisher: Publisher, batch: _Batch, transform: Transform, positions: Mapping[Any, OffsetAndMetadata]
+) -> None:
+    for read in batch.records:
+        for record in transform(read):
+            publisher.send(record)
+    publisher.send_offsets(positions, batch.membership)
+    publisher.finish()
 
 
 def _consumer(extra: Mapping[str, str], source: str, group: str) -> KafkaConsumer:
@@ -104,12 +110,12 @@ def _consumer(extra: Mapping[str, str], source: str, group: str) -> KafkaConsume
     return consumer
 
 
-def _take(consumer: KafkaConsumer, most: int, stop: Callable[[], bool] | None) -> _Batch:
-    """Up to ``most`` records; fewer when the assigned partitions have no more now, none at the end."""
+def _take(consumer: KafkaConsumer, limit: int, stop: Callable[[], bool] | None) -> _Batch:
+    """Up to ``limit`` records; fewer when the assigned partitions have no more now, none at the end."""
     taken: list[Consumed] = []
     membership = None
-    while len(taken) < most and not (stop and stop()):
-        polled = consumer.poll(_POLL_MS, max_records=most - len(taken))
+    while len(taken) < limit and not (stop and stop()):
+        polled = consumer.poll(_POLL_MS, max_records=limit - len(taken))
         membership = membership or (consumer.group_metadata() if polled else None)
         taken += [_consumed(each) for records in polled.values() for each in records]
         if not polled and (taken or (stop is None and _at_end(consumer))):

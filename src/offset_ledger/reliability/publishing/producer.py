@@ -1,4 +1,4 @@
-"""Publishing records so that each is acknowledged by all in-sync replicas, or is told to have failed."""
+"""Publishing records so that each is acknowledged by all in-sync replicas, or reported as failed."""
 
 from __future__ import annotations
 
@@ -15,33 +15,21 @@ from kafka.partitioner import Partitioner
 from offset_ledger.errors import (
     OffsetLedgerError,
     ProducerFenced,
-    PublishFailed,
     TransactionOutcomeUnknown,
     error_line,
 )
-from offset_ledger.reliability.publishing.clients import close_producer, connect_producer, fenced, retried, within
+from offset_ledger.reliability.publishing.clients import close_producer, connect_producer, retried, within
+from offset_ledger.reliability.publishing.failures import fenced, publish_failed
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.reliability.publishing.outbox import Acknowledged, OnAck, OnError, Outbox, Summary
 from offset_ledger.reliability.publishing.progress import OnProgress
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import ProducerSettings, read_settings
+from offset_ledger.reliability.publishing.settings import ProducerSettings
+from offset_ledger.reliability.publishing.settings_reader import read_settings
 
 log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 5
-# Of the record itself, whatever the brokers do.
-_REFUSED = (
-    RecordTooLarge,
-    ValueError,
-    TypeError,
-    kafka_errors.MessageSizeTooLargeError,
-    kafka_errors.RecordListTooLargeError,
-    kafka_errors.InvalidRecordError,
-    kafka_errors.InvalidTimestampError,
-    kafka_errors.PolicyViolationError,
-    kafka_errors.TopicAuthorizationFailedError,
-    kafka_errors.ClusterAuthorizationFailedError,
-)
 
 
 def publish(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
@@ -80,9 +68,9 @@ def _publish(records: Iterable[Record], publisher: Publisher, commit: bool) -> S
 
 
 class Publisher:
-    """Sends records and answers for each; with a transactional id its whole life is one transaction.
+    """Sends records and keeps account of each; with a transactional id its whole life is one transaction.
 
-    One producer object per transaction: no Python client can tell the late end of one transaction from the next one's.
+    One producer object for each transaction: no Python client tells the late end of one from that of the next.
     ``settings`` are the safe defaults and what the connection's extra names; ``partitioner`` is the hash of the key.
     """
 
@@ -103,10 +91,10 @@ class Publisher:
         self._topic = topic
         self._transactional_id = transactional_id
         self._limits = limits or RecordLimits(fetch_bytes=fetch_bytes(extra))
-        # Smaller values are not weighed, for speed; what compression makes of larger ones only the broker can tell.
+        # Smaller values are not measured, for speed; how large compression leaves the others, only the broker knows.
         self._unchecked = self._limits.smallest // 2 if settings.compression_type == "none" else 2**31
-        self._patience = settings.delivery_timeout_ms / 1000
-        self._outbox = Outbox(self._patience, on_progress, on_ack, on_error)
+        self._timeout = settings.delivery_timeout_ms / 1000
+        self._outbox = Outbox(self._timeout, on_progress, on_ack, on_error)
         self._retried = 0
         self._began = time.monotonic()
         self._producer = connect_producer(extra, settings, transactional_id, partitioner)
@@ -144,8 +132,8 @@ class Publisher:
             PublishFailed, ProducerFenced: as :meth:`send`.
         """
         self.send(record)
-        with suppress(kafka_errors.KafkaError):  # what was not answered is told by its own future
-            self._producer.flush(self._patience)
+        with suppress(kafka_errors.KafkaError):  # the future of each record says what became of it
+            self._producer.flush(self._timeout)
         self._settle()
         return Acknowledged(record.topic or self._topic, *self._outbox.last)
 
@@ -159,7 +147,7 @@ class Publisher:
             PublishFailed: the coordinator refused them; the transaction is aborted when this publisher is closed.
         """
         try:
-            within(self._patience, lambda: self._producer.send_offsets_to_transaction(dict(offsets), group))
+            within(self._timeout, lambda: self._producer.send_offsets_to_transaction(dict(offsets), group))
         except (kafka_errors.KafkaError, TimeoutError) as error:
             raise self._failure(error) from error
 
@@ -186,7 +174,7 @@ class Publisher:
 
     @property
     def summary(self) -> Summary:
-        """What came of the records so far; ``retried`` is known at the end."""
+        """The records so far; ``retried`` is known at the end."""
         box, seconds = self._outbox, time.monotonic() - self._began
         return Summary(box.acknowledged, box.value_bytes, seconds, len(box.failed), self._retried)
 
@@ -203,7 +191,7 @@ class Publisher:
                 self._settle()
         finally:
             self._retried = retried(self._producer)
-            self._close(_CLOSE_SECONDS if error else self._patience)
+            self._close(_CLOSE_SECONDS if error else self._timeout)
 
     def _give_up(self) -> None:
         self._open_transaction = False
@@ -225,15 +213,12 @@ class Publisher:
             raise self._failure(self._outbox.cause)
 
     def _failure(self, cause: BaseException) -> OffsetLedgerError:
-        box, transactional = self._outbox, self._transactional_id is not None
-        told, refused = error_line(cause), isinstance(cause, _REFUSED)
-        failed = PublishFailed(self._topic, box.acknowledged, box.failed, told, transactional, refused)
-        return fenced(self._transactional_id, cause) or failed
+        return publish_failed(self._topic, self._outbox, self._transactional_id, cause)
 
     def _end(self, how: str) -> None:
         act = self._producer.commit_transaction if how == "commit" else self._producer.abort_transaction
         try:
-            within(self._patience, act)
+            within(self._timeout, act)
         except (kafka_errors.KafkaError, TimeoutError) as error:
             raise fenced(self._transactional_id, error) or TransactionOutcomeUnknown(
                 f"the {how} of a transaction on {self._topic!r} was not confirmed ({error_line(error)}); "

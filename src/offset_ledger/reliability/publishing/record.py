@@ -22,7 +22,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     topic: str | None = None
 
 
-def least_batch_bytes(record: Record) -> int:
-    """What a batch of this record alone takes uncompressed, at the least; a few bytes of lengths may be added."""
+def min_batch_bytes(record: Record) -> int:
+    """What a batch of this record alone takes uncompressed, but for a few bytes of lengths."""
     headers = sum(len(name) + len(value) for name, value in record.headers)
     return _BATCH_BYTES + _RECORD_BYTES + len(record.key or b"") + len(record.value or b"") + headers

@@ -1,20 +1,16 @@
-"""A producer's settings, checked as one: each unsafe combination is refused, or allowed by the name of its danger."""
+"""A producer's settings, and the rules for them: each unsafe combination names its danger."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
-
-from offset_ledger.errors import UnsafeSettings
+from typing import NamedTuple
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-MOST_IN_FLIGHT = 5  # what the broker remembers of one idempotent producer and partition
-LEAST_DELIVERY_MS = 15_000  # a broker that died is noticed after 9 s by default; then comes the election
-BLOCK_MS = (1_000, 60_000)
-_LARGEST = 2**31 - 1  # what the protocol holds: the client never comes to sending a larger one
+MAX_IN_FLIGHT = 5  # the batches that a broker remembers of one idempotent producer and partition
+MIN_DELIVERY_TIMEOUT_MS = 15_000  # a broker that died is noticed after 9 s by default; then comes the election
+MAX_BLOCK_MS_RANGE = (1_000, 60_000)
 
 
 class Danger(StrEnum):
@@ -42,7 +38,7 @@ class ProducerSettings:
 
     acks: str = "all"
     enable_idempotence: bool = True
-    max_in_flight_requests_per_connection: int = MOST_IN_FLIGHT
+    max_in_flight_requests_per_connection: int = MAX_IN_FLIGHT
     retries: int = 2**31 - 1
     delivery_timeout_ms: int = 60_000
     request_timeout_ms: int = 30_000
@@ -60,79 +56,6 @@ class ProducerSettings:
             yield from rule(self)
         if transactional:
             yield from _transactional(self)
-
-
-def dotted(field_name: str) -> str:
-    """Kafka's name of a field: ``max.block.ms`` of ``max_block_ms``."""
-    return field_name.replace("_", ".")
-
-
-def read_settings(
-    connection: Mapping[str, str],
-    given: Mapping[str, str] | None = None,
-    *,
-    allow: Collection[str] = (),
-    transactional: bool = False,
-) -> ProducerSettings:
-    """The settings that ``given`` and, behind it, the connection's extra name, safe defaults for the others.
-
-    Raises:
-        UnsafeSettings: with every mistake: a name or value that is none, and each combination that is not allowed.
-    """
-    given = given or {}
-    known = {dotted(each.name): each.name for each in fields(ProducerSettings)}
-    mistakes = [_unknown(name, known) for name in given if name not in known]
-    mistakes += [f"{name!r} is no danger; allow {', '.join(Danger)}" for name in allow if name not in list(Danger)]
-    read: dict[str, Any] = {}
-    for name, field_name in known.items():
-        text = given.get(name, connection.get(name))
-        if text is not None:
-            try:
-                read[field_name] = _READERS.get(name, _whole_number)(text.strip())
-            except ValueError as error:
-                mistakes.append(f"{name}={text} should be {error}")
-    if "enable_idempotence" not in read:
-        # As the Java client: what idempotence cannot go with turns it off, and the rules then say what that means.
-        in_flight = read.get("max_in_flight_requests_per_connection", MOST_IN_FLIGHT)
-        possible = read.get("acks", "all") == "all" and read.get("retries", 1) > 0 and in_flight <= MOST_IN_FLIGHT
-        read["enable_idempotence"] = transactional or possible
-    settings = ProducerSettings(**read)
-    mistakes += [str(found) for found in settings.problems(transactional) if found.danger not in allow]
-    if mistakes:
-        raise UnsafeSettings(mistakes)
-    return settings
-
-
-def _unknown(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"{name} is no setting of a producer" + (
-        f"; is {close[0]} meant?" if close else f"; there are {', '.join(known)}"
-    )
-
-
-def _whole_number(text: str) -> int:
-    if not text.isdecimal() or int(text) > _LARGEST:
-        raise ValueError(f"a whole number up to {_LARGEST}")
-    return int(text)
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"one of {', '.join(choices)}")
-        return text
-
-    return read
-
-
-_READERS: Mapping[str, Callable[[str], Any]] = {
-    "acks": lambda text: _one_of("all", "0", "1")("all" if text == "-1" else text),
-    "enable.idempotence": lambda text: _one_of("true", "false")(text.lower()) == "true",
-    "compression.type": _one_of(*COMPRESSIONS),
-}
-
-
-# -- the rules -------------------------------------------------------------------------------------------------
 
 
 def _acks(s: ProducerSettings) -> Iterator[Problem]:
@@ -162,10 +85,10 @@ def _in_flight(s: ProducerSettings) -> Iterator[Problem]:
     count = s.max_in_flight_requests_per_connection
     if count < 1:
         yield Problem(None, f"max.in.flight.requests.per.connection={count} lets nothing be sent; use 1 to 5")
-    elif s.enable_idempotence and count > MOST_IN_FLIGHT:
+    elif s.enable_idempotence and count > MAX_IN_FLIGHT:
         yield Problem(
             None,
-            f"enable.idempotence=true holds the order of at most {MOST_IN_FLIGHT} requests, found "
+            f"enable.idempotence=true keeps the order of at most {MAX_IN_FLIGHT} requests, found "
             f"max.in.flight.requests.per.connection={count}",
         )
     elif not s.enable_idempotence and count > 1 and s.retries > 0 and s.acks != "0":
@@ -184,34 +107,34 @@ def _retries(s: ProducerSettings) -> Iterator[Problem]:
 
 
 def _delivery(s: ProducerSettings) -> Iterator[Problem]:
-    least = s.linger_ms + s.request_timeout_ms
-    if s.delivery_timeout_ms < least:
+    needed = s.linger_ms + s.request_timeout_ms
+    if s.delivery_timeout_ms < needed:
         yield Problem(
             None,
             f"delivery.timeout.ms={s.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms = "
-            f"{s.linger_ms} + {s.request_timeout_ms} = {least}",
+            f"{s.linger_ms} + {s.request_timeout_ms} = {needed}",
         )
-    if s.delivery_timeout_ms < LEAST_DELIVERY_MS:
+    if s.delivery_timeout_ms < MIN_DELIVERY_TIMEOUT_MS:
         yield Problem(
             Danger.LOSS,
             f"delivery.timeout.ms={s.delivery_timeout_ms} gives records up before a new leader can be elected; "
-            f"use {LEAST_DELIVERY_MS} or more",
+            f"use {MIN_DELIVERY_TIMEOUT_MS} or more",
         )
 
 
 def _block(s: ProducerSettings) -> Iterator[Problem]:
-    least, most = BLOCK_MS
-    if s.max_block_ms > most:
+    lowest, highest = MAX_BLOCK_MS_RANGE
+    if s.max_block_ms > highest:
         yield Problem(
             Danger.BLOCKING,
-            f"max.block.ms={s.max_block_ms} lets send() stand still that long while no broker tells it about the "
-            f"topic; use {most} or less",
+            f"max.block.ms={s.max_block_ms} lets send() block that long while no broker answers about the "
+            f"topic; use {highest} or less",
         )
-    if s.max_block_ms < least:
+    if s.max_block_ms < lowest:
         yield Problem(
             Danger.LOSS,
-            f"max.block.ms={s.max_block_ms} gives a record up before a busy broker has told about the topic; "
-            f"use {least} or more",
+            f"max.block.ms={s.max_block_ms} gives a record up before a busy broker has answered about the topic; "
+            f"use {lowest} or more",
         )
 
 

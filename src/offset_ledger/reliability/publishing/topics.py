@@ -1,4 +1,4 @@
-"""Making and removing topics, each time until the cluster shows it."""
+"""Creating and deleting topics; each call returns once the whole cluster agrees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offset_ledger.errors import BrokerUnavailable, TopicMismatch, error_line
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.reliability.publishing.clients import client_arguments
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 def create_topic(
@@ -24,7 +24,7 @@ def create_topic(
     replication_factor: int,
     configs: Mapping[str, str] | None = None,
 ) -> bool:
-    """Make the topic and return when every partition has a leader; False if it was there with these partitions.
+    """Create the topic and return when every partition has a leader; False if it existed with these partitions.
 
     Raises:
         TopicMismatch: it exists with other partitions, or the cluster refuses these settings.
@@ -33,16 +33,17 @@ def create_topic(
     asked = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(configs or {})}
     with _admin(extra) as admin:
         created = _create(admin, name, asked)
-        found = _poll(lambda: _led_partitions(admin, name), f"topic {name!r} should have a leader for every partition")
-    if found != partitions:
+        expectation = f"topic {name!r} should have a leader for every partition"
+        existing = _poll(lambda: _led_partitions(admin, name), expectation)
+    if existing != partitions:
         raise TopicMismatch(
-            f"topic {name!r} should have {partitions} partitions and has {found}; delete it or choose another name"
+            f"topic {name!r} should have {partitions} partitions and has {existing}; delete it or choose another name"
         )
     return created
 
 
 def delete_topic(extra: Mapping[str, str], name: str) -> bool:
-    """Remove the topic and return when the cluster no longer lists it; False if there was none.
+    """Delete the topic and return when the cluster no longer lists it; False if there was none.
 
     Raises:
         BrokerUnavailable: no answer, or the topic is still listed after 30 s.
@@ -68,7 +69,7 @@ def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> boo
         kafka_errors.InvalidConfigurationError,
     ) as error:
         raise TopicMismatch(
-            f"topic {name!r} cannot be made with {dict(asked)} ({error_line(error)}); "
+            f"topic {name!r} cannot be created with {dict(asked)} ({error_line(error)}); "
             "ask for no more replicas than there are brokers, and for names and settings that Kafka knows"
         ) from error
     return True
@@ -89,13 +90,13 @@ def _is_gone(admin: KafkaAdminClient, name: str) -> int:
 
 def _poll(ask: Callable[[], int], expectation: str) -> int:
     retrying = Retrying(
-        retry=retry_if_result(lambda found: not found), stop=stop_after_delay(PATIENCE), wait=wait_fixed(0.05)
+        retry=retry_if_result(lambda result: not result), stop=stop_after_delay(TIMEOUT_SECONDS), wait=wait_fixed(0.05)
     )
     try:
         return retrying(ask)
     except RetryError:
         raise BrokerUnavailable(
-            f"{expectation}; after {PATIENCE:.0f} s that is not so: check the brokers and the controller"
+            f"{expectation}; after {TIMEOUT_SECONDS:.0f} s that is not so: check the brokers and the controller"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What each setting of a topic buys, in plain words. Pure."""
+"""What each setting of a topic gives, in plain words. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from offset_ledger.units import show_size, show_span
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One setting, its value, and what it buys or costs."""
+    """One setting, its value, and what it gives or costs."""
 
     setting: str
     value: str
-    buys: str
+    gives: str
 
 
 def explain(topic: TopicSettings) -> tuple[Explained, ...]:
@@ -36,11 +36,11 @@ def explain(topic: TopicSettings) -> tuple[Explained, ...]:
 def _copies(topic: TopicSettings) -> str:
     if topic.replication_factor == 1:
         return "the only copy: its disk lost is its records lost; good for development"
-    told = (
+    text = (
         f"{_count(topic.copies_to_lose, 'copy', 'copies')} can be lost without losing a record, while all are in sync"
     )
     missing = topic.replication_factor - topic.brokers
-    return told if missing <= 0 else f"{told}, had the cluster {missing} more brokers"
+    return text if missing <= 0 else f"{text}, had the cluster {missing} more brokers"
 
 
 def _writing(topic: TopicSettings) -> str:
@@ -55,8 +55,8 @@ def _writing(topic: TopicSettings) -> str:
         return f"one broker away stops writing with acks=all (NotEnoughReplicas); {reading}"
     if topic.min_insync == 1 and topic.replication_factor > 1:
         return f"with the others away acks=all means the leader alone, and its loss loses records; {reading}"
-    held = f"what acks=all acknowledged is on {_count(topic.min_insync, 'copy', 'copies')} or more"
-    return f"{held}, and {_count(away, 'broker', 'brokers')} may be away for writing; {reading}"
+    acknowledged = f"what acks=all acknowledged is on {_count(topic.min_insync, 'copy', 'copies')} or more"
+    return f"{acknowledged}, and {_count(away, 'broker', 'brokers')} may be away for writing; {reading}"
 
 
 def _time(topic: TopicSettings) -> str:
@@ -74,17 +74,17 @@ def _size(topic: TopicSettings) -> str:
     if topic.retention_bytes is None:
         disk = f"; all copies take up to {show_size(topic.disk_bytes)}" if topic.disk_bytes else ""
         return f"size deletes nothing{disk}"
-    told = f"each partition keeps {show_size(topic.retention_bytes)} and the open segment"
+    text = f"each partition keeps {show_size(topic.retention_bytes)} and the open segment"
     if topic.retention is not None:
-        return f"{told}; with retention.ms too, whichever is reached first deletes: a busy day cuts the time short"
-    return told
+        return f"{text}; with retention.ms too, whichever is reached first deletes: a busy day cuts the time short"
+    return text
 
 
 def _segments(topic: TopicSettings) -> str:
-    told = f"retention deletes whole segments of {show_size(topic.segment_bytes)}"
+    text = f"retention deletes whole segments of {show_size(topic.segment_bytes)}"
     if topic.bytes_a_day:
-        return f"{told}; at {show_size(topic.bytes_a_day)} a day one is open for {show_span(topic.segment_open)}"
-    return f"{told}; the open one goes last"
+        return f"{text}; at {show_size(topic.bytes_a_day)} a day one is open for {show_span(topic.segment_open)}"
+    return f"{text}; the open one goes last"
 
 
 def _message(topic: TopicSettings) -> str:

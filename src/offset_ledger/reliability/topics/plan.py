@@ -1,4 +1,4 @@
-"""From what somebody wants of a topic to its settings. Pure."""
+"""From the requirements of a topic to its settings. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicRequirements:
-    """What is wanted: ``bytes_a_day`` of the whole topic, ``record_bytes`` of its largest record."""
+    """What a topic is for: ``bytes_a_day`` of the whole topic, ``record_bytes`` of its largest record."""
 
     brokers: int
     partitions: int = 6
@@ -36,37 +36,37 @@ class TopicRequirements:
     retention: timedelta | None = 7 * DAY
 
 
-def plan(wish: TopicRequirements) -> TopicSettings:
-    """The settings that give what is wanted on that many brokers; see ``topics.explain``."""
-    factor = 1 if wish.durability is Durability.DEVELOPMENT else min(_USUAL_COPIES, wish.brokers)
+def plan(requirements: TopicRequirements) -> TopicSettings:
+    """The settings that meet the requirements; see ``topics.explain``."""
+    factor = 1 if requirements.durability is Durability.DEVELOPMENT else min(_USUAL_COPIES, requirements.brokers)
     return TopicSettings(
-        brokers=wish.brokers,
-        partitions=wish.partitions,
+        brokers=requirements.brokers,
+        partitions=requirements.partitions,
         replication_factor=factor,
-        min_insync=factor if wish.durability is Durability.STRICT else min(2, factor),
-        retention=wish.retention,
-        retention_bytes=None,  # two limits surprise: the first one reached deletes
-        segment_bytes=_segment_bytes(wish),
-        segment_time=_segment_time(wish),
-        max_message_bytes=_message_bytes(wish.record_bytes),
-        bytes_a_day=wish.bytes_a_day,
+        min_insync=factor if requirements.durability is Durability.STRICT else min(2, factor),
+        retention=requirements.retention,
+        retention_bytes=None,  # with two limits the first one reached deletes, which surprises
+        segment_bytes=_segment_bytes(requirements),
+        segment_time=_segment_time(requirements),
+        max_message_bytes=_message_bytes(requirements.record_bytes),
+        bytes_a_day=requirements.bytes_a_day,
     )
 
 
-def _segment_bytes(wish: TopicRequirements) -> int:
+def _segment_bytes(requirements: TopicRequirements) -> int:
     """A tenth of what a partition keeps, between 16 MiB and 1 GiB, so that records go about when their time is over."""
-    if wish.retention is None:
+    if requirements.retention is None:
         return _SEGMENT
-    kept = wish.bytes_a_day * (wish.retention / DAY) / wish.partitions
+    kept = requirements.bytes_a_day * (requirements.retention / DAY) / requirements.partitions
     whole = int(kept / 10 // _MEBIBYTE) * _MEBIBYTE
     return min(_SEGMENT, max(_SMALLEST_SEGMENT, whole))
 
 
-def _segment_time(wish: TopicRequirements) -> timedelta:
+def _segment_time(requirements: TopicRequirements) -> timedelta:
     """A tenth of the retention, between an hour and a week: it bounds the stay where little is written."""
-    if wish.retention is None:
+    if requirements.retention is None:
         return 7 * DAY
-    return min(7 * DAY, max(timedelta(hours=1), wish.retention / 10))
+    return min(7 * DAY, max(timedelta(hours=1), requirements.retention / 10))
 
 
 def _message_bytes(record: int) -> int:

@@ -106,8 +106,8 @@ def test_json_of_an_arrived_flight() -> None:
         b'"flight":{"carrier":"UA","number":1545,"tailnum":null,"origin":"EWR","dest":"IAH"},'
         b'"schedule":{"date":"2013-07-01","dep":"2013-07-02T03:59:00Z","arr_time":25},"distance":1400'
     )
-    found = [msgspec.json.encode(event) for event in flights.events_of(row(tailnum=None))]
-    assert found == [
+    encoded = [msgspec.json.encode(event) for event in flights.events_of(row(tailnum=None))]
+    assert encoded == [
         b'{"event_id":"UA1545-20130701-EWR-2359","publish_at":"2013-07-01T21:59:00Z","status":"scheduled",'
         + head
         + b"}",

@@ -55,7 +55,7 @@ def test_without_any_the_packaged_runtime_is_taken_and_drops_the_module_it_lacks
     assert "word = two words" in shown
 
 
-def test_when_nothing_fits_the_message_says_what_was_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_when_no_java_fits_the_message_names_those_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(java, "_packaged", lambda: None)
     monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "25")))
     with pytest.raises(StackError, match=r"^Java 17 or 21 is needed, found: JAVA_HOME is Java 25; set JAVA_HOME"):

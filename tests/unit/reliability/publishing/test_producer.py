@@ -49,8 +49,8 @@ class Cluster:
 )
 @pytest.mark.parametrize("partitions", [1, 8, 7])
 def test_keys_go_where_the_java_client_sends_them(key: bytes, java_hash: int, partitions: int) -> None:
-    found = KeyHash().partition("t", key, key, b"", b"", Cluster(partitions))
-    assert found == (java_hash & 0x7FFFFFFF) % partitions
+    chosen = KeyHash().partition("t", key, key, b"", b"", Cluster(partitions))
+    assert chosen == (java_hash & 0x7FFFFFFF) % partitions
 
 
 def chosen(partitioner: Any, key: bytes | None, partitions: int = 3) -> int:
@@ -117,7 +117,7 @@ def test_a_connection_without_servers_is_refused() -> None:
         client_arguments({"client.id": "x"})
 
 
-def test_no_broker_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_broker_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("offset_ledger.reliability.publishing.clients.BOOTSTRAP_SECONDS", 0.5)
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9 .*bootstrap\.servers") as caught:
         publish([Record(None, b"1")], {"bootstrap.servers": "127.0.0.1:9"}, "t")

@@ -9,8 +9,9 @@ import pytest
 from offset_ledger.errors import ConfigurationError, UnsafeSettings
 from offset_ledger.reliability.publishing.clients import producer_arguments
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
-from offset_ledger.reliability.publishing.record import Record, least_batch_bytes
-from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings, dotted, read_settings
+from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
+from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings
+from offset_ledger.reliability.publishing.settings_reader import dotted, read_settings
 
 ALL = frozenset(Danger)
 # Settings, whether there is a transactional id, and how each refusal begins.
@@ -32,7 +33,7 @@ REFUSED: list[tuple[dict[str, str], bool, list[str]]] = [
     (
         {"max.in.flight.requests.per.connection": "6", "enable.idempotence": "true"},
         False,
-        ["enable.idempotence=true holds the order of at most 5"],
+        ["enable.idempotence=true keeps the order of at most 5"],
     ),
     ({"max.in.flight.requests.per.connection": "0"}, False, ["max.in.flight.requests.per.connection=0"]),
     ({"delivery.timeout.ms": "30049"}, False, ["delivery.timeout.ms=30049 must be at least linger.ms"]),
@@ -71,31 +72,31 @@ def test_what_is_not_said_is_safe() -> None:
     assert settings.delivery_timeout_ms >= settings.linger_ms + settings.request_timeout_ms
 
 
-@pytest.mark.parametrize(("given", "transactional", "beginnings"), REFUSED, ids=[str(case[0]) for case in REFUSED])
+@pytest.mark.parametrize(("given", "transactional", "starts"), REFUSED, ids=[str(case[0]) for case in REFUSED])
 def test_each_unsafe_combination_is_refused_with_what_can_happen(
-    given: dict[str, str], transactional: bool, beginnings: list[str]
+    given: dict[str, str], transactional: bool, starts: list[str]
 ) -> None:
-    found = refusals(given, transactional)
-    assert len(found) == len(beginnings), found
-    assert all(line.startswith(begin) for line, begin in zip(found, beginnings, strict=True)), found
+    problems = refusals(given, transactional)
+    assert len(problems) == len(starts), problems
+    assert all(line.startswith(begin) for line, begin in zip(problems, starts, strict=True)), problems
 
 
-@pytest.mark.parametrize(("given", "transactional", "beginnings"), REFUSED, ids=[str(case[0]) for case in REFUSED])
+@pytest.mark.parametrize(("given", "transactional", "starts"), REFUSED, ids=[str(case[0]) for case in REFUSED])
 def test_dangers_are_allowed_by_name_and_contradictions_by_nobody(
-    given: dict[str, str], transactional: bool, beginnings: list[str]
+    given: dict[str, str], transactional: bool, starts: list[str]
 ) -> None:
-    dangers = {begin.split(":")[0] for begin in beginnings} & ALL
-    contradictions = [begin for begin in beginnings if begin.split(":")[0] not in ALL]
-    found = refusals(given, transactional, frozenset(dangers))
-    assert len(found) == len(contradictions), found
+    dangers = {begin.split(":")[0] for begin in starts} & ALL
+    contradictions = [begin for begin in starts if begin.split(":")[0] not in ALL]
+    problems = refusals(given, transactional, frozenset(dangers))
+    assert len(problems) == len(contradictions), problems
     for danger in dangers:
         left = refusals(given, transactional, frozenset(dangers - {danger}))
         assert [line.split(":")[0] for line in left if line.split(":")[0] in ALL], danger
 
 
-def test_all_mistakes_are_told_together() -> None:
-    found = refusals({"acks": "0", "linger": "1", "max.block.ms": "x"}, False, frozenset({"lost"}))
-    assert [line.split(" ")[0] for line in found] == ["linger", "'lost'", "max.block.ms=x", "loss:"]
+def test_all_mistakes_are_reported_together() -> None:
+    problems = refusals({"acks": "0", "linger": "1", "max.block.ms": "x"}, False, frozenset({"lost"}))
+    assert [line.split(" ")[0] for line in problems] == ["linger", "'lost'", "max.block.ms=x", "loss:"]
 
 
 def test_what_is_given_comes_before_the_connection() -> None:
@@ -111,10 +112,10 @@ def test_names_are_kafkas_own() -> None:
     assert (arguments["acks"], arguments["compression_type"], arguments["enable_idempotence"]) == (0, None, False)
 
 
-def test_a_record_is_weighed_with_everything_in_it() -> None:
+def test_a_record_is_measured_with_everything_in_it() -> None:
     record = Record(b"key", b"value", (("name", b"text"),))
-    assert least_batch_bytes(record) == least_batch_bytes(Record(None, None)) + 3 + 5 + 8
-    weight = least_batch_bytes(record)
+    assert min_batch_bytes(record) == min_batch_bytes(Record(None, None)) + 3 + 5 + 8
+    weight = min_batch_bytes(record)
     RecordLimits(topic_bytes=weight, fetch_bytes=weight).check(record)
     with pytest.raises(RecordTooLarge, match=rf"^loss: a record takes {weight} bytes .* max.message.bytes is"):
         RecordLimits(topic_bytes=weight - 1, fetch_bytes=weight, allow=ALL).check(record)

@@ -84,9 +84,9 @@ def test_values_come_back(number: int, double: float, text: str) -> None:
 
 
 def test_an_object_is_stamped_where_it_lacks_something() -> None:
-    found = FORM.record("k", {"a": 1}, [("trace", b"t")])
-    assert found.value == b'{"a":1,"event_id":"new","publish_at":"2026-01-01T12:00:00.000Z"}'
-    assert (found.key, found.headers) == (b"k", (("trace", b"t"), *STAMPS))
+    record = FORM.record("k", {"a": 1}, [("trace", b"t")])
+    assert record.value == b'{"a":1,"event_id":"new","publish_at":"2026-01-01T12:00:00.000Z"}'
+    assert (record.key, record.headers) == (b"k", (("trace", b"t"), *STAMPS))
     kept = FORM.record("k", {"event_id": 7, "publish_at": "then"}, timestamp_ms=5, partition=1, topic="t")
     assert kept == Record(
         b"k", b'{"event_id":7,"publish_at":"then"}', (("event_id", b"7"), ("publish_at", b"then")), 5, 1, "t"
@@ -94,9 +94,9 @@ def test_an_object_is_stamped_where_it_lacks_something() -> None:
 
 
 def test_headers_that_are_there_are_kept_and_used() -> None:
-    found = FORM.record(None, {}, [("event_id", b"mine")])
-    assert json.loads(found.value or b"")["event_id"] == "mine"
-    assert found.headers == (("event_id", b"mine"), STAMPS[1])
+    record = FORM.record(None, {}, [("event_id", b"mine")])
+    assert json.loads(record.value or b"")["event_id"] == "mine"
+    assert record.headers == (("event_id", b"mine"), STAMPS[1])
 
 
 @pytest.mark.parametrize(("value", "headers"), [({}, [("event_id", b"\xff")]), ({"event_id": "\ud800"}, [])])
@@ -125,10 +125,10 @@ def test_a_line_that_lacks_nothing_is_published_as_it_stands(tmp_path: Path) -> 
         b'{"event_id": "e", "publish_at":"2026-01-01T00:00:00Z", "amount": 1.10, "n": 123456789012345678901234567890}'
     )
     path = written(tmp_path, line + b"\n\n  " + line.replace(b'"e"', b"7") + b"\r\n")
-    found = list(RecordFile(path, key=("event_id",), form=Form(JSON)).records())
-    assert [record.value for record in found] == [line, line.replace(b'"e"', b"7")]
-    assert [record.key for record in found] == [b'"e"', b"7"]
-    assert [dict(record.headers)["event_id"] for record in found] == [b"e", b"7"]
+    records = list(RecordFile(path, key=("event_id",), form=Form(JSON)).records())
+    assert [record.value for record in records] == [line, line.replace(b'"e"', b"7")]
+    assert [record.key for record in records] == [b'"e"', b"7"]
+    assert [dict(record.headers)["event_id"] for record in records] == [b"e", b"7"]
 
 
 def test_a_stamped_line_keeps_its_numbers_and_its_id_from_one_reading_to_the_next(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_stamped_line_keeps_its_numbers_and_its_id_from_one_reading_to_the_nex
 
 def test_parts_of_a_line_with_types(tmp_path: Path) -> None:
     path = written(tmp_path, '{"id": 5, "body": {"x": 1.5}}\n{"id": 6, "body": {"x": null}}\n')
-    found = list(RecordFile(path, form=Form(LONG, DOUBLE), key=("id",), value=("body", "x")).records())
-    assert [(record.key, record.value) for record in found] == [
+    records = list(RecordFile(path, form=Form(LONG, DOUBLE), key=("id",), value=("body", "x")).records())
+    assert [(record.key, record.value) for record in records] == [
         (LONG.serialize(5), DOUBLE.serialize(1.5)),
         (LONG.serialize(6), None),
     ]
@@ -152,8 +152,8 @@ def test_parts_of_a_line_with_types(tmp_path: Path) -> None:
 
 def test_csv_rows(tmp_path: Path) -> None:
     path = written(tmp_path, 'id,text,raw\n1,"two\nlines",AP8=\n\n2,"a ""b""",\n', "r.csv")
-    found = list(RecordFile(path, "csv", FORM, key=("id",)).records())
-    assert [(record.key, json.loads(record.value or b"")["text"]) for record in found] == [
+    records = list(RecordFile(path, "csv", FORM, key=("id",)).records())
+    assert [(record.key, json.loads(record.value or b"")["text"]) for record in records] == [
         (b"1", "two\nlines"),
         (b"2", 'a "b"'),
     ]
@@ -170,12 +170,12 @@ def test_a_stamp_takes_nothing_from_a_line(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_last_line_end_is_the_same_when_it_has_grown(tmp_path: Path) -> None:
-    found = []
+    readings = []
     for text in ('{"n": 1}\n{"n": 2}', '{"n": 1}\n{"n": 2}\n{"n": 3}'):
         digest = hashlib.sha256()
         records = RecordFile(written(tmp_path, text), form=FORM).records(digest)
-        found.append((next(records), next(records), digest.hexdigest()))
-    assert found[0] == found[1]
+        readings.append((next(records), next(records), digest.hexdigest()))
+    assert readings[0] == readings[1]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
@@ -220,9 +220,9 @@ def test_every_bad_line_is_named(tmp_path: Path, text: str | bytes, more: dict[s
     path = written(tmp_path, text)
     with pytest.raises(RecordFileError) as caught:
         RecordFile(path, **more).check()
-    found = caught.value.problems
-    assert len(found) == len(lines), found
-    assert all(one.startswith(f"{path}:{begin}") for one, begin in zip(found, lines, strict=True)), found
+    problems = caught.value.problems
+    assert len(problems) == len(lines), problems
+    assert all(one.startswith(f"{path}:{begin}") for one, begin in zip(problems, lines, strict=True)), problems
 
 
 def test_many_bad_lines_are_counted_and_no_file_is_said(tmp_path: Path) -> None:

@@ -47,14 +47,14 @@ def bundle(version: str = "1.0", without: frozenset[str] = frozenset()) -> Bundl
 
 @pytest.mark.usefixtures("repository")
 def test_a_bundle_comes_with_what_it_needs() -> None:
-    found = fetch(bundle(), find_java(), silent)
-    assert [jar.name for jar in found] == ["part-1.0.jar", "shipped-1.0.jar", "whole-1.0.jar"]
+    jars = fetch(bundle(), find_java(), silent)
+    assert [jar.name for jar in jars] == ["part-1.0.jar", "shipped-1.0.jar", "whole-1.0.jar"]
 
 
 @pytest.mark.usefixtures("repository")
 def test_what_is_there_already_is_left_out() -> None:
-    found = fetch(bundle(without=frozenset({"shipped"})), find_java(), silent)
-    assert [jar.name for jar in found] == ["part-1.0.jar", "whole-1.0.jar"]
+    jars = fetch(bundle(without=frozenset({"shipped"})), find_java(), silent)
+    assert [jar.name for jar in jars] == ["part-1.0.jar", "whole-1.0.jar"]
 
 
 @pytest.mark.usefixtures("repository")

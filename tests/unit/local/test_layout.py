@@ -57,7 +57,7 @@ def test_a_contradiction_names_the_part() -> None:
     assert ports.contradicts(PortChoice(postgres=9)) == "postgres on port 5 (asked: 9)"
 
 
-def test_a_taken_port_names_the_port_and_its_holder() -> None:
+def test_a_taken_port_names_the_port_and_its_process() -> None:
     with socket.socket() as holder:
         holder.bind((HOST, 0))
         holder.listen()

@@ -1,4 +1,4 @@
-"""From a wish to settings, and what the settings are said to buy."""
+"""From requirements to settings, and what the settings are said to give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MB, GB, MIB = 10**6, 10**9, 2**20
 
 
 @pytest.mark.parametrize(
-    ("brokers", "durability", "factor", "least", "away"),
+    ("brokers", "durability", "factor", "min_insync", "away"),
     [
         (1, Durability.USUAL, 1, 1, 0),
         (2, Durability.USUAL, 2, 2, 0),
@@ -29,11 +29,15 @@ MB, GB, MIB = 10**6, 10**9, 2**20
     ],
 )
 def test_copies_follow_the_brokers_and_the_durability(
-    brokers: int, durability: Durability, factor: int, least: int, away: int
+    brokers: int, durability: Durability, factor: int, min_insync: int, away: int
 ) -> None:
-    found = plan(TopicRequirements(brokers, durability=durability))
-    assert (found.replication_factor, found.min_insync, found.away_for_writing) == (factor, least, away)
-    assert found.copies_to_lose == factor - 1
+    topic_settings = plan(TopicRequirements(brokers, durability=durability))
+    assert (topic_settings.replication_factor, topic_settings.min_insync, topic_settings.away_for_writing) == (
+        factor,
+        min_insync,
+        away,
+    )
+    assert topic_settings.copies_to_lose == factor - 1
 
 
 @pytest.mark.parametrize(
@@ -49,9 +53,9 @@ def test_copies_follow_the_brokers_and_the_durability(
 def test_segments_are_about_a_tenth_of_what_is_kept(
     bytes_a_day: int, partitions: int, retention: timedelta | None, segment: int, open_for: timedelta
 ) -> None:
-    found = plan(TopicRequirements(3, partitions, bytes_a_day=bytes_a_day, retention=retention))
-    assert found.segment_bytes == segment
-    assert found.segment_open / open_for == pytest.approx(1, abs=0.02)
+    topic_settings = plan(TopicRequirements(3, partitions, bytes_a_day=bytes_a_day, retention=retention))
+    assert topic_settings.segment_bytes == segment
+    assert topic_settings.segment_open / open_for == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize(("record", "largest"), [(200, 1_048_588), (1_048_576, 2 * MIB), (5 * MIB, 6 * MIB)])
@@ -94,7 +98,7 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "setting", "told"),
+    ("topic", "setting", "text"),
     [
         (CLASSIC, "replication.factor", "2 copies can be lost"),
         (replace(CLASSIC, replication_factor=1, min_insync=1), "replication.factor", "the only copy"),
@@ -115,16 +119,24 @@ def test_disk_counts_every_copy_and_the_longest_stay() -> None:
         (replace(CLASSIC, cleanup_policy="compact"), "cleanup.policy", "the key has to be the event id"),
     ],
 )
-def test_what_a_setting_buys(topic: TopicSettings, setting: str, told: str) -> None:
-    (found,) = (each.buys for each in explain(topic) if each.setting == setting)
-    assert told in found
+def test_what_a_setting_gives(topic: TopicSettings, setting: str, text: str) -> None:
+    (gives,) = (each.gives for each in explain(topic) if each.setting == setting)
+    assert text in gives
 
 
 def test_the_largest_number_of_kafka_is_for_ever() -> None:
-    most = str(2**63 - 1)
-    found = TopicSettings.read(3, 1, 3, {**CLASSIC.configs(), "retention.ms": most, "segment.ms": most}, 100 * MB)
-    assert (found.retention, found.longest_stay, found.segment_open) == (None, None, 10 * DAY)
-    assert [each.buys for each in explain(found) if each.setting == "retention.ms"] == ["time deletes nothing"]
+    largest = str(2**63 - 1)
+    topic_settings = TopicSettings.read(
+        3, 1, 3, {**CLASSIC.configs(), "retention.ms": largest, "segment.ms": largest}, 100 * MB
+    )
+    assert (topic_settings.retention, topic_settings.longest_stay, topic_settings.segment_open) == (
+        None,
+        None,
+        10 * DAY,
+    )
+    assert [each.gives for each in explain(topic_settings) if each.setting == "retention.ms"] == [
+        "time deletes nothing"
+    ]
 
 
 def test_the_settings_are_what_kafka_takes() -> None:

@@ -1,0 +1,26 @@
+"""``accept-topic``: the pipeline goes on with a log that is not the one it read before."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    summary = "go on with a recreated topic, or with a log that was cut off, from where it can be read on"
+    add_why(verbs.add_for_pipeline("accept-topic", summary, run), "decision")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Go on with a recreated topic, or with a log that was cut off."""
+    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.operations.log_change import accept_topic
+    from offset_ledger.report.consumer_group import mirror
+
+    pipeline = pipeline_of(arguments)
+    accepted = accept_topic(pipeline, current_origin(), arguments.why)
+    mirror(pipeline, backwards=True)
+    data = {"log_id": accepted.log_id, "starts": accepted.starts}
+    return Outcome(data, f"{pipeline.name} accepted {accepted}")

@@ -1,0 +1,20 @@
+"""``approve``: a rejected batch may commit."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from offset_ledger.cli.batch_decision import add_arguments, decide_batch
+from offset_ledger.cli.verbs import Outcome, Verbs
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    add_arguments(verbs.add("approve", "let a rejected batch commit what was validated", run))
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Let a rejected batch commit what was validated."""
+    from offset_ledger.model.states import State
+
+    return decide_batch(arguments, State.VALIDATED)

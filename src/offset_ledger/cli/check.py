@@ -1,0 +1,24 @@
+"""``check``: a pipeline file and its suite, and the table where Postgres can be reached."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verbs.add_for_pipeline("check", "check a pipeline file, and whether its table fits", run)
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Check a pipeline file, its suite, and the table where that can be reached."""
+    from offset_ledger.operations.check import compare_table
+    from offset_ledger.validate.step import read_suite
+
+    pipeline = pipeline_of(arguments)
+    read_suite(pipeline)
+    compared, line = compare_table(pipeline)
+    data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "table": compared}
+    return Outcome(data, f"{pipeline.path}: no mistakes\n{line}")

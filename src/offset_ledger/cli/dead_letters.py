@@ -1,0 +1,21 @@
+"""``dead-letters``: what waits in the outbox, delivered."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+
+from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verbs.add_for_pipeline("dead-letters", "deliver the dead letters that wait in the outbox", run)
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Deliver what waits in the outbox."""
+    from offset_ledger.operations.dead_letters import deliver
+
+    delivered = deliver(pipeline_of(arguments))
+    return Outcome(asdict(delivered), str(delivered))

@@ -1,0 +1,71 @@
+"""``replay``: offset ranges, or a window of record timestamps, read again."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from offset_ledger.cli.output import batch_data, batch_line
+from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of, say
+from offset_ledger.errors import ConfigurationError, ContradictoryRequest
+
+if TYPE_CHECKING:
+    from offset_ledger.config.model import Pipeline
+    from offset_ledger.model.request import Request
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add_for_pipeline("replay", "read offset ranges again; cursors do not move", run)
+    verb.add_argument("--partition", type=int, help="the partition of --from-offset and --until-offset")
+    verb.add_argument("--from-offset", type=int, help="first offset")
+    verb.add_argument("--until-offset", type=int, help="end, not read itself")
+    verb.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
+    verb.add_argument("--until", help="end of the record timestamps, not read itself")
+    verb.add_argument("--scan", action="store_true", help="with --since and --until: also the records that came late")
+    verb.add_argument("--limit", type=int, help="at most so many offsets")
+    verb.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
+    verb.add_argument("--why", help="kept with the batch")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Read offset ranges or a window again, or show what would be read."""
+    from offset_ledger.operations.preview import preview
+
+    pipeline, request = pipeline_of(arguments), _request(arguments)
+    if not request.dry_run:
+        return _replay(pipeline, request)
+    planned = preview(pipeline, request)
+    return Outcome(planned.data, str(planned))
+
+
+def _replay(pipeline: Pipeline, request: Request) -> Outcome:
+    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.operations.ingest import run_batch
+    from offset_ledger.operations.requests import wanted_ranges
+    from offset_ledger.plan.step import plan_replay
+    from offset_ledger.stage.session import session_ended
+
+    ranges, notes = wanted_ranges(pipeline, request)
+    if not ranges:
+        raise ConfigurationError(notes)
+    why = "; ".join(filter(None, [request.why, notes])) or None
+    planned = plan_replay(pipeline, ranges, current_origin(), request.kind, why, request.key)
+    say("; ".join(filter(None, [planned.message, notes])))
+    with session_ended():
+        batch = run_batch(pipeline, planned, current_origin(), say)
+    return Outcome(batch_data(batch), batch_line(batch))
+
+
+def _request(arguments: Namespace) -> Request:
+    from offset_ledger.model.request_form import parse_request
+
+    offsets = (arguments.partition, arguments.from_offset, arguments.until_offset)
+    common = {"limit": arguments.limit, "dry_run": arguments.dry_run, "why": arguments.why, "scan": arguments.scan}
+    if arguments.since or arguments.until:
+        if offsets != (None, None, None):
+            raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")
+        return parse_request({"action": "window", "since": arguments.since, "until": arguments.until, **common})
+    if None in offsets:
+        raise ConfigurationError("replay takes --partition, --from-offset and --until-offset, or --since and --until")
+    return parse_request({"action": "ranges", "ranges": "{}:{}-{}".format(*offsets), **common})

@@ -1,0 +1,35 @@
+"""``skip``: offsets or tombstones that were removed before they were read are given up."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    summary = (
+        "approve the loss of offsets that retention, or of tombstones that compaction, removed before they were read"
+    )
+    add_why(verbs.add_for_pipeline("skip", summary, run), "batch that records the loss")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Approve a loss."""
+    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.questions import QuestionKind
+    from offset_ledger.operations.losses import loss_question, skip_lost
+    from offset_ledger.operations.tombstones import approve
+    from offset_ledger.report.consumer_group import mirror
+
+    pipeline = pipeline_of(arguments)
+    question = loss_question(pipeline)
+    if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
+        batch = approve(pipeline, current_origin(), arguments.why, question)
+        return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} goes on with the next ingest")
+    committed = skip_lost(pipeline, current_origin(), arguments.why)
+    mirror(pipeline)
+    lost = ", ".join(map(str, committed.batch.ranges))
+    text = f"batch {committed.batch.batch_id} records {committed.total.skipped:,} lost offsets as skipped: {lost}"
+    return Outcome({"batch_id": committed.batch.batch_id, "skipped": committed.total.skipped}, text)

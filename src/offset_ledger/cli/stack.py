@@ -1,0 +1,43 @@
+"""``stack``: the local servers."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from offset_ledger.cli.verbs import Outcome, Verbs, say
+
+if TYPE_CHECKING:
+    from offset_ledger.local.stack import PartStatus
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add("stack", "start, stop or show the local servers", run)
+    verb.add_argument("action", choices=["up", "down", "status"])
+    verb.add_argument("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)")
+    verb.add_argument("--airflow", action="store_true", help="Airflow too")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Start, stop or show the local servers."""
+    from offset_ledger.local import stack
+    from offset_ledger.stage.cds_archive import make_archive
+
+    if arguments.action == "down":
+        stopped = stack.down(say=say)
+        return Outcome({"stopped": stopped}, "stopped" if stopped else "nothing was running")
+    if arguments.action == "up":
+        stack.up(brokers=arguments.brokers, airflow=arguments.airflow, say=say, meanwhile=make_archive)
+    parts = stack.status()
+    return Outcome([asdict(part) for part in parts], _text(parts))
+
+
+def _text(parts: tuple[PartStatus, ...]) -> str:
+    from tabulate import tabulate
+
+    if not parts:
+        return "no local stack; start one with: offset-ledger stack up"
+    rows = [(p.name, "running" if p.running else "stopped", p.pid or "", p.address, p.detail) for p in parts]
+    return tabulate(rows, headers=["server", "state", "pid", "address", "detail"])
