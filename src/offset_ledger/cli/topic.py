@@ -98,7 +98,7 @@ def _count_brokers(arguments: Namespace) -> int:
     from offset_ledger.kafka.client import connect_kafka
 
     with connect_kafka(get_connection(arguments.connection)) as kafka:
-        return len(kafka.ask(lambda client: client.describe_cluster()["brokers"]))
+        return kafka.count_brokers()
 
 
 def _volume(arguments: Namespace) -> int | None:
