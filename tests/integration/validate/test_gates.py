@@ -107,7 +107,7 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
         seen.append(stage_next(minute, [GOOD] * 10))
         pass_gate(pipeline, seen[-1], ME)
         commit(pipeline, seen[-1], ME)
-    assert [standings(each) for each in seen] == [["not judged"] * 2] * 2 + [["not judged", "usual"], ["usual"] * 2]
+    assert [standings(each) for each in seen] == [["not compared"] * 2] * 2 + [["not compared", "usual"], ["usual"] * 2]
 
     without = stage_next(60, [(1, 1, 1, 1, None, False)] * 10)
     _, verdict = validate(pipeline, without, ME)

@@ -116,15 +116,15 @@ def test_the_files_of_the_oldest_batches_are_forgotten(tmp_path: Path) -> None:
 def test_the_page_shows_comparisons_and_decisions(tmp_path: Path) -> None:
     history = [
         Comparison("volume", Standing.UNUSUAL, Unusual.REJECT, MARKUP),
-        Comparison("volume", Standing.NOT_JUDGED, Unusual.WARN, "too few"),
+        Comparison("volume", Standing.NOT_COMPARED, Unusual.WARN, "too few"),
     ]
     decided = {"decision": "approved", "who": MARKUP, "at": "2013-01-02T04:00:00+00:00", "why": "seen"}
     results = replace(RESULTS, verdict=kept(replace(VERDICT, history=tuple(history))), decisions=[decided])
     page = Page(build_data_docs(results, tmp_path))
     assert "script" not in [tag for tag, _ in page.tags]
     assert f"Approved by {MARKUP}, 2013-01-02 04:00:00 UTC: seen" in page.text
-    assert [text for text in page.text if text in ("unusual", "not judged", "too few")] == [
-        *("unusual", "too few", "not judged"),
+    assert [text for text in page.text if text in ("unusual", "not compared", "too few")] == [
+        *("unusual", "too few", "not compared"),
     ]
 
 
