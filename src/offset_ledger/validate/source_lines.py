@@ -1,4 +1,4 @@
-"""JSON with the line of each value, for mistakes that a person has to find in the file."""
+"""JSON with the line of each value, so that an error message can say where a mistake is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Place = tuple[str | int, ...]
 
 
 class UnclearSource(ValueError):
-    """It is JSON, but a key would be lost in silence, or the lines of its values cannot be told."""
+    """It is JSON, but a key would silently be lost, or the lines of its values are unclear."""
 
     def __init__(self, msg: str, lineno: int) -> None:
         self.msg, self.lineno = msg, lineno

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 import psycopg2.extensions
@@ -15,7 +15,6 @@ from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.validate import expectations as gx
 
 if TYPE_CHECKING:
-    from great_expectations.data_context import AbstractDataContext
     from great_expectations.datasource.fluent.interfaces import Batch
     from great_expectations.datasource.fluent.postgres_datasource import PostgresDatasource
 
@@ -62,7 +61,7 @@ def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDataso
             _close(session)
 
 
-def _ephemeral_context() -> AbstractDataContext:
+def _ephemeral_context() -> Any:
     from great_expectations.data_context.types.base import (
         DataContextConfig,
         InMemoryStoreBackendDefaults,
@@ -74,8 +73,7 @@ def _ephemeral_context() -> AbstractDataContext:
         progress_bars=ProgressBarsConfig(globally=False),
         analytics_enabled=False,
     )
-    context: AbstractDataContext = gx.load().get_context(mode="ephemeral", project_config=config)
-    return context
+    return gx.load().get_context(mode="ephemeral", project_config=config)
 
 
 def _open(arguments: Arguments, live: str) -> Session:
