@@ -1,4 +1,4 @@
-"""The daily quality report: one page a day over all pipelines, and their figures in an asset event."""
+"""The daily quality report: one page a day over all pipelines, and their metrics in an asset event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOC = """
 
 Each night, for the day before (UTC): what became of the batches of every pipeline in `dags/pipelines/`, what went into
 quarantine and why, which rules failed, and up to which record timestamp each pipeline is complete. One page a day,
-`<reports>/_daily/<date>.html`; the figures are in the `extra` of the asset event `daily_quality_report`.
+`<reports>/_daily/<date>.html`; the metrics are in the `extra` of the asset event `daily_quality_report`.
 
 It only reads the ledger: clearing and rerunning it, or a backfill over past days, changes no data.
 """
@@ -56,7 +56,7 @@ with DAG(
         context = get_current_context()
         with airflow_failures():
             made = daily_report(parse_good(PIPELINES), _day(context))
-        context["outlet_events"][REPORT].extra = {"date": made.day.isoformat(), "pipelines": made.figures}
+        context["outlet_events"][REPORT].extra = {"date": made.day.isoformat(), "pipelines": made.metrics}
         return str(made.page)
 
     report_day()

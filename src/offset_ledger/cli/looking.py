@@ -99,7 +99,7 @@ def report(arguments: Namespace) -> Outcome:
     from offset_ledger.report.daily import daily_report
 
     made = daily_report(parse_all(), _day(arguments.date))
-    return Outcome({"date": made.day, "page": made.page, "pipelines": made.figures}, str(made.page))
+    return Outcome({"date": made.day, "page": made.page, "pipelines": made.metrics}, str(made.page))
 
 
 def _day(given: str | None) -> date:

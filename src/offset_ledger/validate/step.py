@@ -159,7 +159,7 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
     path = next((folder / f"{name}.json" for folder in folders if (folder / f"{name}.json").is_file()), None)
     if path is None:
         raise ConfigurationError(
-            f"{pipeline.path}: quality.suite is {name!r}, but there is no expectations/{name}.json in a folder above it; "
+            f"{pipeline.path}: quality.suite is {name!r}, but no folder above it has expectations/{name}.json; "
             "create it, or set quality.suite to null"
         )
     columns = [column for column, _ in row_columns(pipeline.record)]

@@ -151,7 +151,7 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
     with pytest.raises(BatchRejected, match="waits for a person"):
         plan(pipeline, ME)
     assert there()
-    yesterday = daily_report([pipeline], date.today() - timedelta(days=1)).figures["orders"]
+    yesterday = daily_report([pipeline], date.today() - timedelta(days=1)).metrics["orders"]
     assert (yesterday["batches"], yesterday["waiting_batch"]) == ({}, tables.batch_id)
     older_by(7.1)
     with pytest.raises(BatchRejected, match="waits for a person"):
@@ -252,7 +252,7 @@ def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_n
     away = replace(pipeline, name="away", target=replace(pipeline.target, connection="nowhere"))
     ((day,),) = rows(session, "SELECT (ended_at AT TIME ZONE 'UTC')::date FROM offset_ledger.batch")
     made = daily_report([pipeline, away], day)
-    assert made.figures["orders"] == {
+    assert made.metrics["orders"] == {
         "batches": {"committed": 1},
         "records": 4,
         "quarantined": 2,
@@ -263,8 +263,8 @@ def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_n
         "every_partition_up_to": NOON.isoformat(),
         "waiting_batch": None,
     }
-    assert "connection 'nowhere' is not defined" in made.figures["away"]["error"]
-    assert daily_report([pipeline], day - timedelta(days=1)).figures["orders"]["batches"] == {}
+    assert "connection 'nowhere' is not defined" in made.metrics["away"]["error"]
+    assert daily_report([pipeline], day - timedelta(days=1)).metrics["orders"]["batches"] == {}
     for written in (page, page.with_name("index.html"), made.page):
         assert not any(host in written.read_text() for host in ("http:", "https:", "url(", "@import", "<script"))
 
