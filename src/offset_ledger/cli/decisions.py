@@ -11,7 +11,7 @@ from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of, say
 def add_verbs(verbs: Verbs) -> None:
     """Add the verbs of this module to the command line."""
     for name, summary, run in (
-        ("approve", "let a rejected batch commit what was judged", approve),
+        ("approve", "let a rejected batch commit what was judged", approve_tombstones),
         ("abandon", "give an open batch up; its ranges are planned again", abandon),
     ):
         made = verbs.add(name, summary, run)
@@ -35,7 +35,7 @@ def add_verbs(verbs: Verbs) -> None:
     )
 
 
-def approve(arguments: Namespace) -> Outcome:
+def approve_tombstones(arguments: Namespace) -> Outcome:
     """Let a rejected batch commit what was judged."""
     from offset_ledger.model.states import State
 
@@ -65,7 +65,7 @@ def skip(arguments: Namespace) -> Outcome:
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.model.questions import QuestionKind
     from offset_ledger.operations.losses import loss_question, skip_lost
-    from offset_ledger.operations.tombstones import approve as approve_tombstones
+    from offset_ledger.operations.tombstones import approve_tombstones
     from offset_ledger.report.consumer_group import mirror
 
     pipeline = pipeline_of(arguments)
@@ -83,7 +83,7 @@ def skip(arguments: Namespace) -> Outcome:
 def accept_topic(arguments: Namespace) -> Outcome:
     """Go on with a recreated topic, or with a log that was cut off."""
     from offset_ledger.ledger.origin import current_origin
-    from offset_ledger.operations.log_change import accept_topic as accept
+    from offset_ledger.operations.accept_topic import accept_topic as accept
     from offset_ledger.report.consumer_group import mirror
 
     pipeline = pipeline_of(arguments)

@@ -29,7 +29,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, its suite, and the table where that can be reached."""
-    from offset_ledger.operations.check import compare_table
+    from offset_ledger.operations.check_table import compare_table
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
@@ -51,6 +51,7 @@ def status(arguments: Namespace) -> Outcome:
         f"lag: {sum(p.lag for p in found.partitions):,} offsets",
         f"open head batch: {found.open_batch or 'none'}",
         f"  {found.waits_for}" if found.waits_for else "",
+        f"remerge: {found.remerge}" if found.remerge else "",
         f"dead letters waiting: {found.dead_letters_waiting:,}" if found.dead_letters_waiting else "",
     ]
     return Outcome(asdict(found), "\n".join(filter(None, lines)))
@@ -66,13 +67,13 @@ def batches(arguments: Namespace) -> Outcome:
 
 def verify(arguments: Namespace) -> Outcome:
     """Check every invariant."""
-    from offset_ledger.operations.verify import explain_gaps, uncounted
+    from offset_ledger.operations.verify import explain_gaps, uncounted_reason
     from offset_ledger.operations.verify import verify as run
 
     pipeline = pipeline_of(arguments)
     violations, checked = run(pipeline)
     whole = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
-    notes = [note] if (note := uncounted(pipeline)) else []
+    notes = [note] if (note := uncounted_reason(pipeline)) else []
     lines = [*(violations or [whole]), *notes]
     data: dict[str, Any] = {"violations": violations, "checked": checked, "notes": notes}
     if arguments.deep:

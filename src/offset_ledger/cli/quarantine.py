@@ -42,10 +42,10 @@ def redrive(arguments: Namespace) -> Outcome:
     """Try quarantined records again."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import run_batch
-    from offset_ledger.operations.redrive import plan_redrive, read_choice
+    from offset_ledger.operations.redrive import parse_choice, plan_redrive
 
     pipeline = pipeline_of(arguments)
-    choice = read_choice(arguments.reason, arguments.since, arguments.limit)
+    choice = parse_choice(arguments.reason, arguments.since, arguments.limit)
     planned = plan_redrive(pipeline, choice, current_origin(), arguments.why)
     say(planned.message)
     if planned.batch is None:
@@ -56,13 +56,13 @@ def redrive(arguments: Namespace) -> Outcome:
 
 def quarantine(arguments: Namespace) -> Outcome:
     """What is in quarantine, by reason."""
-    from offset_ledger.operations.redrive import quarantined, read_choice
-    from offset_ledger.operations.status import rejected
+    from offset_ledger.operations.redrive import list_quarantined, parse_choice
+    from offset_ledger.operations.status import rejected_batch
 
-    choice, pipeline = read_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
-    whole, *reasons = quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
-    dismissed = quarantined(pipeline, choice, dismissed=True)[0]["records"]
-    waiting = rejected(pipeline, arguments.limit)
+    choice, pipeline = parse_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
+    whole, *reasons = list_quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
+    dismissed = list_quarantined(pipeline, choice, dismissed=True)[0]["records"]
+    waiting = rejected_batch(pipeline, arguments.limit)
     state = "resolved" if arguments.resolved else "dismissed" if arguments.dismissed else "unresolved"
     apart = f", and {dismissed:,} dismissed" if dismissed and not arguments.dismissed else ""
     lines = [*([_by_reason(reasons)] if reasons else []), f"{whole['records']:,} {state} records{apart}"]
@@ -77,10 +77,10 @@ def dismiss(arguments: Namespace) -> Outcome:
     from offset_ledger.ledger.dismissals import Selection
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.dismiss import dismiss as run
-    from offset_ledger.operations.redrive import read_choice
+    from offset_ledger.operations.redrive import parse_choice
 
     pipeline = pipeline_of(arguments)
-    choice = read_choice(arguments.reason, arguments.since)
+    choice = parse_choice(arguments.reason, arguments.since)
     offsets = None if arguments.offset is None else tuple(arguments.offset)
     selection = Selection(arguments.partition, offsets, choice.reason, choice.since)
     done = run(pipeline, selection, current_origin(), arguments.why, arguments.undo)

@@ -1,4 +1,4 @@
-"""A dry run: what a request would read and what of it was committed before; nothing is written."""
+"""Preview: what a request would read, and how much of it was committed before; nothing is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Preview:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The preview as JSON values."""
         return {
             "kind": str(self.kind),
             "notes": self.notes,
@@ -67,7 +67,7 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, request: Request) -> Preview:
-    """The ranges that the request would read, each with what of it was committed before.
+    """The ranges that the request would read, each with how much of it was committed before.
 
     Raises:
         LostRange: the same errors as the plan itself.

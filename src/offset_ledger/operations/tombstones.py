@@ -1,4 +1,4 @@
-"""Tombstones that compaction may have removed unread: what a person is asked, and the approval."""
+"""Tombstones that compaction may have removed unread: the question for a person, and the approval."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import clock, connect, transaction
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
+from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.states import State
 
-_OFTEN = timedelta(minutes=5)
+_INTERVAL = timedelta(minutes=5)
 
 
 def record_stable_offsets(pipeline: Pipeline) -> None:
-    """Record how far the log is stable, for who looks without planning; a look of the last minutes is enough."""
+    """Record up to where the log is stable when no batch is planned, at most once every few minutes."""
     if pipeline.record.tombstone is not Tombstone.DELETE:
         return
     with connect(get_connection(pipeline.target.connection)) as session:
         with transaction(session) as cursor:
             cursor.execute(
                 "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s",
-                [pipeline.name, _OFTEN],
+                [pipeline.name, _INTERVAL],
             )
             if cursor.rowcount:
                 return
@@ -41,8 +41,8 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
                 )
 
 
-def question(head: Batch | None) -> Question | None:
-    """What a person has to be asked about the open head batch; None where nothing was read too late."""
+def tombstone_question(head: Batch | None) -> Question | None:
+    """The question that a person has to answer about the open head batch; None if nothing was read too late."""
     if head is None or head.state is not State.STAGING or head.late is None:
         return None
     missing = sum(head.late["missing"].values())
@@ -53,22 +53,22 @@ def question(head: Batch | None) -> Question | None:
     return Question(head.pipeline, QuestionKind.UNREAD_TOMBSTONES, head.topic_id, text, dict(head.late), head.batch_id)
 
 
-def approve(
+def approve_tombstones(
     pipeline: Pipeline, origin: Origin, why: str, asked: Question | None = None, decision_id: int | None = None
 ) -> Batch:
     """Let the open head batch go on with what was staged, kept with who approved it and why.
 
-    ``asked`` is what the person saw. Where staging has gone meanwhile the batch is read again, and goes on if it
-    lacks no more offsets than were approved.
+    ``asked`` is the question that the person saw. If staging is gone meanwhile, the batch is read again, and goes on
+    if no more offsets are missing than were approved.
 
     Raises:
-        StateConflict: no batch waits for this, or another one than was asked about.
+        StateConflict: no batch needs this approval, or not the one that was asked about.
     """
     with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         head = batches.read_batch(cursor, head.batch_id, lock=True) if head else None
-        now = question(head)
+        now = tombstone_question(head)
         if head is None or now is None or (asked and (asked.batch_id, asked.details) != (now.batch_id, now.details)):
             raise StateConflict(
                 f"pipeline {pipeline.name}: {now.text if now else 'no batch waits with tombstones that may be gone'}; "
@@ -77,7 +77,5 @@ def approve(
         if is_whole(cursor, head):
             key = (head.batch_id, head.epoch)
             batches.move(cursor, key, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC))
-        waiting = decisions.answered_by(cursor, pipeline.name, now.kind, decision_id)
-        for each in waiting or [decisions.ask(cursor, now, origin)]:
-            decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
+        decisions.approve(cursor, now, decision_id, origin, why)
         return batches.read_batch(cursor, head.batch_id)

@@ -15,7 +15,9 @@ from offset_ledger.ledger.batches import read_batch
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_order, write_order
 from offset_ledger.model.batch import Origin
+from offset_ledger.model.overlap import within
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.target.table import ensure_target
 
 Parts = Sequence[Sequence[OffsetRange]]
@@ -45,6 +47,11 @@ def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
     """The parts of the pipeline's last remerge that are still to be replayed."""
     cursor.execute(named_sql("remerge_pending"), {"pipeline": pipeline})
     return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
+
+
+def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
+    """What is still to be replayed, as far as the topic still has it."""
+    return tuple(r for part in read_pending(cursor, pipeline) for r in within(part.ranges, snapshot.bounds))
 
 
 def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, why: str) -> int:

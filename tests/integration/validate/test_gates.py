@@ -16,7 +16,7 @@ from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.operations.ingest import pass_gate
+from offset_ledger.operations.ingest import validate_or_raise
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
 from offset_ledger.report.daily import daily_report
@@ -49,7 +49,7 @@ def in_quarantine(session: Session) -> set[tuple[int, bytes, str]]:
 def rejected(session: Session, pipeline: Pipeline, found: Sequence[Row]) -> StagingTables:
     tables = stage_rows(session, pipeline, found)
     with pytest.raises(BatchRejected, match="quarantined share"):
-        pass_gate(pipeline, tables.batch_id, ME)
+        validate_or_raise(pipeline, tables.batch_id, ME)
     return tables
 
 
@@ -64,7 +64,7 @@ def test_a_share_above_the_limit_rejects_and_an_approved_batch_commits_exactly_w
     # Neither another suite nor another limit is asked again.
     strict = a_pipeline_with(tmp_path, [{**NOT_NULL, "kwargs": {"column": "t"}}], max_quarantined_share=0.0)
     decide(session, tables.batch_id, State.VALIDATED, ME, "the airline sent it so")
-    assert pass_gate(strict, tables.batch_id, ME).approved
+    assert validate_or_raise(strict, tables.batch_id, ME).approved
     sheet = commit(strict, tables.batch_id, ME).total
 
     assert in_table(session, pipeline) == {tuple(row) for row in judged} == {("e0", 0), ("e2", 2), ("e3", 3)}
@@ -81,7 +81,7 @@ def test_an_abandoned_batch_gives_its_offsets_back_and_the_sheet_closes(session:
     decide(session, tables.batch_id, State.ABANDONED, ME, "the suite was wrong")
     lax = replace(pipeline, quality=Quality(max_quarantined_share=0.0))
     again = stage_rows(session, lax, [GOOD, BAD])
-    pass_gate(lax, again.batch_id, ME)
+    validate_or_raise(lax, again.batch_id, ME)
     assert commit(lax, again.batch_id, ME).total.inserted == 2
     assert (in_table(session, pipeline), in_quarantine(session)) == ({("e0", 0), ("e1", 1)}, set())
     assert verify(pipeline)[0] == []
@@ -105,7 +105,7 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     seen = []
     for minute in (0, 15, 30, 45):
         seen.append(stage_next(minute, [GOOD] * 10))
-        pass_gate(pipeline, seen[-1], ME)
+        validate_or_raise(pipeline, seen[-1], ME)
         commit(pipeline, seen[-1], ME)
     assert [standings(each) for each in seen] == [["not compared"] * 2] * 2 + [["not compared", "usual"], ["usual"] * 2]
 
@@ -121,7 +121,7 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     few = stage_next(75, [GOOD] * 4)
     reason = "volume: 16 records an hour, usually 40; the band is 0.5 to 2 times that"
     with pytest.raises(BatchRejected, match=reason):
-        pass_gate(pipeline, few, ME)
+        validate_or_raise(pipeline, few, ME)
     with pytest.raises(BatchRejected, match=reason):
         commit(pipeline, few, ME)
     decide(session, few, State.VALIDATED, ME, "a holiday")
@@ -167,7 +167,7 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
 
 def commit_again(session: Session, pipeline: Pipeline) -> set[tuple[str, int]]:
     tables = stage_rows(session, pipeline, [GOOD, BAD])
-    pass_gate(pipeline, tables.batch_id, ME)
+    validate_or_raise(pipeline, tables.batch_id, ME)
     commit(pipeline, tables.batch_id, ME)
     return in_table(session, pipeline)
 
@@ -245,7 +245,7 @@ def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_n
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL])
     tables = stage_rows(session, pipeline, [GOOD, BAD, BAD, GOOD])
-    pass_gate(pipeline, tables.batch_id, ME)
+    validate_or_raise(pipeline, tables.batch_id, ME)
     commit(pipeline, tables.batch_id, ME)
     page = report(pipeline, tables.batch_id)
     assert page is not None
@@ -272,7 +272,7 @@ def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_n
     blocked.write_text("a file where the reports folder should be")
     monkeypatch.setenv("OFFSET_LEDGER_REPORTS", str(blocked))
     last = stage_rows(session, pipeline, [GOOD], start=4)
-    pass_gate(pipeline, last.batch_id, ME)
+    validate_or_raise(pipeline, last.batch_id, ME)
     commit(pipeline, last.batch_id, ME)
     assert report(pipeline, last.batch_id) is None
     assert ("e4", 4) in in_table(session, pipeline)
