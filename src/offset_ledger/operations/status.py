@@ -16,10 +16,10 @@ from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import check_migrated
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.ranges import total_width
 from offset_ledger.model.states import State
 from offset_ledger.operations.tombstones import tombstone_question
-from offset_ledger.target.restate import read_unfinished
+from offset_ledger.target.restate import Part, read_unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ def status(pipeline: Pipeline) -> PipelineStatus:
     )
 
 
-def _remerge(pipeline: Pipeline, unfinished: Sequence[OffsetRange]) -> str | None:
+def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
     if not unfinished:
         return None
-    ranges = ", ".join(map(str, unfinished))
+    offsets = sum(total_width(part.ranges) for part in unfinished)
     return (
-        f"unfinished, {total_width(unfinished):,} offsets still to replay: {ranges}; finish it with: offset-ledger "
+        f"unfinished, {offsets:,} offsets in {len(unfinished)} batches still to replay; finish it with: offset-ledger "
         f"remerge {pipeline.name} --why ..."
     )
 

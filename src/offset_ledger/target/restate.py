@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from psycopg2 import sql
@@ -49,9 +49,10 @@ def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
     return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
 
 
-def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
-    """What is still to be replayed, as far as the topic still has it."""
-    return tuple(r for part in read_pending(cursor, pipeline) for r in within(part.ranges, snapshot.bounds))
+def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
+    """The parts that are still to be replayed, as far as the topic still has them."""
+    parts = (replace(part, ranges=within(part.ranges, snapshot.bounds)) for part in read_pending(cursor, pipeline))
+    return tuple(part for part in parts if part.ranges)
 
 
 def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, why: str) -> int:
