@@ -39,7 +39,7 @@ _METRICS = """
 import json
 from airflow.sdk.observability import stats
 from offset_ledger.airflow.metrics import emit
-from offset_ledger.operations.metrics import Figures
+from offset_ledger.operations.metrics import BatchMetrics
 
 sent = []
 
@@ -49,7 +49,7 @@ class Recorder:
     def timing(self, name, dt, **more): sent.append(["timing", name, dt.total_seconds(), more["tags"]["pipeline"]])
 
 stats.initialize(factory=Recorder, export_legacy_names=True)
-emit("orders", Figures(5, 9, 1, {"stage": 2.5}))
+emit("orders", BatchMetrics(5, 9, 1, {"stage": 2.5}))
 print(json.dumps(sent))
 """
 
@@ -84,7 +84,7 @@ def run(program: str, home: Path, *arguments: str) -> Any:
     return answer_of(program, home, *arguments, **os.environ)
 
 
-def test_figures_are_metrics_of_airflow(tmp_path: Path) -> None:
+def test_batch_metrics_are_metrics_of_airflow(tmp_path: Path) -> None:
     assert run(_METRICS, tmp_path) == [
         ["gauge", "offset_ledger.orders.lag", 5, "orders"],
         ["incr", "offset_ledger.orders.records", 9, "orders"],

@@ -90,11 +90,11 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
         check_migrated(session)
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
-            found = batches.open_head(cursor, pipeline.name)
+            head = batches.open_head(cursor, pipeline.name)
         snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
         with transaction(session) as cursor:
-            if found:
-                return Preview(BatchKind.HEAD, _lines(cursor, pipeline, found.ranges), f"{found} would be resumed")
+            if head:
+                return Preview(BatchKind.HEAD, _lines(cursor, pipeline, head.ranges), f"{head} would be resumed")
             new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
             starts = {**(cursors.next_offsets if cursors else {}), **new}
             waiting, taken = backlogs(starts, snapshot), turn_of_partitions(cursor, pipeline)

@@ -52,7 +52,7 @@ def _volume(band: VolumeBand, min_batches: int, batch: Profile, before: Sequence
     def comparison(standing: Standing, text: str) -> Comparison:
         return Comparison("volume", standing, band.action, f"volume: {text}")
 
-    times = [(each.records, _covered(each, before[place + 1 :])) for place, each in enumerate(before)]
+    times = [(each.records, _covered(each, before[index + 1 :])) for index, each in enumerate(before)]
     covered = [(records, time) for records, time in times if time]
     if len(covered) < min_batches:
         return comparison(Standing.NOT_COMPARED, _too_few(len(covered), min_batches))

@@ -143,7 +143,7 @@ def test_what_a_role_sets_does_not_reach_the_sessions_of_the_gate(
     assert (done.total.inserted, done.total.quarantined) == (1, 1)
 
 
-def test_the_gate_judges_what_was_staged_whatever_table_has_the_name_of_its_view(
+def test_the_gate_validates_what_was_staged_whatever_table_has_the_name_of_its_view(
     session: Session, servers: Servers, pipeline: Pipeline
 ) -> None:
     execute(

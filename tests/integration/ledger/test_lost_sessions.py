@@ -25,7 +25,7 @@ from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import Written, claim, stage_with
 from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated

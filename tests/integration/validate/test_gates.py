@@ -22,7 +22,7 @@ from offset_ledger.plan.step import plan
 from offset_ledger.report.daily import daily_report
 from offset_ledger.report.step import report
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import Row, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Row, a_pipeline_with, stage_rows
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 
@@ -53,13 +53,13 @@ def rejected(session: Session, pipeline: Pipeline, found: Sequence[Row]) -> Stag
     return tables
 
 
-def test_a_share_above_the_limit_rejects_and_an_approved_batch_commits_exactly_what_was_judged(
+def test_a_share_above_the_limit_rejects_and_an_approved_batch_commits_exactly_what_was_validated(
     session: Session, tmp_path: Path
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL], max_quarantined_share=0.2)
     tables = rejected(session, pipeline, [GOOD, BAD, GOOD, (*[None] * 5, True)])
     assert (in_table(session, pipeline), in_quarantine(session)) == (set(), set())
-    judged = rows(session, f"SELECT event_id, _offset FROM {SCHEMA}.{tables.rows}")
+    validated = rows(session, f"SELECT event_id, _offset FROM {SCHEMA}.{tables.rows}")
 
     # Neither another suite nor another limit is asked again.
     strict = a_pipeline_with(tmp_path, [{**NOT_NULL, "kwargs": {"column": "t"}}], max_quarantined_share=0.0)
@@ -67,7 +67,7 @@ def test_a_share_above_the_limit_rejects_and_an_approved_batch_commits_exactly_w
     assert validate_or_raise(strict, tables.batch_id, ME).approved
     sheet = commit(strict, tables.batch_id, ME).total
 
-    assert in_table(session, pipeline) == {tuple(row) for row in judged} == {("e0", 0), ("e2", 2), ("e3", 3)}
+    assert in_table(session, pipeline) == {tuple(row) for row in validated} == {("e0", 0), ("e2", 2), ("e3", 3)}
     assert in_quarantine(session) == {(1, b"value 1", NOT_NULL["type"])}
     assert (sheet.inserted, sheet.deleted, sheet.quarantined, sheet.total) == (2, 1, 1, 4)
     assert verify(pipeline)[0] == []
@@ -240,7 +240,7 @@ def test_expectations_on_the_whole_batch_reject_or_warn(session: Session, tmp_pa
 # -- reports ---------------------------------------------------------------------------------------------------
 
 
-def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_no_batch(
+def test_the_pages_and_metrics_of_a_day_and_a_failure_to_write_them_that_fails_no_batch(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL])
