@@ -174,7 +174,7 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict
             cursor.execute("CREATE TABLE bench_again (LIKE public.bench INCLUDING ALL)")
             cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(total_width(batch.ranges))])
             names = Names(sql.Identifier("bench_again"), tables.identifier(tables.rows), pipeline.record)
-            statement = sql.SQL(named_sql("merge_newest_wins")).format(**names.formats())
+            statement = sql.SQL(named_sql("commit/merge_newest_wins")).format(**names.formats())
             merge, _ = timed(lambda: cursor.execute(statement, {"batch_id": 1}))
             cursor.execute("DROP TABLE bench_again")
     return {"Spark reads the records": read, "COPY of the rows, one session": copy, "merge statement": merge}

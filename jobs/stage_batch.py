@@ -39,7 +39,7 @@ def main() -> int:
             arguments.failure.write_text(json.dumps({"error": type(error).__name__, "message": str(error)}))
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"staged batch {staged.batch_id} epoch {staged.epoch}: {staged.counts}")
+    print(f"staged {staged.attempt}: {staged.counts}")
     return 0
 
 

@@ -205,8 +205,8 @@ def test_a_task_of_the_lost_time_that_writes_into_the_new_primary_corrupts_nothi
     lost = world.lost[name][batch]
 
     def late(now: Batch, tables: StagingTables, records: Records) -> None:
-        assert (tables.epoch, now.ranges == lost.ranges) == (lost.epoch, name == "late_same")
-        of_lost_time = StagingTables(batch, lost.epoch, world.claimed_at[name])
+        assert (tables.attempt, now.ranges == lost.ranges) == (lost.attempt, name == "late_same")
+        of_lost_time = StagingTables(lost.attempt, world.claimed_at[name])
         for slice_no, r in enumerate(lost.ranges):
             with pytest.raises(Fenced):
                 write(pipeline, of_lost_time, slice_no, r, records)

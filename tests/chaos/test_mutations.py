@@ -15,7 +15,7 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from offset_ledger.commit import merge
+from offset_ledger.commit import balance, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
@@ -161,7 +161,7 @@ def test_another_merge_order_is_found_by_identities(
     broken: Callable[[str], str],
     found: str,
 ) -> None:
-    with_sql(monkeypatch, "merge_newest_wins", broken)
+    with_sql(monkeypatch, "commit/merge_newest_wins", broken)
     without_accounts(monkeypatch)
     told = run_history(session, pipeline)
     assert [line for line in told if line.startswith(found)], told
@@ -203,7 +203,7 @@ def test_the_account_objects_to_a_row_that_should_have_won(
     events = [*SECOND, Event(7, 1, 3, "d"), Event(6, 1, 4, "d")]
     tables = prepared(session, pipeline, [OffsetRange(0, 2, 4), OffsetRange(1, 1, 5)], events)
     with monkeypatch.context() as broken:
-        with_sql(broken, f"merge_{how}", lambda text: text.replace(*change))
+        with_sql(broken, f"commit/merge_{how}", lambda text: text.replace(*change))
         with pytest.raises(LedgerViolation, match="has not lost to another record either"):
             commit(pipeline, tables.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) == before
@@ -215,7 +215,7 @@ def test_greater_or_equal_makes_a_rerun_write_rows(
 ) -> None:
     run_history(session, pipeline)
     before = oracle.fingerprint(session, pipeline)
-    with_sql(monkeypatch, "merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
+    with_sql(monkeypatch, "commit/merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
     replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.BatchKind.REPLAY), FIRST)
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
@@ -232,8 +232,8 @@ def two_epochs(session: Session, pipeline: Pipeline, servers: Servers) -> tuple[
     with transaction(session) as cursor:
         stale = batches.read_batch(cursor, older.batch_id)
     with connect(servers.postgres) as other, transaction(other) as cursor:
-        epoch = batches.claim(cursor, older.batch_id, ME)
-        staging.create(cursor, StagingTables(older.batch_id, epoch), pipeline.record)
+        attempt = batches.claim(cursor, older.batch_id, ME)
+        staging.create(cursor, StagingTables(attempt), pipeline.record)
     return stale, list(events)
 
 
@@ -247,7 +247,7 @@ def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
     # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
-    monkeypatch.setattr(commit_step, "_mark", lambda *_: None)
+    monkeypatch.setattr(balance, "_mark", lambda *_: None)
     with connect(servers.postgres) as zombie, transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
     told = oracle.check(session, pipeline, journal_of(events))
@@ -354,8 +354,8 @@ def test_a_reader_that_gives_other_offsets_than_the_range_has_is_refused(
 
 def commit_of(session: Session, pipeline: Pipeline, batch_id: int) -> None:
     with transaction(session) as cursor:
-        epoch = batches.read_batch(cursor, batch_id).epoch
-    validated(session, StagingTables(batch_id, epoch))
+        attempt = batches.read_batch(cursor, batch_id).attempt
+    validated(session, StagingTables(attempt))
     commit(pipeline, batch_id, ME)
 
 
@@ -402,9 +402,9 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("merge_newest_wins", "did not commit that offset"),
-        ("close_range", "in the chain"),
-        ("move_cursor", "in the chain"),
+        ("commit/merge_newest_wins", "did not commit that offset"),
+        ("commit/close_range", "in the chain"),
+        ("commit/move_cursor", "in the chain"),
     ],
 )
 def test_a_commit_in_two_transactions_is_found_when_it_dies_between(
@@ -432,7 +432,7 @@ def test_quarantine_in_a_transaction_of_its_own_is_found_when_the_commit_fails(
             )
         )
         cursor.execute(
-            sql.SQL(named_sql("quarantine")).format(refused=tables.identifier(tables.refused)),
+            sql.SQL(named_sql("commit/quarantine")).format(refused=tables.identifier(tables.refused)),
             {"pipeline": pipeline.name, "topic_id": "topic-1", "batch_id": tables.batch_id},
         )
     told = oracle.check(session, pipeline, journal_of(events), drained=False)
@@ -442,7 +442,7 @@ def test_quarantine_in_a_transaction_of_its_own_is_found_when_the_commit_fails(
 def test_cursors_that_move_before_the_merge_are_impossible(session: Session, pipeline: Pipeline) -> None:
     tables = prepared(session, pipeline, *HISTORY[0])
     with pytest.raises(pg.ForeignKeyViolation, match="cursor_is_a_committed_end"), transaction(session) as cursor:
-        cursor.execute(named_sql("move_cursor"), {"batch_id": tables.batch_id})
+        cursor.execute(named_sql("commit/move_cursor"), {"batch_id": tables.batch_id})
 
 
 # -- planning and reading --------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_without_the_cursor_check_the_chain_refuses_a_skipped_offset(
 ) -> None:
     ingested(session, pipeline, *HISTORY[0])
     skipping = prepared(session, pipeline, [OffsetRange(0, 3, 4)], [Event(2, 0, 3, "b")])
-    monkeypatch.setattr(commit_step, "_lock_cursors", lambda *_: {0: 3})
+    monkeypatch.setattr(balance, "lock_cursors", lambda *_: {0: 3})
     with pytest.raises(LedgerViolation, match=r"invariant of the ledger .*committed_ranges_are_contiguous"):
         commit(pipeline, skipping.batch_id, ME)
 

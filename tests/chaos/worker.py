@@ -56,7 +56,7 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
                 return {}
             with _every_slice_twice() if asked.get("twins") else nullcontext():
                 staged = stage(spark, pipeline, batch_id, ME)
-            return {"epoch": staged.epoch, "done": staged.done}
+            return {"epoch": staged.attempt.epoch, "done": staged.done}
         case "stage plainly":  # without Spark
             stage_plainly(pipeline, batch_id, Path(asked["halt"]) if asked.get("halt") else None)
         case "claim":  # staging without a session: for what happens before anything is read

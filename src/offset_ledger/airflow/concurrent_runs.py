@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any
 
 import psycopg2
-from psycopg2 import errors as pg
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
-from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger import batches, decisions, pipelines
+from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.decisions import Asked
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.states import State
@@ -30,20 +28,11 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
     The lock is one of a transaction that stays open meanwhile: a pooler gives a session between two transactions to
     others, and the lock of a session would go with it.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        _lock(session, pipeline.name)
+    with open_ledger(pipeline) as session:
+        pipelines.lock_planning(session, pipeline.name, _SECONDS)
         yield
         with suppress(psycopg2.Error):  # the server ends a transaction that was idle for long, and with it the lock
             session.rollback()
-
-
-def _lock(session: Session, pipeline: str) -> None:
-    cursor = session.cursor()
-    try:
-        cursor.execute(f"SET LOCAL lock_timeout = '{_SECONDS}s'")
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"offset-ledger plan {pipeline}"])
-    except pg.LockNotAvailable:
-        session.rollback()
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:
@@ -63,10 +52,8 @@ def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
 
 
 def _head(pipeline: Pipeline) -> tuple[Batch | None, tuple[Asked, ...]]:
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
 
 
 def _at_the_head(head: Batch | None, asked: tuple[Asked, ...], lives: Callable[[str, str], bool]) -> str | None:

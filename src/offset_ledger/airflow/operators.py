@@ -52,7 +52,7 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowSkipException("nothing was planned: nothing to stage")
         with airflow_failures():
             if done := already_staged(parse_pipeline(Path(self._pipeline_file)), batch_id):
-                self.log.info("batch %d needs no staging", done.batch_id)
+                self.log.info("batch %d needs no staging", done.attempt.batch_id)
                 return
         secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}
         self.env_vars = {**(self.env_vars or {}), **secrets}

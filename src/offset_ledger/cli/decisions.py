@@ -51,11 +51,11 @@ def abandon(arguments: Namespace) -> Outcome:
 
 def _decide(arguments: Namespace, after: Any) -> Outcome:
     from offset_ledger.connections import get_connection
-    from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.decisions import decide
+    from offset_ledger.ledger.open import open_ledger_at
     from offset_ledger.ledger.origin import current_origin
 
-    with connect(get_connection(arguments.connection)) as session:
+    with open_ledger_at(get_connection(arguments.connection)) as session:
         batch = decide(session, arguments.batch_id, after, current_origin(), arguments.why)
     return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch}")
 

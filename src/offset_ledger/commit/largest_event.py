@@ -33,10 +33,10 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
 
 
 def _largest(cursor: Cursor, tables: StagingTables, index: tuple[str | None, str | None]) -> str:
-    cursor.execute(named_sql("columns_of_index"), {"schema": index[0], "name": index[1]})
+    cursor.execute(named_sql("commit/columns_of_index"), {"schema": index[0], "name": index[1]})
     names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
     sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
-    query = "SELECT left(event_id, 100), _partition, _offset FROM {} AS s ORDER BY {} DESC LIMIT 1"
-    cursor.execute(sql.SQL(query).format(tables.identifier(tables.rows), sizes))
+    query = sql.SQL(named_sql("commit/largest_event")).format(staging=tables.identifier(tables.rows), size=sizes)
+    cursor.execute(query)
     event_id, partition, offset = cursor.one()
     return f"the largest is event {event_id!r}, record {partition}:{offset}"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import psycopg2
-from psycopg2 import errors as pg
 from psycopg2 import sql
 
+from offset_ledger.commit.merge_errors import explained
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging, LedgerViolation
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor, named_sql, set_local, transaction_id
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
 from offset_ledger.target.declared_columns import no_longer_declared, remember
@@ -61,21 +59,32 @@ def merge(
 
     Raises:
         IncompleteStaging: the staging table holds other rows than that.
-        LedgerViolation: a row that should stand does not, or not as it was staged; or a trigger raised an error.
+        LedgerViolation: a row that should stand does not, or not as it was staged.
+        OffsetLedgerError: as :func:`offset_ledger.commit.merge_errors.explained`.
     """
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    cursor.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(target))  # no trigger comes meanwhile
-    triggers = enabled_triggers(cursor, pipeline)
-    emptied = no_longer_declared(cursor, pipeline)
-    names = Names(target, tables.identifier(tables.rows), pipeline.record, emptied)
-    cursor.execute("SELECT set_config('work_mem', %s, true)", [work_memory(sum(staged_rows.values()))])
-    with _raised_by(triggers, pipeline):
-        cursor.execute(
-            sql.SQL(named_sql(f"merge_{pipeline.target.merge}")).format(**names.formats()),
-            {"batch_id": tables.batch_id},
-        )
-        fresh = {row["_partition"]: row for row in cursor.fetchall()}
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what waits for the COMMIT acts now, or is refused now
+    with explained(pipeline, tables):
+        cursor.execute(sql.SQL(named_sql("commit/lock_target")).format(target=target))  # no trigger comes meanwhile
+        triggers = enabled_triggers(cursor, pipeline)
+    with explained(pipeline, tables, triggers):
+        emptied = no_longer_declared(cursor, pipeline)
+        names = Names(target, tables.identifier(tables.rows), pipeline.record, emptied)
+        return _merge(cursor, pipeline, tables, names, staged_rows, triggers)
+
+
+def _merge(
+    cursor: Cursor,
+    pipeline: Pipeline,
+    tables: StagingTables,
+    names: Names,
+    staged_rows: Mapping[int, int],
+    triggers: Sequence[str],
+) -> dict[int, MergeCounts]:
+    set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
+    merge_rows = sql.SQL(named_sql(f"commit/merge_{pipeline.target.merge}")).format(**names.formats())
+    cursor.execute(merge_rows, {"batch_id": tables.batch_id})
+    fresh = {row["_partition"]: row for row in cursor.fetchall()}
+    cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
     remember(cursor, pipeline)
     merged = {p: (row["inserted"], row["updated"], row["deleted"]) for p, row in fresh.items()}
     if not triggers and {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
@@ -85,23 +94,6 @@ def merge(
     wrong = [row["wrong"] for row in fresh.values() if row["wrong"] is not None]
     accounted = _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
     return {p: replace(counts, added=fresh[p]["added"] if p in fresh else 0) for p, counts in accounted.items()}
-
-
-@contextmanager
-def _raised_by(triggers: Sequence[str], pipeline: Pipeline) -> Iterator[None]:
-    """What a function of a trigger raises, whatever its code, is the word of that trigger and no surprise."""
-    try:
-        yield
-    except (psycopg2.OperationalError, pg.InsufficientPrivilege):
-        raise
-    except psycopg2.DatabaseError as error:
-        if not triggers or not error.diag.context:
-            raise
-        raise LedgerViolation(
-            f"table {pipeline.target.schema}.{pipeline.target.table}: one of its triggers ({', '.join(triggers)}) "
-            f"refuses a row: {' '.join(str(error).split())[:300]}; nothing was committed; correct or drop the trigger, "
-            "or abandon the batch"
-        ) from error
 
 
 def _account(
@@ -118,9 +110,9 @@ def _account(
         "skip_existing": sql.Literal(pipeline.target.merge is Merge.SKIP_EXISTING),
         "triggers": sql.Literal(bool(triggers)),
     }
-    cursor.execute("SELECT pg_current_xact_id()::text")  # not in the query: it would keep that from running in parallel
-    by = {"batch_id": tables.batch_id, "xid": cursor.one()[0]}
-    cursor.execute(sql.SQL(named_sql("account")).format(**names.formats(), **options), by)
+    # The id is no part of the query: it would keep that from running in parallel.
+    by = {"batch_id": tables.batch_id, "xid": transaction_id(cursor)}
+    cursor.execute(sql.SQL(named_sql("commit/account")).format(**names.formats(), **options), by)
     found = {row["_partition"]: row for row in cursor.fetchall()}
     if {p: row["rows"] for p, row in found.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)
@@ -144,18 +136,18 @@ def _unaccounted(
         else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
     )
     return LedgerViolation(
-        f"batch {tables.batch_id}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
+        f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
         f"was staged, and has not lost to another record either; nothing was committed; {advice}"
     )
 
 
 def _count(cursor: Cursor, names: Names) -> int:
-    cursor.execute(sql.SQL("SELECT count(*) FROM {staging}").format(staging=names.staging))
+    cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=names.staging))
     return int(cursor.one()[0])
 
 
 def _incomplete(tables: StagingTables) -> IncompleteStaging:
     return IncompleteStaging(
-        f"batch {tables.batch_id}: the staging table {tables.rows} holds other rows than its slices say (a server that "
+        f"{tables.attempt}: the staging table {tables.rows} holds other rows than its slices say (a server that "
         "stopped empties UNLOGGED tables); nothing was committed; stage the batch again"
     )

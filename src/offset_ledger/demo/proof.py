@@ -6,18 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.reliability.publishing.disturbances import Expected, expected
 from offset_ledger.reliability.publishing.flights import Event, winning_events
-
-_TABLE = """SELECT event_id, publish_at, status, carrier, flight_number, tail_number, origin, destination, flight_date,
-    distance, dep_time, dep_delay, arr_time, arr_delay, air_time FROM public.flights"""
-
-_FIGURES = """SELECT count(*), count(*) FILTER (WHERE status = 'cancelled'), count(dep_delay),
-    round(avg(dep_delay), 4) FROM public.flights"""
-
-# A row that is written again gets another xmin, even if its values stay.
-_FINGERPRINT = "SELECT count(*), sum(hashtextextended(xmin::text || t::text, 0))::text FROM public.flights t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +32,7 @@ class Claim:
 
 def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
     """Changes with every row that is inserted, rewritten or deleted."""
-    cursor.execute(_FINGERPRINT)
+    cursor.execute(named_sql("demo/fingerprint"))
     return tuple(cursor.one())
 
 
@@ -52,7 +43,7 @@ def prove(cursor: Cursor, seed: int, limit: int | None) -> list[Claim]:
 
 
 def _figures(cursor: Cursor, limit: int | None) -> list[Claim]:
-    cursor.execute(_FIGURES)
+    cursor.execute(named_sql("demo/flight_totals"))
     rows, cancelled, departures, mean = cursor.one()
     if limit is not None:
         return [Claim("rows", limit, rows)]
@@ -65,7 +56,7 @@ def _figures(cursor: Cursor, limit: int | None) -> list[Claim]:
 
 
 def _rows(cursor: Cursor, limit: int | None) -> list[Claim]:
-    cursor.execute(_TABLE)
+    cursor.execute(named_sql("demo/flights"))
     found = {tuple(row) for row in cursor.fetchall()}
     wanted = {_row(event) for event in winning_events(limit)}
     return [
@@ -85,7 +76,7 @@ def _row(event: Event) -> tuple[Any, ...]:
 
 
 def _quarantine(cursor: Cursor, answer: Expected) -> list[Claim]:
-    cursor.execute("SELECT value, reasons->0->>'path' FROM offset_ledger.quarantine WHERE pipeline = 'flights'")
+    cursor.execute(named_sql("demo/quarantined"))
     found = Counter((bytes(row[0]), row[1]) for row in cursor.fetchall())
     wanted = Counter({(value, malformation.path): 1 for value, malformation in answer.refused.items()})
     return [
@@ -95,10 +86,7 @@ def _quarantine(cursor: Cursor, answer: Expected) -> list[Claim]:
 
 
 def _balance(cursor: Cursor, answer: Expected) -> list[Claim]:
-    cursor.execute(
-        "SELECT sum(inserted), sum(updated + superseded + duplicate), sum(quarantined), sum(deleted + skipped)"
-        " FROM offset_ledger.batch_range WHERE pipeline = 'flights' AND committed_from IS NOT NULL"
-    )
+    cursor.execute(named_sql("demo/balance_totals"))
     inserted, others, quarantined, rest = map(int, cursor.one())
     return [
         Claim("balance sheet: inserted", answer.flights, inserted),

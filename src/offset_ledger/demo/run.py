@@ -69,8 +69,8 @@ def run(flights: int | None, say: Say) -> Proof:
         with transaction(session) as cursor:
             claims.append(Claim("a second run planned nothing", True, again.skipped))
             claims.append(Claim("a second run changed no row", before, fingerprint(cursor)))
-        ledger = rows(session, named_sql("recent_batches"), {"pipeline": "flights", "limit": 20})
-        return Proof(stack, rows(session, named_sql("demo_sheet")), ledger, claims, time.monotonic() - began)
+        ledger = rows(session, named_sql("batches/recent"), {"pipeline": "flights", "limit": 20})
+        return Proof(stack, rows(session, named_sql("demo/balance")), ledger, claims, time.monotonic() - began)
 
 
 def publish(stack: Stack, flights: int | None, say: Say) -> None:

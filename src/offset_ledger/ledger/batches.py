@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any, NoReturn
 
 from psycopg2 import sql
@@ -13,6 +15,8 @@ from offset_ledger import __version__
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
@@ -34,7 +38,7 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     """
     if lock:
         cursor.execute("SELECT FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE", [batch_id])
-    cursor.execute(named_sql("batch"), [batch_id])
+    cursor.execute(named_sql("batches/read"), [batch_id])
     row: Any = cursor.fetchone()
     if row is None:
         raise UnknownBatch(f"batch {batch_id} is not in the ledger; see: offset-ledger batches PIPELINE")
@@ -55,13 +59,34 @@ def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:
 
 def open_head(cursor: Cursor, pipeline: str) -> Batch | None:
     """The one head batch that is neither committed nor abandoned."""
-    cursor.execute(
-        "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'"
-        " AND state NOT IN ('committed', 'abandoned')",
-        [pipeline],
-    )
+    cursor.execute(named_sql("batches/open_head"), {"pipeline": pipeline})
     row = cursor.fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
+
+
+def open_batches(cursor: Cursor, pipeline: str, *, heads_only: bool = False) -> list[int]:
+    """The ids of the batches that are neither committed nor abandoned."""
+    cursor.execute(named_sql("batches/open"), {"pipeline": pipeline, "heads_only": heads_only})
+    return [row["batch_id"] for row in cursor.fetchall()]
+
+
+def count_heads(cursor: Cursor, pipeline: str) -> int:
+    """How many head batches were ever planned for the pipeline."""
+    cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline])
+    return int(cursor.one()[0])
+
+
+def claimed_at(cursor: Cursor, batch_id: int) -> datetime:
+    """When the batch was claimed for its present attempt."""
+    cursor.execute("SELECT claimed_at FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
+    moment: datetime = cursor.one()["claimed_at"]
+    return moment
+
+
+def read_sheet(cursor: Cursor, batch_id: int) -> dict[int, Dispositions]:
+    """The balance sheet of a committed batch, by partition."""
+    cursor.execute(named_sql("batches/balance_sheet"), {"batch_id": batch_id})
+    return {row[0]: Dispositions(*row[1:]) for row in cursor.fetchall()}
 
 
 # -- writing ---------------------------------------------------------------------------------------------------
@@ -78,47 +103,35 @@ def insert_batch(
     request: Mapping[str, Any] | None = None,
 ) -> int:
     """Write a planned batch of the pipeline's present log with its ranges, and what was asked for; return its id."""
-    cursor.execute(
-        "INSERT INTO offset_ledger.batch (pipeline, kind, topic_id, config_hash, dag_id, run_id, try_number,"
-        " code_version, changed_by, changed_why, request)"
-        " SELECT pipeline, %s, topic_id, %s, %s, %s, %s, %s, %s, %s, %s FROM offset_ledger.pipeline WHERE pipeline = %s"
-        " RETURNING batch_id, topic_id",
-        [
-            *(kind, pipeline.config_hash, origin.dag_id, origin.run_id),
-            *(origin.try_number, __version__, origin.who, why, json.dumps(request) if request else None, pipeline.name),
-        ],
-    )
+    by = {**asdict(origin), "config_hash": pipeline.config_hash, "code_version": __version__}
+    asked = {"kind": kind, "why": why, "request": json.dumps(request) if request else None}
+    cursor.execute(named_sql("batches/insert"), {"pipeline": pipeline.name, **by, **asked})
     batch_id, log_id = cursor.one()
-    seen = {p.partition: p for p in snapshot.partitions}
+    partitions = {p.partition: p for p in snapshot.partitions}
     execute_values(
         cursor,
-        "INSERT INTO offset_ledger.batch_range (batch_id, pipeline, topic_id, partition, from_offset, until_offset,"
-        " log_start, last_stable, high_watermark, leader_epoch) VALUES %s",
+        named_sql("batches/insert_ranges"),
         [
             (
                 *(batch_id, pipeline.name, log_id, r.partition, r.from_offset, r.until_offset),
                 *(at.log_start, at.last_stable, at.high_watermark, at.leader_epoch),
             )
             for r in ranges
-            for at in [seen[r.partition]]
+            for at in [partitions[r.partition]]
         ],
     )
     return int(batch_id)
 
 
-def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
-    """Take the batch for a new attempt: state staging, epoch + 1, which is returned.
+def claim(cursor: Cursor, batch_id: int, origin: Origin) -> Attempt:
+    """Take the batch for a new attempt, which is returned: state staging, epoch + 1.
 
     Raises:
         StateConflict: it is rejected, committed or abandoned.
     """
     cursor.execute(
-        "UPDATE offset_ledger.batch SET state = 'staging', epoch = epoch + 1, claimed_at = now(),"
-        " slices_expected = NULL, gap_reason = NULL, rows = NULL, refused = NULL, skipped = NULL,"
-        " verdict = NULL, staged_at = NULL, late = NULL,"
-        " validated_at = NULL, try_number = coalesce(%s, try_number), changed_by = %s, changed_why = NULL"
-        " WHERE batch_id = %s AND state = ANY(%s) RETURNING epoch",
-        [origin.try_number, origin.who, batch_id, list(CLAIMABLE)],
+        named_sql("batches/claim"),
+        {"batch_id": batch_id, "claimable": list(CLAIMABLE), "who": origin.who, "try_number": origin.try_number},
     )
     row = cursor.fetchone()
     if row is None:
@@ -127,7 +140,7 @@ def claim(cursor: Cursor, batch_id: int, origin: Origin) -> int:
             "approve or abandon it first" if found.state is State.REJECTED else "there is nothing left to do for it"
         )
         raise StateConflict(f"{found} cannot be claimed; {advice}")
-    return int(row["epoch"])
+    return Attempt(batch_id, row["epoch"])
 
 
 def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
@@ -139,7 +152,7 @@ def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
 
 def move(
     cursor: Cursor,
-    batch: tuple[int, int],
+    attempt: Attempt,
     before: State,
     after: State,
     origin: Origin,
@@ -147,51 +160,50 @@ def move(
     why: str | None = None,
     **columns: object,
 ) -> None:
-    """Compare-and-set one transition of ``batch`` = (batch id, epoch), with the columns it brings.
+    """Compare-and-set one transition of the batch of ``attempt``, with the columns it brings.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
         StateConflict: it is in another state.
     """
-    batch_id, epoch = batch
     assigned = [sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns]
     cursor.execute(
-        sql.SQL(named_sql("move_batch")).format(columns=sql.Composed(assigned)),
-        {"batch_id": batch_id, "epoch": epoch, "before": before, "after": after, "who": origin.who, "why": why}
+        sql.SQL(named_sql("batches/move")).format(columns=sql.Composed(assigned)),
+        {**asdict(attempt), "before": before, "after": after, "who": origin.who, "why": why}
         | {k: json.dumps(v) if isinstance(v, Mapping) else v for k, v in columns.items()},
     )
     if cursor.rowcount == 0:
-        refuse(read_batch(cursor, batch_id), epoch, before)
+        refuse(read_batch(cursor, attempt.batch_id), attempt, before)
 
 
-def lock(cursor: Cursor, batch_id: int, epoch: int, wanted: State) -> Batch:
-    """Lock the batch for the rest of the transaction and hold that it still has this epoch and state.
-
-    Raises:
-        Fenced: a newer attempt has claimed the batch.
-        StateConflict: it is in another state.
-    """
-    found = read_batch(cursor, batch_id, lock=True)
-    if (found.epoch, found.state) != (epoch, wanted):
-        refuse(found, epoch, wanted)
-    return found
-
-
-def refuse(found: Batch, epoch: int, wanted: State) -> NoReturn:
-    """Say why a step of ``epoch`` that needs the state ``wanted`` cannot go on with this batch.
+def lock(cursor: Cursor, attempt: Attempt, wanted: State) -> Batch:
+    """Lock the batch for the rest of the transaction and check that the attempt still has it, in this state.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
         StateConflict: it is in another state.
     """
-    if found.epoch != epoch:
-        raise newer(found, epoch)
-    raise StateConflict(f"{found} was expected to be {wanted}; another step has moved it")
+    batch = read_batch(cursor, attempt.batch_id, lock=True)
+    if (batch.attempt, batch.state) != (attempt, wanted):
+        refuse(batch, attempt, wanted)
+    return batch
 
 
-def newer(found: Batch, epoch: int) -> Fenced:
-    """The error of an attempt of ``epoch`` whose batch has another one."""
+def refuse(batch: Batch, attempt: Attempt, wanted: State) -> NoReturn:
+    """Raise why a step of ``attempt`` that needs the state ``wanted`` cannot go on with this batch.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+        StateConflict: it is in another state.
+    """
+    if batch.attempt != attempt:
+        raise fenced_by(batch, attempt)
+    raise StateConflict(f"{batch} was expected to be {wanted}; another step has moved it")
+
+
+def fenced_by(batch: Batch, attempt: Attempt) -> Fenced:
+    """The error of an attempt whose batch, as it is now, a newer one has claimed."""
     return Fenced(
-        f"batch {found.batch_id} of {found.pipeline}: this attempt has epoch {epoch}, a newer one claimed epoch "
-        f"{found.epoch}; this one committed nothing and ends here"
+        f"batch {batch.batch_id} of {batch.pipeline}: this attempt has epoch {attempt.epoch}, a newer one claimed "
+        f"epoch {batch.epoch}; this one committed nothing and ends here"
     )

@@ -46,7 +46,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
         IncompleteStaging: the manifest is not complete, or the refusals are others.
         UnexplainedGap: offsets without a record on a topic without gaps.
     """
-    tables = StagingTables(batch.batch_id, batch.epoch)
+    tables = StagingTables(batch.attempt)
     slices = staging.manifest(cursor, tables)
     check_manifest(batch, slices, batch.slices_expected, batch.gap_reason)
     moved = {int(p): n for p, n in (batch.verdict or {}).get("moved", {}).items()}
@@ -60,7 +60,7 @@ def sealed_counts(cursor: Cursor, batch: Batch) -> Mapping[int, StagedCounts]:
 
 def is_whole(cursor: Cursor, batch: Batch) -> bool:
     """Whether all that was staged of a sealed batch still is there, as rows or as refusals."""
-    tables = StagingTables(batch.batch_id, batch.epoch)
+    tables = StagingTables(batch.attempt)
     if batch.slices_expected is None or not staging.are_there(cursor, tables):
         return False
     try:
@@ -84,6 +84,4 @@ def check_not_whole(cursor: Cursor, batch: Batch) -> None:
 
 
 def _incomplete(batch: Batch, flaw: str) -> IncompleteStaging:
-    return IncompleteStaging(
-        f"batch {batch.batch_id} epoch {batch.epoch}: {flaw}; nothing was committed; stage the batch again"
-    )
+    return IncompleteStaging(f"{batch.attempt}: {flaw}; nothing was committed; stage the batch again")

@@ -25,11 +25,14 @@ from offset_ledger.errors import (
 )
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.retry import retrying
 
 Session = connection
 
-__all__ = ["Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
+SESSION_NAME = "offset-ledger"
+
+__all__ = ["SESSION_NAME", "Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
 
 
 class Cursor(DictCursor):
@@ -54,15 +57,36 @@ def clock(cursor: Cursor) -> datetime:
     return now
 
 
+def transaction_id(cursor: Cursor) -> str:
+    """The id of the transaction, which gets one by this."""
+    cursor.execute("SELECT pg_current_xact_id()::text")
+    return str(cursor.one()[0])
+
+
+def set_local(cursor: Cursor, name: str, value: str) -> None:
+    """Set a parameter of the server for the rest of the transaction."""
+    cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
+
+
+def read_only(cursor: Cursor) -> None:
+    """Let nothing write for the rest of the transaction, before its first query."""
+    cursor.execute("SET TRANSACTION READ ONLY")
+
+
+def rename_session(cursor: Cursor, name: str) -> None:
+    """Give the session another application_name."""
+    cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+
+
 @cache
 def named_sql(name: str) -> str:
     """The text of ``sql/<name>.sql``."""
-    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text()
+    return files("offset_ledger.ledger").joinpath("sql", f"{name}.sql").read_text().rstrip()
 
 
-def application_name(batch_id: int, epoch: int, step: str) -> str:
-    """How a session that works for an epoch of a batch is named; a later claim finds and ends it by this."""
-    return f"offset-ledger b{batch_id} e{epoch} {step}"
+def application_name(attempt: Attempt, step: str) -> str:
+    """How a session that works for an attempt is named; a later claim finds and ends it by this."""
+    return f"{SESSION_NAME} b{attempt.batch_id} e{attempt.epoch} {step}"
 
 
 _REFUSED_LOGIN = re.compile(
@@ -81,7 +105,7 @@ def _is_away(error: BaseException) -> bool:
 
 
 @contextmanager
-def connect(connection: Connection, name: str = "offset-ledger", most: float = inf) -> Iterator[Session]:
+def connect(connection: Connection, name: str = SESSION_NAME, most: float = inf) -> Iterator[Session]:
     """A session, closed afterwards; a server that is away is waited for within the patience and ``most`` seconds.
 
     Raises:

@@ -30,12 +30,12 @@ Delivered = Sequence[tuple[RecordPosition, int, int]]
 
 def enqueue(cursor: Cursor, batch_id: int, topic: str) -> None:
     """Put every record that this batch quarantined into the outbox; the commit's transaction."""
-    cursor.execute(named_sql("dead_letters_enqueue"), {"batch_id": batch_id, "topic": topic})
+    cursor.execute(named_sql("dead_letters/enqueue"), {"batch_id": batch_id, "topic": topic})
 
 
 def waiting(cursor: Cursor, pipeline: str) -> dict[str, int]:
     """How many letters wait for each dead letter topic."""
-    cursor.execute(named_sql("dead_letters_waiting"), {"pipeline": pipeline})
+    cursor.execute(named_sql("dead_letters/waiting"), {"pipeline": pipeline})
     return {row["topic"]: row["letters"] for row in cursor.fetchall()}
 
 
@@ -43,7 +43,7 @@ def take(session: Session, pipeline: str, topic: str, most: int) -> Generator[An
     """The letters that wait for a topic, oldest first, a few of them in memory."""
     with session, session.cursor(name="letters", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
-        cursor.execute(named_sql("dead_letters_take"), {"pipeline": pipeline, "topic": topic, "limit": most})
+        cursor.execute(named_sql("dead_letters/take"), {"pipeline": pipeline, "topic": topic, "limit": most})
         yield from cursor
 
 
@@ -69,7 +69,7 @@ def compare(
     with transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline)  # before quarantine: a commit moves both at once
         values = [(pipeline, each.topic_id, each.partition, each.offset) for each in letters]
-        known = execute_values(cursor, named_sql("dead_letters_known"), values, page_size=1000, fetch=True)
+        known = execute_values(cursor, named_sql("dead_letters/known"), values, page_size=1000, fetch=True)
     waiting = {RecordPosition(*row[:3]): bool(row[3]) for row in known}
     unknown = {each for each in letters if each not in waiting}
     return {each for each, waits in waiting.items() if waits}, {each for each in unknown if not _read(cursors, each)}
@@ -86,7 +86,7 @@ def mark(session: Session, pipeline: str, topic_id: str, delivered: Delivered, e
     with transaction(session) as cursor:
         if delivered:
             values = [(pipeline, p.topic_id, p.partition, p.offset, at, offset) for p, at, offset in delivered]
-            execute_values(cursor, named_sql("dead_letters_delivered"), values, page_size=1000)
+            execute_values(cursor, named_sql("dead_letters/delivered"), values, page_size=1000)
         if ends:
             marks = [(pipeline, topic_id, partition, end) for partition, end in sorted(ends.items())]
-            execute_values(cursor, named_sql("dead_letters_mark"), marks)
+            execute_values(cursor, named_sql("dead_letters/mark"), marks)

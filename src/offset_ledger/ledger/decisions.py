@@ -11,7 +11,7 @@ from typing import Any
 from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.states import TRANSITIONS, State
@@ -52,7 +52,7 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         State.ABANDONED: {"ended_at": datetime.now(UTC)},
         State.VALIDATED: {"approval": {"who": origin.who, "why": why, "judged": judged}},
     }
-    batches.move(cursor, (batch_id, found.epoch), found.state, after, origin, why=why, **kept.get(after, {}))
+    batches.move(cursor, found.attempt, found.state, after, origin, why=why, **kept.get(after, {}))
     given = QuestionAnswer.APPROVE if after is State.VALIDATED else QuestionAnswer.ABANDON
     for asked in open_questions(cursor, found.pipeline, QuestionKind.REJECTED_BATCH):
         if asked.question.batch_id == batch_id:
@@ -81,14 +81,10 @@ def ask(cursor: Cursor, question: Question, origin: Origin) -> int:
     for asked in open_questions(cursor, question.pipeline, question.kind):
         if asked.question.batch_id == question.batch_id:
             answer(cursor, asked.decision_id, QuestionAnswer.REJECT, Origin("offset-ledger"), "it was asked again")
-    cursor.execute(
-        "INSERT INTO offset_ledger.decision (pipeline, kind, topic_id, batch_id, question, details, dag_id, run_id)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING decision_id",
-        [
-            *(question.pipeline, question.kind, question.topic_id, question.batch_id, question.text),
-            *(json.dumps(question.details), origin.dag_id, origin.run_id),
-        ],
-    )
+    about = {"pipeline": question.pipeline, "topic_id": question.topic_id, "batch_id": question.batch_id}
+    asked_now = {"kind": question.kind, "question": question.text, "details": json.dumps(question.details)}
+    run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
+    cursor.execute(named_sql("decisions/ask"), {**about, **asked_now, **run})
     return int(cursor.one()["decision_id"])
 
 
@@ -105,11 +101,8 @@ def answer(
     Raises:
         StateConflict: it is answered already.
     """
-    cursor.execute(
-        "UPDATE offset_ledger.decision SET answer = %s, who = %s, why = %s, answered_at = now(),"
-        " batch_id = coalesce(%s, batch_id) WHERE decision_id = %s AND answer IS NULL",
-        [given, origin.who, why, batch_id, decision_id],
-    )
+    answered = {"answer": given, "who": origin.who, "why": why, "batch_id": batch_id}
+    cursor.execute(named_sql("decisions/answer"), {**answered, "decision_id": decision_id})
     if cursor.rowcount == 0:
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
@@ -131,11 +124,7 @@ def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> As
 
 def open_questions(cursor: Cursor, pipeline: str, kind: QuestionKind | None = None) -> tuple[Asked, ...]:
     """The questions of the pipeline, or of one kind, that nobody has answered yet."""
-    cursor.execute(
-        "SELECT * FROM offset_ledger.decision WHERE pipeline = %s AND answer IS NULL"
-        " AND (%s::text IS NULL OR kind = %s) ORDER BY decision_id",
-        [pipeline, kind, kind],
-    )
+    cursor.execute(named_sql("decisions/open"), {"pipeline": pipeline, "kind": kind})
     return tuple(map(_asked, cursor.fetchall()))
 
 

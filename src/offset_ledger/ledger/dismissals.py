@@ -27,17 +27,14 @@ def choose(cursor: Cursor, pipeline: str, selection: Selection, undo: bool) -> l
     offsets = None if selection.offsets is None else [*selection.offsets]
     wanted = {"partition": selection.partition, "offsets": offsets, "reason": selection.reason}
     asked = {**wanted, "since": selection.since, "pipeline": pipeline, "undo": undo}
-    cursor.execute(named_sql("dismiss_choose"), asked)
+    cursor.execute(named_sql("dismissals/choose"), asked)
     return cursor.fetchall()
 
 
 def decide(cursor: Cursor, pipeline: str, chosen: list[int], undo: bool, origin: Origin, why: str) -> int:
     """Dismiss these records, or undo it, and return the id of the decision."""
-    cursor.execute(
-        "INSERT INTO offset_ledger.dismissal (pipeline, undone, who, why) VALUES (%s, %s, %s, %s)"
-        " RETURNING dismissal_id",
-        [pipeline, undo, origin.who, why],
-    )
+    decided = {"pipeline": pipeline, "undone": undo, "who": origin.who, "why": why}
+    cursor.execute(named_sql("dismissals/insert"), decided)
     dismissal_id = int(cursor.one()[0])
     cursor.execute(
         "INSERT INTO offset_ledger.dismissal_record (dismissal_id, quarantine_id) SELECT %s, unnest(%s::bigint[])",

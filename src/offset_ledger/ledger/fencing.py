@@ -12,7 +12,8 @@ from psycopg2 import errors as pg
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, connect, named_sql, transaction
+from offset_ledger.model.attempt import Attempt
 
 log = logging.getLogger(__name__)
 
@@ -26,26 +27,26 @@ _LOST = (DatabaseUnavailable, IncompleteStaging, psycopg2.OperationalError, psyc
 
 
 @contextmanager
-def fenced(database: Connection, batch_id: int, epoch: int) -> Iterator[None]:
+def fenced(database: Connection, attempt: Attempt) -> Iterator[None]:
     """A lost session, or a lost staging table, is Fenced where it is a newer claim of the batch that has ended it.
 
     Raises:
-        Fenced: the batch has a higher epoch than this.
+        Fenced: the batch has a higher epoch than the attempt.
     """
     try:
         yield
     except _LOST as lost:
-        _raise_if_fenced(database, batch_id, epoch, lost)
+        _raise_if_fenced(database, attempt, lost)
         raise
 
 
-def _raise_if_fenced(database: Connection, batch_id: int, epoch: int, lost: Exception) -> None:
+def _raise_if_fenced(database: Connection, attempt: Attempt, lost: Exception) -> None:
     batch = None
     with suppress(OffsetLedgerError), connect(database, most=_SECONDS) as session, transaction(session) as cursor:
-        wait_for_claims(cursor, batch_id)
-        batch = batches.read_batch(cursor, batch_id)
-    if batch and batch.epoch > epoch:
-        raise batches.newer(batch, epoch) from lost
+        wait_for_claims(cursor, attempt.batch_id)
+        batch = batches.read_batch(cursor, attempt.batch_id)
+    if batch and batch.epoch > attempt.epoch:
+        raise batches.fenced_by(batch, attempt) from lost
 
 
 def begin_claim(cursor: Cursor, batch_id: int) -> None:
@@ -63,16 +64,16 @@ def wait_for_claims(cursor: Cursor, batch_id: int) -> None:
     cursor.execute(f"SELECT pg_advisory_xact_lock({_CLAIM})", [batch_id])
 
 
-def end_lower_epochs(cursor: Cursor, batch_id: int, epoch: int) -> frozenset[str]:
-    """End the sessions of older attempts at this batch; return the logins of those that ours may not end.
+def end_lower_epochs(cursor: Cursor, attempt: Attempt) -> frozenset[str]:
+    """End the sessions of older attempts at the batch; return the logins of those that ours may not end.
 
     A paused process keeps its locks and may wake up at any time; what it had not committed is rolled back.
     """
-    name = f"^offset-ledger b{batch_id} e([0-9]{{1,9}}) "
-    cursor.execute(named_sql("end_lower_epochs"), {"name": name, "epoch": epoch})
+    name = f"^{SESSION_NAME} b{attempt.batch_id} e([0-9]{{1,9}}) "
+    cursor.execute(named_sql("fencing/end_lower_epochs"), {"name": name, "epoch": attempt.epoch})
     found = cursor.fetchall()
     if ended := [row["pid"] for row in found if row["ended"]]:
-        log.warning("ended %d database sessions of older attempts at batch %d", len(ended), batch_id)
+        log.warning("ended %d database sessions of older attempts at batch %d", len(ended), attempt.batch_id)
     return frozenset(row["login"] for row in found if not row["ours"])
 
 

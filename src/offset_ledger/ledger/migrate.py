@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
+from psycopg2 import errors as pg
+
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
 OLDEST = 17  # its MERGE tells what it did with each row
 
-_BOOTSTRAP = """
-CREATE SCHEMA IF NOT EXISTS offset_ledger;
-CREATE TABLE IF NOT EXISTS offset_ledger.migration (
-    number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
-"""
 
-
+@cache
 def migrations() -> dict[int, tuple[str, str]]:
     """number -> (name, SQL) of every migration the package carries, in order."""
     found = files("offset_ledger.ledger").joinpath("sql", "migrations").iterdir()
@@ -42,7 +40,7 @@ def migrate(session: Session) -> list[str]:
                 "ENCODING 'UTF8'"
             )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        cursor.execute(_BOOTSTRAP)
+        cursor.execute(named_sql("migrate/bootstrap"))
         cursor.execute("SELECT number FROM offset_ledger.migration")
         applied = {row["number"] for row in cursor.fetchall()}
         if newer := applied - set(known):
@@ -71,16 +69,14 @@ def check_server(version: int) -> None:
 
 
 def check_migrated(session: Session) -> None:
-    """Hold that every migration is applied.
+    """Check that every migration is applied, by one query.
 
     Raises:
         ConfigurationError: the ledger is missing or older than this version.
     """
-    with transaction(session) as cursor:
-        cursor.execute("SELECT to_regclass('offset_ledger.migration') IS NOT NULL")
-        applied: set[int] = set()
-        if cursor.one()[0]:
-            cursor.execute("SELECT number FROM offset_ledger.migration")
-            applied = {row["number"] for row in cursor.fetchall()}
+    try:
+        applied = {row["number"] for row in rows(session, "SELECT number FROM offset_ledger.migration")}
+    except pg.UndefinedTable:
+        applied = set()
     if missing := sorted(set(migrations()) - applied):
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")

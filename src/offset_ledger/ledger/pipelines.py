@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from psycopg2 import errors as pg
 from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, set_local
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 from offset_ledger.model.truncation import Boundary
 
@@ -19,6 +20,19 @@ def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
     cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
 
 
+def lock_planning(session: Session, pipeline: str, seconds: int) -> None:
+    """Let nobody else plan for this pipeline while the transaction that this begins is open.
+
+    Where the lock cannot be had within so many seconds, the caller goes on without it.
+    """
+    cursor = session.cursor(cursor_factory=Cursor)
+    try:
+        set_local(cursor, "lock_timeout", f"{seconds}s")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{SESSION_NAME} plan {pipeline}"])
+    except pg.LockNotAvailable:
+        session.rollback()
+
+
 def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> None:
     """Enter the pipeline with the identity of its topic, once; lock it for the rest of the transaction.
 
@@ -26,12 +40,15 @@ def register(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot) -> Non
         ConfigurationError: another pipeline already fills this table.
     """
     target = take_table(cursor, pipeline)
-    cursor.execute(
-        "INSERT INTO offset_ledger.pipeline (pipeline, cluster_id, topic, topic_id, target, config_hash)"
-        " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (pipeline) DO UPDATE SET"
-        " config_hash = excluded.config_hash, updated_at = now()",
-        [pipeline.name, snapshot.cluster_id, snapshot.topic, snapshot.topic_id, target, pipeline.config_hash],
-    )
+    topic = {"cluster_id": snapshot.cluster_id, "topic": snapshot.topic, "topic_id": snapshot.topic_id}
+    registered = {"pipeline": pipeline.name, "target": target, "config_hash": pipeline.config_hash}
+    cursor.execute(named_sql("pipelines/register"), {**topic, **registered})
+
+
+def is_registered(cursor: Cursor, pipeline: str) -> bool:
+    """Whether the ledger knows the pipeline."""
+    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
+    return bool(cursor.rowcount)
 
 
 def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
@@ -43,7 +60,7 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
         ConfigurationError: another one does, or has a batch that is about to.
     """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute(named_sql("table_owner"), {"target": target, "pipeline": pipeline.name})
+    cursor.execute(named_sql("pipelines/table_owner"), {"target": target, "pipeline": pipeline.name})
     owner = cursor.fetchone()
     if owner is None:
         return target
@@ -81,27 +98,48 @@ def read_cursors(cursor: Cursor, pipeline: str) -> Cursors | None:
     topic = cursor.fetchone()
     if topic is None:
         return None
-    cursor.execute(
-        "SELECT partition, coalesce(c.next_offset, b.start_offset) AS next_offset,"
-        " coalesce(c.leader_epoch, b.leader_epoch) AS leader_epoch"
-        " FROM offset_ledger.beginning b LEFT JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)"
-        " WHERE pipeline = %s AND topic_id = %s ORDER BY partition",
-        [pipeline, topic["topic_id"]],
-    )
-    found = cursor.fetchall()
-    epochs = {r["partition"]: r["leader_epoch"] for r in found if r["leader_epoch"] is not None}
-    offsets = {r["partition"]: r["next_offset"] for r in found}
+    cursor.execute(named_sql("pipelines/cursors"), {"pipeline": pipeline, "topic_id": topic["topic_id"]})
+    partitions = cursor.fetchall()
+    epochs = {p["partition"]: p["leader_epoch"] for p in partitions if p["leader_epoch"] is not None}
+    offsets = {p["partition"]: p["next_offset"] for p in partitions}
     topic_id, cuts = topic_of(topic["topic_id"])
     return Cursors(topic["cluster_id"], topic_id, offsets, epochs, cuts)
 
 
-def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, beginnings: Iterable[Boundary]) -> None:
-    """Remember where partitions of the log begin; the first committed range of each must start there."""
+def lock_cursors(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
+    """The next offset of each partition that has committed one, locked for the rest of the transaction."""
+    cursor.execute(named_sql("pipelines/lock_cursors"), {"pipeline": pipeline, "topic_id": log_id})
+    return {row["partition"]: row["next_offset"] for row in cursor.fetchall()}
+
+
+def change_topic(cursor: Cursor, pipeline: str, log_id: str, cluster_id: str) -> None:
+    """Let the pipeline read another log from now on."""
+    cursor.execute(
+        named_sql("pipelines/change_topic"), {"pipeline": pipeline, "topic_id": log_id, "cluster_id": cluster_id}
+    )
+
+
+def read_start_offsets(cursor: Cursor, pipeline: str, log_id: str) -> dict[int, int]:
+    """Where each partition of the log began for the pipeline."""
+    query = "SELECT partition, start_offset FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
+    cursor.execute(query, [pipeline, log_id])
+    return {row["partition"]: row["start_offset"] for row in cursor.fetchall()}
+
+
+def record_start_offsets(cursor: Cursor, pipeline: str, log_id: str, starts: Iterable[Boundary]) -> None:
+    """Record where partitions of the log begin; the first committed range of each must start there."""
     execute_values(
         cursor,
         "INSERT INTO offset_ledger.beginning (pipeline, topic_id, partition, start_offset, leader_epoch) VALUES %s",
-        [(pipeline, log_id, b.partition, b.offset, b.leader_epoch) for b in beginnings],
+        [(pipeline, log_id, start.partition, start.offset, start.leader_epoch) for start in starts],
     )
+
+
+def has_snapshot_since(cursor: Cursor, pipeline: str, age: timedelta) -> bool:
+    """Whether a snapshot that is at most so old was recorded."""
+    query = "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s"
+    cursor.execute(query, [pipeline, age])
+    return bool(cursor.rowcount)
 
 
 def record_snapshot(
@@ -112,24 +150,20 @@ def record_snapshot(
     snapshot: TopicSnapshot,
     next_offsets: Mapping[int, int],
 ) -> None:
-    """Remember how far the log was stable when the pipeline looked, and forget the looks that this makes needless."""
+    """Record how far the log was stable at ``seen_at``, and delete the snapshots that this makes needless."""
     stable = {p.partition: p.last_stable for p in snapshot.partitions}
     partitions = range(max(stable, default=-1) + 1)
-    cursor.execute(
-        "INSERT INTO offset_ledger.topic_look (pipeline, topic_id, seen_at, last_stables, delete_retention_ms)"
-        " VALUES (%s, %s, %s, %s, %s)",
-        [
-            *(pipeline, log_id, seen_at, [stable.get(p, 0) for p in partitions]),
-            snapshot.delete_retention_ms if snapshot.compacted else None,
-        ],
-    )
+    log = {"pipeline": pipeline, "topic_id": log_id}
+    retention = snapshot.delete_retention_ms if snapshot.compacted else None
+    stables = {"last_stables": [stable.get(p, 0) for p in partitions], "delete_retention_ms": retention}
+    cursor.execute(named_sql("pipelines/insert_snapshot"), {**log, **stables, "seen_at": seen_at})
     passed = [next_offsets.get(p, 0) for p in partitions]
-    cursor.execute(named_sql("forget_looks"), {"pipeline": pipeline, "topic_id": log_id, "next_offsets": passed})
+    cursor.execute(named_sql("pipelines/delete_snapshots"), {**log, "next_offsets": passed})
 
 
 def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) -> tuple[Boundary, ...]:
     """Every offset of these partitions up to which the ledger knows the present log: its beginning, committed ends."""
-    cursor.execute(named_sql("boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
+    cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
     return tuple(Boundary(*row) for row in cursor.fetchall())
 
 

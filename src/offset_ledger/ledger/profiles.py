@@ -20,11 +20,7 @@ def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> P
     query = "SELECT count(*) FILTER (WHERE NOT _deleted), min(publish_at), max(publish_at){} FROM {}"
     cursor.execute(sql.SQL(query).format(sql.Composed(nulls), tables.identifier(tables.rows)))
     rows, first, last, *present = cursor.one()
-    cursor.execute(
-        "SELECT coalesce(sum(rows + refused + skipped), 0)::bigint, max(max_timestamp) FROM offset_ledger.slice"
-        " WHERE batch_id = %s AND epoch = %s",
-        [tables.batch_id, tables.epoch],
-    )
+    cursor.execute(named_sql("profiles/records"), asdict(tables.attempt))
     records, newest = cursor.one()
     missing = {column: rows - count for column, count in zip(nullable, present, strict=True)}
     return Profile(records, rows, missing, newest, first, last)
@@ -33,11 +29,11 @@ def measure(cursor: Cursor, tables: StagingTables, nullable: Sequence[str]) -> P
 def keep(cursor: Cursor, tables: StagingTables, profile: Profile) -> None:
     """Write the profile of the batch, over that of an older epoch."""
     kept = {**asdict(profile), "nulls": json.dumps(dict(profile.nulls))}
-    cursor.execute(named_sql("keep_profile"), {**kept, "batch_id": tables.batch_id, "epoch": tables.epoch})
+    cursor.execute(named_sql("profiles/keep"), {**kept, **asdict(tables.attempt)})
 
 
 def recent(cursor: Cursor, batch: Batch, limit: int) -> list[Profile]:
     """Of the committed head batches before this one of the same topic, newest first."""
     found = {"pipeline": batch.pipeline, "topic_id": batch.topic_id, "batch_id": batch.batch_id, "limit": limit}
-    cursor.execute(named_sql("recent_profiles"), found)
+    cursor.execute(named_sql("profiles/recent"), found)
     return [Profile(**row) for row in cursor.fetchall()]

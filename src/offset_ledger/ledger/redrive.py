@@ -39,7 +39,7 @@ class ChosenRecords:
 
 def open_redrive(cursor: Cursor, pipeline: str, choice: RedriveChoice) -> Batch | None:
     """The open redrive batch that the same choice planned before."""
-    cursor.execute(named_sql("redrive_open"), {"pipeline": pipeline, **asdict(choice)})
+    cursor.execute(named_sql("redrive/open"), {"pipeline": pipeline, **asdict(choice)})
     row = cursor.fetchone()
     return batches.read_batch(cursor, row["batch_id"]) if row else None
 
@@ -55,8 +55,8 @@ def insert_redrive(
     registered = cursor.one()
     wanted = {**asdict(choice), "pipeline": pipeline.name, "topic_id": registered["topic_id"]}
     most = min(choice.limit or pipeline.limits.records_per_batch, pipeline.limits.records_per_batch)
-    cursor.execute(named_sql("redrive_choose"), wanted)
-    cursor.execute(named_sql("redrive_ranges"), {**wanted, "most": most})
+    cursor.execute(named_sql("redrive/choose"), wanted)
+    cursor.execute(named_sql("redrive/ranges"), {**wanted, "most": most})
     found = cursor.fetchall()
     free, held = _count(cursor)
     if not found:
@@ -86,11 +86,7 @@ def _freeze(cursor: Cursor, batch_id: int, choice: RedriveChoice, most: int) -> 
         "INSERT INTO offset_ledger.redrive (batch_id, reason, since, most) VALUES (%s, %s, %s, %s)",
         [batch_id, choice.reason, choice.since, choice.limit],
     )
-    cursor.execute(
-        "INSERT INTO offset_ledger.redrive_record (batch_id, quarantine_id) SELECT %s, quarantine_id"
-        " FROM redrive_choice WHERE held_by IS NULL AND place <= %s",
-        [batch_id, most],
-    )
+    cursor.execute(named_sql("redrive/freeze"), {"batch_id": batch_id, "limit": most})
     return int(cursor.rowcount)
 
 
@@ -99,20 +95,19 @@ def leave_out(cursor: Cursor, tables: StagingTables, slices: int) -> int:
 
     Returns how many slices that were.
     """
-    place = {"batch_id": tables.batch_id, "epoch": tables.epoch, "slices": slices}
-    cursor.execute(named_sql("redrive_leave_out"), place)
+    cursor.execute(named_sql("redrive/leave_out"), {**asdict(tables.attempt), "slices": slices})
     return int(cursor.rowcount)
 
 
 def staged_others(cursor: Cursor, tables: StagingTables) -> str | None:
     """A record in staging, as partition:offset, that the batch did not choose; None where there is none."""
     names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
-    cursor.execute(sql.SQL(named_sql("redrive_others")).format(**names), {"batch_id": tables.batch_id})
+    cursor.execute(sql.SQL(named_sql("redrive/others")).format(**names), {"batch_id": tables.batch_id})
     row = cursor.fetchone()
     return row[0] if row else None
 
 
 def settle(cursor: Cursor, tables: StagingTables) -> None:
     """Mark what passes as resolved by this batch, and keep the new reasons of what does not."""
-    statement = sql.SQL(named_sql("redrive_settle")).format(refused=tables.identifier(tables.refused))
+    statement = sql.SQL(named_sql("redrive/settle")).format(refused=tables.identifier(tables.refused))
     cursor.execute(statement, {"batch_id": tables.batch_id})

@@ -20,7 +20,7 @@ def open_request(
 ) -> Batch | None:
     """The newest open batch of this kind that this run, or a person without one, has planned for this very request."""
     place = {"pipeline": pipeline, "kind": kind, "dag_id": origin.dag_id, "run_id": origin.run_id}
-    cursor.execute(named_sql("open_request"), {**place, "request": json.dumps(request)})
+    cursor.execute(named_sql("requests/open"), {**place, "request": json.dumps(request)})
     row = cursor.fetchone()
     return read_batch(cursor, row["batch_id"]) if row else None
 
@@ -28,21 +28,18 @@ def open_request(
 def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
     """Let the run that resumes an open batch stand as its run, unless somebody, perhaps a paused process, holds it."""
     if origin.run_id:
-        cursor.execute(
-            "UPDATE offset_ledger.batch SET dag_id = %s, run_id = %s WHERE batch_id ="
-            " (SELECT batch_id FROM offset_ledger.batch WHERE batch_id = %s FOR UPDATE SKIP LOCKED)",
-            [origin.dag_id, origin.run_id, batch_id],
-        )
+        run = {"dag_id": origin.dag_id, "run_id": origin.run_id}
+        cursor.execute(named_sql("requests/take_over"), {**run, "batch_id": batch_id})
 
 
 def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
     """The committed ranges of the present log, of every kind, in the partitions of the wanted ones."""
     partitions = [r.partition for r in wanted]
-    cursor.execute(named_sql("committed_ranges"), {"pipeline": pipeline, "partitions": partitions})
+    cursor.execute(named_sql("requests/committed_ranges"), {"pipeline": pipeline, "partitions": partitions})
     return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
 
 
 def read_before(cursor: Cursor, pipeline: str) -> tuple[ReadBefore, ...]:
     """What committed batches have read of the present log, with the record timestamps of each range."""
-    cursor.execute(named_sql("read_before"), {"pipeline": pipeline})
+    cursor.execute(named_sql("requests/read_before"), {"pipeline": pipeline})
     return tuple(ReadBefore(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())

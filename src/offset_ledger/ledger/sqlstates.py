@@ -30,10 +30,16 @@ class Meaning:
     advice: str
 
 
-_TRIGGER = Meaning(
+RAISED = Meaning(
     LedgerViolation,
     "refuses a row by a trigger or function",
-    "correct that, or make what it asks for an expectation that quarantines",
+    "correct or drop that, make what it asks for an expectation that quarantines, or abandon the batch",
+)
+REFUSED = Meaning(
+    LedgerViolation,
+    "refuses a row",
+    "its constraints ask for more than the pipeline file declares: drop the constraint, or make it an expectation "
+    "that quarantines",
 )
 _INVARIANT = Meaning(
     LedgerViolation,
@@ -44,22 +50,17 @@ _TIMEOUT = "raise it for this login (ALTER ROLE ... SET), or in `options` of the
 
 # By SQLSTATE, or by its class, which is the first two characters.
 _MEANINGS: Mapping[str, Meaning] = {
-    "09": _TRIGGER,
+    "09": RAISED,
     "0A": Meaning(TargetMismatch, "cannot be merged into", "a target table can have no rules; drop what it names"),
-    "23": Meaning(
-        LedgerViolation,
-        "refuses a row",
-        "its constraints ask for more than the pipeline file declares: drop the constraint, or make it an expectation "
-        "that quarantines",
-    ),
+    "23": REFUSED,
     "25006": Meaning(
         DatabaseUnavailable,
         "only reads",
         "the connection leads to a standby, or default_transaction_read_only is set there",
     ),
     "25P04": Meaning(ConfigurationError, "takes longer than transaction_timeout allows", _TIMEOUT),
-    "38": _TRIGGER,
-    "39": _TRIGGER,
+    "38": RAISED,
+    "39": RAISED,
     "40": Meaning(TransientError, "has given way to another transaction", "run the step again"),
     "42501": Meaning(
         AccessDenied, "does not let the login do this", "docs/production.md has the rights that are needed"
@@ -89,7 +90,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         TransientError, "does not give a lock within lock_timeout", "run the step again, or raise lock_timeout"
     ),
     "57014": Meaning(ConfigurationError, "takes longer than statement_timeout allows", _TIMEOUT),
-    "P0": _TRIGGER,
+    "P0": RAISED,
 }
 _CLASS = re.compile(r"psycopg2\.errors\.(\w+)")
 _STATES = {pg.lookup(state).__name__: state for state in _MEANINGS if len(state) == 5}
@@ -135,8 +136,3 @@ def detail(error: psycopg2.Error) -> str:
 def in_a_function(error: psycopg2.Error) -> bool:
     """Whether a function raised it, as that of a trigger does, and not a statement of this package."""
     return "function" in (error.diag.context or "")
-
-
-def refused_row(error: psycopg2.Error) -> Meaning:
-    """What any other error of a merge means: a trigger, a generated column or a domain of the table."""
-    return _TRIGGER if in_a_function(error) else _MEANINGS["23"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -14,6 +16,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import has_strays, ordered_by
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.manifest import Slice
 
@@ -36,18 +39,22 @@ ROW_COLUMNS_AFTER = (*(name for name, _ in _KAFKA), "_deleted")
 
 @dataclass(frozen=True, slots=True)
 class StagingTables:
-    """The two tables of one epoch. ``claimed_at`` names the claim for its slices: batch and epoch have the same numbers
-    again where the database went back.
+    """The two tables of one attempt. ``claimed_at`` names the claim for its slices: batch and epoch have the same
+    numbers again where the database went back.
     """
 
-    batch_id: int
-    epoch: int
+    attempt: Attempt
     claimed_at: datetime | None = field(default=None, compare=False)
+
+    @property
+    def batch_id(self) -> int:
+        """The batch of the attempt."""
+        return self.attempt.batch_id
 
     @property
     def rows(self) -> str:
         """Table of decoded rows."""
-        return f"b{self.batch_id}_e{self.epoch}"
+        return f"b{self.attempt.batch_id}_e{self.attempt.epoch}"
 
     @property
     def refused(self) -> str:
@@ -74,16 +81,12 @@ def fits(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
     """Whether the rows were staged with the columns and the order that the pipeline file declares now; True where they
     are gone.
     """
-    cursor.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-        [f"{SCHEMA}.{tables.rows}"],
-    )
-    found = {row[0]: row[1] for row in cursor.fetchall()}
-    if not found:
+    cursor.execute(named_sql("staging/columns"), {"table": f"{SCHEMA}.{tables.rows}"})
+    staged = {row[0]: row[1] for row in cursor.fetchall()}
+    if not staged:
         return True
     wanted = {name: catalog_type(kind) for name, kind in [*row_columns(record), _VALUE]}
-    return found == wanted and _in_order(cursor, tables, record)
+    return staged == wanted and _in_order(cursor, tables, record)
 
 
 def _in_order(cursor: Cursor, tables: StagingTables, record: RecordShape) -> bool:
@@ -101,7 +104,7 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
     """
     if not fits(cursor, tables, record):
         raise IncompleteStaging(
-            f"batch {tables.batch_id}: it was staged with other columns, or another publish_at, than the pipeline file "
+            f"{tables.attempt}: it was staged with other columns, or another publish_at, than the pipeline file "
             "declares now; nothing was committed; stage the batch again"
         )
 
@@ -123,16 +126,16 @@ def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
 
 
-def drop_older(session: Session, batch_id: int, epoch: int) -> list[str]:
-    """Drop what epochs of the batch below this one have left, and return the names."""
-    return _drop(session, lambda of: of.batch_id == batch_id and of.epoch < epoch)
+def drop_older(session: Session, attempt: Attempt) -> list[str]:
+    """Drop what older attempts at the batch have left, and return the names."""
+    return _drop(session, lambda other: other.batch_id == attempt.batch_id and other.epoch < attempt.epoch)
 
 
 def drop_ended(session: Session) -> list[str]:
     """Drop the staging of every batch that has ended, also of those whose own report never ran; return the names."""
     found = rows(session, "SELECT batch_id FROM offset_ledger.batch WHERE state IN ('committed', 'abandoned')")
     ended = {row["batch_id"] for row in found}
-    return _drop(session, lambda of: of.batch_id in ended)
+    return _drop(session, lambda attempt: attempt.batch_id in ended)
 
 
 def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
@@ -144,9 +147,9 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     try:
         with transaction(session) as cursor:
             cursor.execute("SET LOCAL lock_timeout = '2s'")
-            cursor.execute(named_sql("rejected_for_days"), {"pipeline": pipeline, "days": days})
-            for batch_id, epoch in cursor.fetchall():
-                tables = StagingTables(batch_id, epoch)
+            cursor.execute(named_sql("staging/rejected_for_days"), {"pipeline": pipeline, "days": days})
+            for row in cursor.fetchall():
+                tables = StagingTables(Attempt(*row))
                 for name in (tables.rows, tables.refused):
                     cursor.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(tables.identifier(name)))
                     dropped.append(name)
@@ -155,7 +158,7 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     return dropped
 
 
-def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str]:
+def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
     """A table that somebody still holds is left for the next call: waiting for it could wait for a paused process.
 
     CASCADE takes the temporary view with it through which Great Expectations reads the rows.
@@ -164,7 +167,7 @@ def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str
     dropped = []
     for (name,) in found:
         made = _NAME.match(name)
-        if not made or not wanted(StagingTables(int(made[1]), int(made[2]))):
+        if not made or not wanted(Attempt(int(made[1]), int(made[2]))):
             continue
         try:
             with transaction(session) as cursor:
@@ -178,11 +181,7 @@ def _drop(session: Session, wanted: Callable[[StagingTables], bool]) -> list[str
 
 def manifest(cursor: Cursor, tables: StagingTables) -> tuple[Slice, ...]:
     """The slices that the epoch has staged, in the order of their numbers."""
-    cursor.execute(
-        "SELECT slice_no, rows, refused, skipped, partition, min_offset, max_offset FROM offset_ledger.slice"
-        " WHERE batch_id = %s AND epoch = %s ORDER BY slice_no",
-        [tables.batch_id, tables.epoch],
-    )
+    cursor.execute(named_sql("staging/manifest"), asdict(tables.attempt))
     return tuple(Slice(row[0], StagedCounts(*row[1:4]), *row[4:]) for row in cursor.fetchall())
 
 
@@ -191,6 +190,34 @@ def count(cursor: Cursor, tables: StagingTables, table: str) -> dict[int, int]:
     query = sql.SQL("SELECT _partition, count(*) FROM {} GROUP BY 1").format(tables.identifier(table))
     cursor.execute(query)
     return {row[0]: row[1] for row in cursor.fetchall()}
+
+
+def refused_by_reason(cursor: Cursor, tables: StagingTables, limit: int | None) -> list[dict[str, Any]]:
+    """The refusals by code and path, with at most ``limit`` coordinates of each."""
+    query = sql.SQL(named_sql("staging/refused_by_reason")).format(refused=tables.identifier(tables.refused))
+    cursor.execute(query, {"limit": limit})
+    return [dict(row) for row in cursor.fetchall()]
+
+
+def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
+    """How many records the decoder refused, by reason code, most first; nothing once the tables are dropped."""
+    if not are_there(cursor, tables):
+        return {}
+    query = sql.SQL(named_sql("staging/refused_by_code")).format(refused=tables.identifier(tables.refused))
+    cursor.execute(query)
+    return {row[0]: row[1] for row in cursor.fetchall()}
+
+
+def analyze(cursor: Cursor, tables: StagingTables) -> None:
+    """Let the planner know how many rows there are."""
+    cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
+
+
+def copy_csv_into(cursor: Cursor, table: sql.Identifier, columns: Sequence[str], csv: bytes) -> None:
+    """COPY rows into a table."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(table, names)
+    cursor.copy_expert(statement, io.BytesIO(csv), size=1 << 20)
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:

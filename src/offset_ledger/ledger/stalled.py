@@ -9,7 +9,7 @@ from time import monotonic
 
 from psycopg2 import errors as pg
 
-from offset_ledger.ledger.database import Cursor, Session, named_sql, timeout, transaction
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, set_local, timeout, transaction
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
     while True:
         try:
             with transaction(session) as cursor:
-                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{min(1.0, limit) * 1000:.0f}ms"])
+                set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
                 lock(cursor)
             return
         except pg.LockNotAvailable:
@@ -36,7 +36,8 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
                 raise
             with transaction(session) as cursor:
                 cursor.execute(
-                    named_sql("end_stalled"), {"name": f"^offset-ledger b{batch_id} e[0-9]+ (validate|commit)$"}
+                    named_sql("fencing/end_stalled"),
+                    {"name": f"^{SESSION_NAME} b{batch_id} e[0-9]+ (validate|commit)$"},
                 )
                 if ended := cursor.fetchall():
                     log.warning("ended %d stalled sessions of other attempts at batch %d", len(ended), batch_id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 
@@ -34,6 +35,11 @@ class Batch:
     run_id: str | None = None
     config_hash: str = ""
     late: Mapping[str, Any] | None = None
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that has claimed it."""
+        return Attempt(self.batch_id, self.epoch)
 
     @property
     def reasons(self) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
 from offset_ledger.target import row_counts
 from offset_ledger.target.table import ensure_target
@@ -20,13 +19,11 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            pipelines.lock_pipeline(cursor, pipeline.name)
-            if cursor.rowcount == 0:
-                raise ConfigurationError(
-                    f"pipeline {pipeline.name} is not in this ledger, so there is nothing to compare; ingest it first"
-                )
-            ensure_target(cursor, pipeline)
-            return row_counts.count(cursor, pipeline, origin, why)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        pipelines.lock_pipeline(cursor, pipeline.name)
+        if cursor.rowcount == 0:
+            raise ConfigurationError(
+                f"pipeline {pipeline.name} is not in this ledger, so there is nothing to compare; ingest it first"
+            )
+        ensure_target(cursor, pipeline)
+        return row_counts.count(cursor, pipeline, origin, why)

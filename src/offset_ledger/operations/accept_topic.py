@@ -10,8 +10,8 @@ from offset_ledger.errors import StateConflict, TerminalError
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole
-from offset_ledger.ledger.database import Cursor, Session, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question
 from offset_ledger.model.states import State
@@ -31,8 +31,7 @@ def accept_topic(
         TerminalError: the log is the one that the cursors belong to.
     """
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             if head := batches.open_head(cursor, pipeline.name):
                 check_not_whole(cursor, head)
@@ -62,23 +61,11 @@ def _accept(
         pipelines.lock_pipeline(cursor, pipeline.name)
         if pipelines.read_cursors(cursor, pipeline.name) != change.cursors:
             raise StateConflict(f"the cursors of {pipeline.name} have moved meanwhile; nothing was changed")
-        _abandon_batches(cursor, pipeline, change, origin, why)
+        for batch_id in batches.open_batches(cursor, pipeline.name, heads_only=not change.start_offsets):
+            decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its log has changed: {why}")
         decisions.approve(cursor, change.question, decision_id, origin, why)
-        cursor.execute(
-            "UPDATE offset_ledger.pipeline SET topic_id = %s, cluster_id = %s, updated_at = now() WHERE pipeline = %s",
-            [change.log_id, change.cluster_id, pipeline.name],
-        )
+        pipelines.change_topic(cursor, pipeline.name, change.log_id, change.cluster_id)
         cursors = pipelines.read_cursors(cursor, pipeline.name)
         known = set(cursors.next_offsets) if cursors else set()
         new = [b for b in change.start_offsets if b.partition not in known]
         pipelines.record_start_offsets(cursor, pipeline.name, change.log_id, new)
-
-
-def _abandon_batches(cursor: Cursor, pipeline: Pipeline, change: LogChange, origin: Origin, why: str) -> None:
-    cursor.execute(
-        "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')"
-        " AND (kind = 'head' OR %s)",
-        [pipeline.name, bool(change.start_offsets)],
-    )
-    for (batch_id,) in cursor.fetchall():
-        decisions.decide_batch(cursor, batch_id, State.ABANDONED, origin, f"its log has changed: {why}")

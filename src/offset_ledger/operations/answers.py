@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.ledger import batches, decisions
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
@@ -20,7 +20,7 @@ _AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State
 
 def record_question(pipeline: Pipeline, question: Question) -> int:
     """Record a question of this run and return its id."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         return decisions.ask(cursor, question, current_origin())
 
 
@@ -36,7 +36,7 @@ def answer_loss(
     """
     # Somebody may have solved it while the run waited.
     solved = given is QuestionAnswer.APPROVE and loss_question(pipeline) is None
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         asked = decisions.read_question(cursor, decision_id, lock=True)
         if asked.answer:
             return asked.answer
@@ -59,7 +59,7 @@ def _approve_loss(pipeline: Pipeline, question: Question, decision_id: int, orig
 
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
     """Whether to commit a rejected batch; None if the batch is not rejected, or not any more."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch = batches.read_batch(cursor, batch_id)
     if batch.state is not State.REJECTED:
         return None
@@ -81,7 +81,7 @@ def answer_batch(
 
     Returns the answer that counts: an earlier one, if somebody has already decided elsewhere.
     """
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch_id = decisions.read_question(cursor, decision_id).question.batch_id
         assert batch_id is not None
         batches.read_batch(cursor, batch_id, lock=True)  # first, in the order of those who decide elsewhere

@@ -5,8 +5,8 @@ from __future__ import annotations
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import connect, read_only, transaction
+from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.target.fit import enabled_triggers, own_uniques
 from offset_ledger.target.table import check_target
 
@@ -23,12 +23,12 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     table = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
-        with connect(database, most=_TIMEOUT) as session:
-            check_migrated(session)
+        with open_ledger_at(database, most=_TIMEOUT):
+            pass
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return "not compared", f"{table} was not compared with the file: {error}"
     with connect(database, most=_TIMEOUT) as session, transaction(session) as cursor:
-        cursor.execute("SET TRANSACTION READ ONLY")
+        read_only(cursor)
         if check_target(cursor, pipeline):
             extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
             extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]

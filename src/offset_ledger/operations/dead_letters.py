@@ -18,9 +18,9 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka import broker
 from offset_ledger.kafka.broker import Broker
 from offset_ledger.ledger import dead_letters
-from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.operations.dead_letter_record import source_position, to_record
@@ -61,8 +61,7 @@ def deliver(pipeline: Pipeline) -> Delivery:
             delivered stays in the outbox; call again.
     """
     done = Delivery()
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         while topics := _waiting(session, pipeline):
             # Letters for a topic that the pipeline file named earlier come last: that topic may be gone.
             topic = min(topics, key=lambda name: name != pipeline.quality.dead_letter_topic)

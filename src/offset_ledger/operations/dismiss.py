@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.ledger import dismissals, pipelines
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.dismissals import QuarantinePosition, Selection
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.redrive import in_open_batches
 
@@ -32,18 +31,16 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
         StateConflict: an offset is not such a record, or an open redrive has one.
     """
     _check(selection, why)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            pipelines.lock_pipeline(cursor, pipeline.name)
-            chosen = dismissals.choose(cursor, pipeline.name, selection, undo)
-            positions = tuple((row["partition"], row["offset"]) for row in chosen)
-            _check_complete(pipeline, selection, positions, undo)
-            _check_not_redriven(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
-            if not chosen:
-                return Dismissed(None, ())
-            ids = [row["quarantine_id"] for row in chosen]
-            return Dismissed(dismissals.decide(cursor, pipeline.name, ids, undo, origin, why), positions)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        pipelines.lock_pipeline(cursor, pipeline.name)
+        chosen = dismissals.choose(cursor, pipeline.name, selection, undo)
+        positions = tuple((row["partition"], row["offset"]) for row in chosen)
+        _check_complete(pipeline, selection, positions, undo)
+        _check_not_redriven(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
+        if not chosen:
+            return Dismissed(None, ())
+        ids = [row["quarantine_id"] for row in chosen]
+        return Dismissed(dismissals.decide(cursor, pipeline.name, ids, undo, origin, why), positions)
 
 
 def _check(selection: Selection, why: str) -> None:

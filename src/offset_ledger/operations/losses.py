@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from offset_ledger.commit.step import Committed, commit_sheet
+from offset_ledger.commit.balance import commit_sheet
+from offset_ledger.commit.step import Committed
 from offset_ledger.config.model import OnExpired, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import check_not_whole, is_whole
-from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
@@ -51,8 +52,7 @@ def loss_question(pipeline: Pipeline) -> Question | None:
     """
     fails = pipeline.source.on_expired is OnExpired.FAIL
     connection = get_connection(pipeline.source.connection)
-    with broker.connect(connection) as kafka, connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with broker.connect(connection) as kafka, open_ledger(pipeline) as session:
         snapshot = kafka.snapshot(pipeline.source.topic)
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
@@ -99,8 +99,7 @@ def skip_lost(
         TerminalError: nothing is lost.
     """
     _check_may_skip(pipeline)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
         snapshot, _ = snapshot_topic(pipeline, before)
@@ -157,18 +156,17 @@ def _skip(
     if head := batches.open_head(cursor, pipeline.name):
         _abandon(cursor, head, origin, why)
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin, why)
-    epoch = batches.claim(cursor, batch_id, origin)
-    key, now = (batch_id, epoch), datetime.now(UTC)
+    attempt, now = batches.claim(cursor, batch_id, origin), datetime.now(UTC)
     lost = total_width(ranges)
     batches.move(
-        cursor, key, State.STAGING, State.STAGED, origin, why=why,
+        cursor, attempt, State.STAGING, State.STAGED, origin, why=why,
         slices_expected=0, rows=0, refused=0, skipped=lost, staged_at=now,
     )  # fmt: skip
     verdict = {"success": True, "reasons": [], "notes": [f"{lost} lost offsets skipped by {origin.who}: {why}"]}
-    batches.move(cursor, key, State.STAGED, State.VALIDATED, origin, why=why, verdict=verdict, validated_at=now)
+    batches.move(cursor, attempt, State.STAGED, State.VALIDATED, origin, why=why, verdict=verdict, validated_at=now)
     batch = batches.read_batch(cursor, batch_id)
     sheet = {r.partition: Dispositions(skipped=r.width) for r in ranges}
-    commit_sheet(cursor, batch, StagingTables(batch_id, epoch), sheet, origin)
+    commit_sheet(cursor, batch, StagingTables(attempt), sheet, origin)
     return Committed(batches.read_batch(cursor, batch_id), sheet)
 
 

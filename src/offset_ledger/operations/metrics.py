@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
-from offset_ledger.ledger.database import connect, named_sql, rows
+from offset_ledger.ledger.database import named_sql, rows
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.operations.status import status
 
 _STEPS = ("stage", "validate", "commit")
@@ -24,8 +24,8 @@ class BatchMetrics:
 
 def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
     """The metrics of the batch from the ledger, and the remaining lag from the broker."""
-    with connect(get_connection(pipeline.target.connection)) as session:
-        (metrics,) = rows(session, named_sql("batch_metrics"), [batch_id])
+    with open_ledger(pipeline) as session:
+        (metrics,) = rows(session, named_sql("operations/metrics"), [batch_id])
     lag = sum(max(p.lag, 0) for p in status(pipeline).partitions)
     seconds = {step: metrics[step] for step in _STEPS if metrics[step] is not None}
     return BatchMetrics(lag, metrics["records"] or 0, metrics["quarantined"] or 0, seconds)

@@ -11,8 +11,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import committed_ranges
 from offset_ledger.model.log_checks import check_identity, check_replay
 from offset_ledger.model.overlap import Overlap, overlaps
@@ -77,17 +77,14 @@ def preview(pipeline: Pipeline, request: Request) -> Preview:
     wanted, notes = wanted_ranges(pipeline, request)
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-            check_replay(wanted, snapshot)
-            return Preview(request.kind, _lines(cursor, pipeline, wanted), notes)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+        check_replay(wanted, snapshot)
+        return Preview(request.kind, _lines(cursor, pipeline, wanted), notes)
 
 
 def _next(pipeline: Pipeline, request: Request) -> Preview:
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)

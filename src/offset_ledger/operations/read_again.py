@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,8 +18,8 @@ from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
 from offset_ledger.kafka import broker
-from offset_ledger.ledger.database import Cursor, Session, transaction
-from offset_ledger.ledger.staging import row_columns
+from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
+from offset_ledger.ledger.staging import copy_csv_into, row_columns
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.operations.record_batches import chunks, record_batch
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
@@ -28,14 +27,6 @@ from offset_ledger.stage.copy import copy_csv
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
-
-_COORDINATES = "_partition integer, _offset bigint"
-_TABLES = f"""
-CREATE TEMPORARY TABLE topic_ranges (_partition integer, from_offset bigint, until_offset bigint);
-CREATE TEMPORARY TABLE topic_skipped ({_COORDINATES});
-CREATE TEMPORARY TABLE topic_refused
-    ({_COORDINATES}, _timestamp timestamptz, _key bytea, _headers jsonb, _value bytea, reasons jsonb);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +67,16 @@ def read_again(
                 count += _load(session, pipeline, decoder, rest, advance)
     with transaction(session) as cursor:
         values = [(r.partition, r.from_offset, r.until_offset) for r in remaining]
-        execute_values(cursor, "INSERT INTO topic_ranges VALUES %s", values) if values else None
-        cursor.execute("ANALYZE topic_ranges, topic_rows, topic_refused, topic_skipped")
+        execute_values(cursor, named_sql("operations/insert_topic_ranges"), values) if values else None
+        cursor.execute(named_sql("operations/analyze_topic_tables"))
     return tuple(remaining), count
 
 
 def _create_tables(session: Session, record: RecordShape) -> None:
     columns = [sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in row_columns(record)]
     with transaction(session) as cursor:
-        cursor.execute(_TABLES)
-        statement = sql.SQL("CREATE TEMPORARY TABLE topic_rows ({}, _value bytea)")
-        cursor.execute(statement.format(sql.SQL(", ").join(columns)))
+        statement = sql.SQL(named_sql("operations/create_topic_tables"))
+        cursor.execute(statement.format(columns=sql.SQL(", ").join(columns)))
 
 
 def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
@@ -136,7 +126,9 @@ def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
         _copy(cursor, name, table)
     if skipped:
         partition = batch.column("partition")[0].as_py()
-        execute_values(cursor, "INSERT INTO topic_skipped VALUES %s", [(partition, offset) for offset in skipped])
+        execute_values(
+            cursor, named_sql("operations/insert_topic_skipped"), [(partition, offset) for offset in skipped]
+        )
 
 
 def _copy(cursor: Cursor, name: str, table: pa.Table) -> None:
@@ -146,6 +138,4 @@ def _copy(cursor: Cursor, name: str, table: pa.Table) -> None:
     index = table.column_names.index("_value")
     digests = [None if value is None else sha256(value).digest() for value in table.column(index).to_pylist()]
     hashed = table.set_column(index, "_value", pa.chunked_array([pa.array(digests, pa.binary())]))
-    columns = sql.SQL(", ").join(map(sql.Identifier, hashed.column_names))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(sql.Identifier(name), columns)
-    cursor.copy_expert(statement, io.BytesIO(copy_csv(hashed)), size=1 << 20)
+    copy_csv_into(cursor, sql.Identifier(name), hashed.column_names, copy_csv(hashed))

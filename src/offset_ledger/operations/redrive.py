@@ -12,7 +12,7 @@ from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
@@ -55,8 +55,7 @@ def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why:
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
             batch = redrive.open_redrive(cursor, pipeline.name, choice)
@@ -126,7 +125,7 @@ def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
     """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
         cursor.itersize = _FETCH_SIZE
-        cursor.execute(named_sql("redrive_records"), {"batch_id": batch_id, "partition": partition})
+        cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
         for chunk in chunks(cursor, lambda row: len(row["value"] or b""), MAX_RECORDS, MAX_BYTES):
             yield _record_batch(partition, chunk)
 
@@ -157,7 +156,6 @@ def list_quarantined(
     """
     filters = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
     state = {"resolved": resolved, "dismissed": dismissed}
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        reasons = rows(session, named_sql("quarantined"), {**filters, **state, "limit": choice.limit})
+    with open_ledger(pipeline) as session:
+        reasons = rows(session, named_sql("operations/quarantined"), {**filters, **state, "limit": choice.limit})
     return [dict(row) for row in reasons]

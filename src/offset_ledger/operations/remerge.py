@@ -12,8 +12,8 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import check_identity
@@ -53,8 +53,7 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
             f"pipeline {pipeline.name} says publish_at: {moment}, and a remerge orders by Kafka's timestamps, which "
             f"the table has of every row; write publish_at: {KAFKA_TIMESTAMP} first"
         )
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
         snapshot, _ = snapshot_topic(pipeline, before)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import limited
@@ -61,7 +61,7 @@ def _replay(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatc
 
     A batch that is resumed keeps its ranges, even if the window would give others now.
     """
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         if batch := open_request(cursor, pipeline.name, request.kind, origin, request.key):
             return PlannedBatch(batch, True, 0, f"resuming {batch}, which this run has planned before")
     wanted, notes = wanted_ranges(pipeline, request)
@@ -89,7 +89,7 @@ def _decided(
     """The batch after the decision, or as it is if an earlier attempt of this run has already decided."""
     assert request.batch_id is not None
     assert request.why is not None
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch_of(cursor, pipeline.name, request.batch_id)
         return batch if done(batch) else decide(session, batch.batch_id, after, origin, request.why)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
-from offset_ledger.ledger import batches, dead_letters, pipelines
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import check_migrated
-from offset_ledger.ledger.staging import SCHEMA, StagingTables
+from offset_ledger.ledger import batches, dead_letters, pipelines, staging
+from offset_ledger.ledger.database import named_sql, rows, transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
 from offset_ledger.model.states import State
@@ -63,13 +61,11 @@ def status(pipeline: Pipeline) -> PipelineStatus:
     """The cursors compared with the log, the open head batch, and what is unfinished."""
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            cursors = pipelines.read_cursors(cursor, pipeline.name)
-            head = batches.open_head(cursor, pipeline.name)
-            letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
-            unfinished = read_unfinished(cursor, pipeline.name, snapshot)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
+        head = batches.open_head(cursor, pipeline.name)
+        letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
+        unfinished = read_unfinished(cursor, pipeline.name, snapshot)
     known = cursors.next_offsets if cursors else {}
     partitions = tuple(
         PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
@@ -117,22 +113,21 @@ class RejectedBatch:
 
 def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
     """The pipeline's rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             head = batches.open_head(cursor, pipeline.name)
         waits_for = _waits_for(head)
         if head is None or waits_for is None:
             return None
-        tables = StagingTables(head.batch_id, head.epoch)
-        if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
-            return RejectedBatch(str(head), waits_for, ())
-        query = sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused))
-        return RejectedBatch(str(head), waits_for, tuple(dict(row) for row in rows(session, query, {"limit": limit})))
+        tables = StagingTables(head.attempt)
+        with transaction(session) as cursor:
+            there = staging.are_there(cursor, tables)
+            reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
+        return RejectedBatch(str(head), waits_for, tuple(reasons))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
     """The newest batches with their totals."""
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        newest = rows(session, named_sql("recent_batches"), {"pipeline": pipeline.name, "limit": limit})
+    with open_ledger(pipeline) as session:
+        newest = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
     return [dict(row) for row in newest]

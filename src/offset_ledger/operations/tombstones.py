@@ -10,7 +10,8 @@ from offset_ledger.errors import StateConflict
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, decisions, pipelines
 from offset_ledger.ledger.completeness import is_whole
-from offset_ledger.ledger.database import clock, connect, transaction
+from offset_ledger.ledger.database import clock, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.states import State
@@ -22,7 +23,7 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
     """Record up to where the log is stable when no batch is planned, at most once every few minutes."""
     if pipeline.record.tombstone is not Tombstone.DELETE:
         return
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             cursor.execute(
                 "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s",
@@ -64,7 +65,7 @@ def approve_tombstones(
     Raises:
         StateConflict: no batch needs this approval, or not the one that was asked about.
     """
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         head = batches.read_batch(cursor, head.batch_id, lock=True) if head else None
@@ -75,7 +76,8 @@ def approve_tombstones(
                 "that is not what was approved, and nothing was changed"
             )
         if is_whole(cursor, head):
-            key = (head.batch_id, head.epoch)
-            batches.move(cursor, key, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC))
+            batches.move(
+                cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC)
+            )
         decisions.approve(cursor, now, decision_id, origin, why)
         return batches.read_batch(cursor, head.batch_id)

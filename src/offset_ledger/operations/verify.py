@@ -11,8 +11,9 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import named_sql, rows, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.gaps import Gap, explain
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.target import row_counts
@@ -37,12 +38,10 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
     """
     violations = []
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
-            cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline.name])
-            queries = invariants() if cursor.rowcount else {}
+            queries = invariants() if pipelines.is_registered(cursor, pipeline.name) else {}
             for name, query in queries.items():
                 cursor.execute(sql.SQL(query).format(target=target), {"pipeline": pipeline.name})
                 violations += [f"invariant {name}: {row[0]}" for row in cursor.fetchall()]
@@ -51,7 +50,7 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
 
 def uncounted_reason(pipeline: Pipeline) -> str | None:
     """Why invariant 11 compares nothing yet; None if it does."""
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         if row_counts.comparable(cursor, pipeline.name):
             return None
     return (
@@ -76,9 +75,8 @@ def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
     """
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        ranges = rows(session, named_sql("ranges_with_gaps"), {"pipeline": pipeline.name})
+    with open_ledger(pipeline) as session:
+        ranges = rows(session, named_sql("operations/ranges_with_gaps"), {"pipeline": pipeline.name})
     starts = {p.partition: p.log_start for p in snapshot.partitions}
     gaps: list[Gap] = []
     violations, unreadable = [], []

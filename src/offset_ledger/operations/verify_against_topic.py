@@ -11,8 +11,8 @@ from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, named_sql, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import row_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange
@@ -43,13 +43,12 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
         TopicRecreated, LogTruncated: the cursors belong to another log.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors is None:
                 return TopicComparison((), 0, (), ())
-            starts = _start_offsets(cursor, pipeline, cursors)
+            starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         snapshot = _snapshot(pipeline, cursors)
         committed = [OffsetRange(p, starts[p], end) for p, end in cursors.next_offsets.items() if starts[p] < end]
         ranges, records = read_again(session, pipeline, committed)
@@ -57,14 +56,6 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
         with transaction(session) as cursor:
             violations, notes = _compare(cursor, pipeline, cursors, snapshot)
     return TopicComparison(ranges, records, tuple(violations), (*_gone(committed, ranges), *notes))
-
-
-def _start_offsets(cursor: Cursor, pipeline: Pipeline, cursors: Cursors) -> dict[int, int]:
-    cursor.execute(
-        "SELECT partition, start_offset FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s",
-        [pipeline.name, cursors.log_id],
-    )
-    return {row["partition"]: row["start_offset"] for row in cursor.fetchall()}
 
 
 def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
@@ -120,4 +111,4 @@ def _limited(query: str, pipeline: Pipeline) -> sql.Composable:
     pairs = [sql.SQL("({}, t.{n}::text, s.{n}::text)").format(sql.Literal(n), n=sql.Identifier(n)) for n in names]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     lines = sql.SQL(query).format(target=target, pairs=sql.SQL(", ").join(pairs))
-    return sql.SQL(named_sql("verify_topic_shown")).format(query=lines)
+    return sql.SQL(named_sql("operations/violations_shown")).format(query=lines)

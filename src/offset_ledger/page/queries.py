@@ -12,8 +12,8 @@ from psycopg2 import errors as pg
 
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.database import Cursor, connect, named_sql, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, named_sql, set_local, transaction
+from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.positions import LedgerPartition
 
@@ -69,11 +69,10 @@ def reading(conn_id: str) -> Iterator[Cursor]:
     """
     found = get_connection(conn_id)
     impatient = replace(found, extra={"connect_timeout": _CONNECT_SECONDS, **found.extra})
-    with connect(impatient, "offset-ledger page", most=0) as session:
-        check_migrated(session)
+    with open_ledger_at(impatient, "offset-ledger page", most=0) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_STATEMENT_MILLISECONDS)])
+            set_local(cursor, "statement_timeout", str(_STATEMENT_MILLISECONDS))
             try:
                 yield cursor
             except pg.QueryCanceled as error:  # by the page's own limit: no setting of anybody's to correct
@@ -128,8 +127,7 @@ def quarantined(cursor: Cursor, pipeline: str) -> LedgerRow:
 
 def findings(cursor: Cursor, pipeline: str, topic: str) -> list[LedgerRow]:
     """What the newest audit found for the topic; nothing where no audit ever ran."""
-    cursor.execute("SELECT to_regclass('offset_ledger.topic_audit') IS NOT NULL")
-    return _rows(cursor, "findings", pipeline=pipeline, topic=topic) if cursor.one()[0] else []
+    return _rows(cursor, "findings", pipeline=pipeline, topic=topic)
 
 
 def audited_topics(cursor: Cursor, names: Sequence[str]) -> list[Series]:

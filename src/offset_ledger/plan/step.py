@@ -13,8 +13,8 @@ from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVani
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, pipelines, staging
-from offset_ledger.ledger.database import Cursor, clock, connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Cursor, clock, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request, take_over
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
@@ -64,8 +64,7 @@ def _may_be_stale(error: BaseException) -> bool:
 
 
 def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> PlannedBatch:
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
@@ -153,8 +152,7 @@ def _plan_next(
 
 def turn_of_partitions(cursor: Cursor, pipeline: Pipeline) -> int:
     """Whose turn it is where a limit cannot give every partition an offset."""
-    cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline.name])
-    return int(cursor.one()[0])
+    return batches.count_heads(cursor, pipeline.name)
 
 
 def batch_limit(pipeline: Pipeline, limit: int | None) -> int:
@@ -188,8 +186,7 @@ def plan_replay(
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
         check_dead_letter_topic(kafka, pipeline)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
         with transaction(session) as cursor:
             if found := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan

@@ -9,8 +9,8 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import read_before
 from offset_ledger.model.log_checks import check_identity
 from offset_ledger.model.windows import RecordWindow, find_window
@@ -29,11 +29,9 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = F
     with broker.connect(get_connection(pipeline.source.connection)) as kafka:
         starts, ends = kafka.first_at(topic, since), kafka.first_at(topic, until)
         snapshot = kafka.snapshot(topic)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
-        with transaction(session) as cursor:
-            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-            before = read_before(cursor, pipeline.name)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+        before = read_before(cursor, pipeline.name)
     return find_window(since, until, snapshot, starts, ends, before, scan)
 
 

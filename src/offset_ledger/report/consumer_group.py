@@ -13,7 +13,8 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,6 @@ def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
 
 
 def _cursors(pipeline: Pipeline) -> dict[int, int]:
-    with connect(get_connection(pipeline.target.connection)) as session, transaction(session) as cursor:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
     return dict(cursors.next_offsets) if cursors else {}

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.ledger import staging
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.report.read_timeline import read_timeline
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline_pages import CHARTED, PipelineDay, build_day, build_timeline
@@ -58,8 +56,7 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
 
 def _day_of(pipeline: Pipeline, day: date) -> PipelineDay:
     since = datetime.combine(day, time(), UTC)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         build_timeline(read_timeline(session, pipeline.name, CHARTED), reports_folder())
         return PipelineDay(

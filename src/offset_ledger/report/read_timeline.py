@@ -16,13 +16,13 @@ def read_timeline(
     """The newest ``limit`` validated batches that ended (or, if open, were validated) in ``[since, until)``."""
     with transaction(session) as cursor:
         filters = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
-        cursor.execute(named_sql("timeline"), filters)
+        cursor.execute(named_sql("report/timeline"), filters)
         batches = tuple(ValidatedBatch(**row) for row in cursor.fetchall())
         return Timeline(pipeline, batches, _freshness(cursor, pipeline), _rejected_head(cursor, pipeline))
 
 
 def _freshness(cursor: Cursor, pipeline: str) -> Freshness:
-    cursor.execute(named_sql("freshness"), {"pipeline": pipeline})
+    cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
     return Freshness(**cursor.one())
 
 
@@ -33,5 +33,5 @@ def _rejected_head(cursor: Cursor, pipeline: str) -> int | None:
 
 def decisions(session: Session, batch_id: int) -> list[dict[str, str]]:
     """The decisions of people about the batch: what, who, when and why, oldest first."""
-    decided = rows(session, named_sql("decisions"), {"batch_id": batch_id})
+    decided = rows(session, named_sql("report/decisions"), {"batch_id": batch_id})
     return [{**row, "at": row["at"].isoformat(timespec="seconds")} for row in decided]

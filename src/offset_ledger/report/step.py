@@ -6,14 +6,12 @@ import logging
 import os
 from pathlib import Path
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, staging
-from offset_ledger.ledger.database import Session, connect, rows, transaction
-from offset_ledger.ledger.staging import SCHEMA, StagingTables
+from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.report import read_timeline
 from offset_ledger.report.quality_page import BatchResults, build_data_docs
@@ -38,7 +36,7 @@ def report(pipeline: Pipeline, batch_id: int) -> Path | None:
         DatabaseUnavailable: worth another try.
     """
     reach(Failpoint.BEFORE_REPORT)
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch(cursor, batch_id)
         results = _results(session, batch) if batch.verdict is not None else None
@@ -61,6 +59,8 @@ def report(pipeline: Pipeline, batch_id: int) -> Path | None:
 
 def _results(session: Session, batch: Batch) -> BatchResults:
     verdict = dict(batch.verdict or {})
+    with transaction(session) as cursor:
+        refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
     return BatchResults(
         pipeline=batch.pipeline,
         batch_id=batch.batch_id,
@@ -68,17 +68,6 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         validated_at=batch.validated_at or batch.planned_at,
         verdict=verdict,
         ranges=batch.ranges,
-        refusals=_refusals(session, StagingTables(batch.batch_id, batch.epoch)),
+        refusals=refusals,
         decisions=read_timeline.decisions(session, batch.batch_id),
     )
-
-
-def _refusals(session: Session, tables: StagingTables) -> dict[str, int]:
-    """How many records the decoder refused, by reason code; empty once staging is dropped."""
-    if not rows(session, "SELECT to_regclass(%s)", [f"{SCHEMA}.{tables.refused}"])[0][0]:
-        return {}
-    query = sql.SQL(
-        "SELECT reason->>'code', count(DISTINCT (_partition, _offset)) FROM {} CROSS JOIN"
-        " jsonb_array_elements(reasons) AS reason WHERE reason->>'code' !~ '^expect_' GROUP BY 1 ORDER BY 2 DESC, 1"
-    ).format(tables.identifier(tables.refused))
-    return {row[0]: row[1] for row in rows(session, query)}

@@ -5,15 +5,13 @@ Spark's tasks do this on the executors, and a redrive in its own process.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import errors as pg
-from psycopg2 import sql
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.connections import Connection
@@ -22,9 +20,9 @@ from offset_ledger.decoding.json import compile_decoder
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
-from offset_ledger.ledger.database import Cursor, application_name, connect, transaction
+from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import fenced
-from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.ledger.staging import StagingTables, copy_csv_into
 from offset_ledger.stage.copy import copy_csv
 
 RESULT_SCHEMA = "slice_no int, records bigint"
@@ -90,8 +88,8 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
         Fenced: a newer attempt has claimed the batch.
     """
     tables, tally = task.tables, _Tally()
-    name = application_name(tables.batch_id, tables.epoch, f"slice {slice_no}")
-    with fenced(task.database, tables.batch_id, tables.epoch), connect(task.database, name) as session:
+    name = application_name(tables.attempt, f"slice {slice_no}")
+    with fenced(task.database, tables.attempt), connect(task.database, name) as session:
         try:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
@@ -111,16 +109,12 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
 
 
 def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
-    cursor.execute(
-        "INSERT INTO offset_ledger.slice (batch_id, epoch, slice_no) SELECT batch_id, epoch, %s"
-        " FROM offset_ledger.batch WHERE batch_id = %s AND epoch = %s AND state = 'staging'"
-        " AND claimed_at = coalesce(%s, claimed_at)",
-        [slice_no, tables.batch_id, tables.epoch, tables.claimed_at],
-    )
+    claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
+    cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
     if cursor.rowcount == 0:
         raise Fenced(
-            f"slice {slice_no} of batch {tables.batch_id}: epoch {tables.epoch} is no longer the one being staged; "
-            "a newer attempt has claimed the batch"
+            f"slice {slice_no} of {tables.attempt}: this epoch is no longer the one being staged; a newer "
+            "attempt has claimed the batch"
         )
 
 
@@ -137,20 +131,16 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
 
 def _copy(cursor: Cursor, tables: StagingTables, table: str, found: pa.Table) -> None:
     if found.num_rows:
-        names = sql.SQL(", ").join(map(sql.Identifier, found.column_names))
-        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(tables.identifier(table), names)
-        cursor.copy_expert(statement, io.BytesIO(copy_csv(found)), size=1 << 20)
+        copy_csv_into(cursor, tables.identifier(table), found.column_names, copy_csv(found))
 
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:
     first, last = tally.offsets or (None, None)
     earliest, latest = map(moment_of, tally.timestamps) if tally.timestamps else (None, None)
+    counts = {"rows": tally.rows, "refused": tally.refused, "skipped": tally.skipped}
+    offsets = {"partition": tally.partition, "min_offset": first, "max_offset": last}
+    times = {"min_timestamp": earliest, "max_timestamp": latest}
     cursor.execute(
-        "UPDATE offset_ledger.slice SET rows = %s, refused = %s, skipped = %s, partition = %s, min_offset = %s,"
-        " max_offset = %s, min_timestamp = %s, max_timestamp = %s, staged_at = clock_timestamp()"
-        " WHERE batch_id = %s AND epoch = %s AND slice_no = %s",
-        [
-            *(tally.rows, tally.refused, tally.skipped, tally.partition, first, last, earliest, latest),
-            *(tables.batch_id, tables.epoch, slice_no),
-        ],
+        named_sql("staging/finish_slice"),
+        {**asdict(tables.attempt), "slice_no": slice_no, **counts, **offsets, **times},
     )

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from psycopg2 import sql
-
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import (
@@ -24,9 +22,11 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest, is_whole
-from offset_ledger.ledger.database import Cursor, Session, application_name, connect, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, connect, rename_session, transaction
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.manifest import by_partition
@@ -55,8 +55,7 @@ class StagedBatch:
     committed already, or all that an earlier attempt staged of it is still there.
     """
 
-    batch_id: int
-    epoch: int
+    attempt: Attempt
     counts: StagedCounts
     done: bool = False
 
@@ -136,17 +135,17 @@ def stage_with(
                 return _done(batch)
             raise
         reach(Failpoint.AFTER_CLAIM)
-        log.info("claimed batch %d as epoch %d", batch_id, tables.epoch)
-        with fencing.fenced(database, batch_id, tables.epoch):
+        log.info("claimed %s", tables.attempt)
+        with fencing.fenced(database, tables.attempt):
             written = write(batch, tables)
             counts = seal(session, batch, tables, written.slices, written.gaps_are, origin, written.kept)
     reach(Failpoint.AFTER_STAGE)
-    return StagedBatch(batch_id, tables.epoch, counts)
+    return StagedBatch(tables.attempt, counts)
 
 
 def already_staged(pipeline: Pipeline, batch_id: int) -> StagedBatch | None:
     """The batch, if it needs no staging any more: its staging is whole, a person decides on it, or it is committed."""
-    with connect(get_connection(pipeline.target.connection)) as session:
+    with open_ledger(pipeline) as session:
         batch, kept = _read(session, pipeline, batch_id)
     return _done(batch) if kept is KeptStaging.USABLE or batch.state is State.REJECTED else None
 
@@ -220,7 +219,7 @@ def _far(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
 
 def _done(batch: Batch) -> StagedBatch:
     counts = StagedCounts(batch.rows or 0, batch.refused or 0, batch.skipped or 0)
-    return StagedBatch(batch.batch_id, batch.epoch, counts, done=True)
+    return StagedBatch(batch.attempt, counts, done=True)
 
 
 def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, KeptStaging]:
@@ -236,7 +235,7 @@ def _read(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, K
 def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> KeptStaging:
     if batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
         return KeptStaging.NOTHING
-    if not staging.fits(cursor, StagingTables(batch.batch_id, batch.epoch), pipeline.record):
+    if not staging.fits(cursor, StagingTables(batch.attempt), pipeline.record):
         return KeptStaging.OTHER_COLUMNS
     # What a person approved was judged by whatever file there was.
     same = batch.approved or batch.config_hash == pipeline.config_hash
@@ -251,20 +250,18 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
     """
     with transaction(session) as cursor:
         fencing.begin_claim(cursor, batch_id)
-        before = batches.read_batch(cursor, batch_id).epoch
-        others = fencing.end_lower_epochs(cursor, batch_id, before + 1)
+        before = batches.read_batch(cursor, batch_id)
+        others = fencing.end_lower_epochs(cursor, Attempt(batch_id, before.epoch + 1))
         with fencing.alongside_lower_epochs(cursor, batch_id, others):
             ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
-            epoch = batches.claim(cursor, batch_id, origin)
+            attempt = batches.claim(cursor, batch_id, origin)
             batches.note_file(cursor, batch_id, pipeline)
-            cursor.execute("SELECT claimed_at FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
-            tables = StagingTables(batch_id, epoch, cursor.one()["claimed_at"])
+            tables = StagingTables(attempt, batches.claimed_at(cursor, batch_id))
             staging.create(cursor, tables, pipeline.record)
-        name = application_name(batch_id, epoch, "stage")
-        cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+        rename_session(cursor, application_name(attempt, "stage"))
     with transaction(session) as cursor:
-        fencing.end_lower_epochs(cursor, batch_id, epoch)
-    staging.drop_older(session, batch_id, epoch)
+        fencing.end_lower_epochs(cursor, attempt)
+    staging.drop_older(session, attempt)
     return tables
 
 
@@ -285,15 +282,15 @@ def seal(
     """
     with transaction(session) as cursor:
         found = staging.manifest(cursor, tables)
-        check_manifest(replace(batch, epoch=tables.epoch), found, slices, gaps_are)
+        check_manifest(replace(batch, epoch=tables.attempt.epoch), found, slices, gaps_are)
         counted = by_partition(found)
         missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
         late = tombstones.find_late(cursor, batch, missing, kept) if kept else ()
-        cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
+        staging.analyze(cursor, tables)
         counts = sum((each.counts for each in found), StagedCounts())
         batches.move(
             cursor,
-            (tables.batch_id, tables.epoch),
+            tables.attempt,
             State.STAGING,
             State.STAGING if late else State.STAGED,
             origin,

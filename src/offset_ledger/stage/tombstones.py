@@ -46,7 +46,7 @@ def find_late(
     """The ranges, read just now, from which compaction may have removed tombstones, and that nobody has approved."""
     if not any(missing.values()):
         return ()
-    cursor.execute(named_sql("unread_tombstones"), {"batch_id": batch.batch_id})
+    cursor.execute(named_sql("stage/unread_tombstones"), {"batch_id": batch.batch_id})
     waits = {
         row["partition"]: ReadDelay(row["waited"], shortest(row["kept_ms"], today.span)) for row in cursor.fetchall()
     }

@@ -8,20 +8,13 @@ from offset_ledger.ledger.database import Cursor, named_sql
 
 def remember(cursor: Cursor, pipeline: Pipeline) -> None:
     """Keep that the pipeline writes the columns that its file declares now."""
-    cursor.execute(
-        "INSERT INTO offset_ledger.declared_column (pipeline, name) SELECT %s, unnest(%s::text[])"
-        " ON CONFLICT DO NOTHING",
-        [pipeline.name, [column.name for column in pipeline.record.columns]],
-    )
+    columns = [column.name for column in pipeline.record.columns]
+    cursor.execute(named_sql("target/declare_columns"), {"pipeline": pipeline.name, "columns": columns})
 
 
 def remember_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
     """Take the columns of now for those that were ever written, where batches were committed before this was kept."""
-    cursor.execute(
-        "SELECT FROM offset_ledger.batch WHERE pipeline = %s AND state = 'committed'"
-        " AND NOT EXISTS (SELECT FROM offset_ledger.declared_column WHERE pipeline = %s) LIMIT 1",
-        [pipeline.name, pipeline.name],
-    )
+    cursor.execute(named_sql("target/undeclared_commit"), {"pipeline": pipeline.name})
     if cursor.rowcount:
         remember(cursor, pipeline)
 
@@ -29,7 +22,7 @@ def remember_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
 def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
     cursor.execute(
-        named_sql("no_longer_declared"),
+        named_sql("target/no_longer_declared"),
         {
             "pipeline": pipeline.name,
             "schema": pipeline.target.schema,

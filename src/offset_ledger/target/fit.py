@@ -36,13 +36,13 @@ def nullable_columns(record: RecordShape) -> set[str]:
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
     place = _place(pipeline)
-    cursor.execute(named_sql("target_relation"), place)
+    cursor.execute(named_sql("target/relation"), place)
     relation = cursor.one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
     former = set(no_longer_declared(cursor, pipeline))
-    cursor.execute(named_sql("target_columns"), {**place, "columns": list(kinds)})
+    cursor.execute(named_sql("target/columns"), {**place, "columns": list(kinds)})
     columns: list[Any] = cursor.fetchall()
     found = list(_of_relation(relation))
     for row in columns:
@@ -55,13 +55,13 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
 
 def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of the triggers that act on what is written into the target, or into a partition of it."""
-    cursor.execute(named_sql("target_triggers"), _place(pipeline))
+    cursor.execute(named_sql("target/triggers"), _place(pipeline))
     return [row["tgname"] for row in cursor.fetchall()]
 
 
 def own_uniques(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The names of unique and exclusion constraints and indexes of the target beside that of the event id."""
-    cursor.execute(named_sql("target_uniques"), _place(pipeline))
+    cursor.execute(named_sql("target/uniques"), _place(pipeline))
     return [row[0] for row in cursor.fetchall()]
 
 

@@ -11,7 +11,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import StateConflict
-from offset_ledger.ledger.batches import read_batch
+from offset_ledger.ledger import batches
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_order, write_order
 from offset_ledger.model.batch import Origin
@@ -39,13 +39,13 @@ class Part:
 
 def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
     """What the pipeline has committed of the present topic, by partition: from its beginning to its cursor."""
-    cursor.execute(named_sql("remerge_reach"), {"pipeline": pipeline})
+    cursor.execute(named_sql("target/remerge_reach"), {"pipeline": pipeline})
     return tuple(OffsetRange(*row) for row in cursor.fetchall())
 
 
 def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
     """The parts of the pipeline's last remerge that are still to be replayed."""
-    cursor.execute(named_sql("remerge_pending"), {"pipeline": pipeline})
+    cursor.execute(named_sql("target/remerge_pending"), {"pipeline": pipeline})
     return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
 
 
@@ -79,15 +79,12 @@ def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, wh
 
 
 def _check_no_open_batch(cursor: Cursor, pipeline: str) -> None:
-    cursor.execute(
-        "SELECT min(batch_id) FROM offset_ledger.batch WHERE pipeline = %s AND state NOT IN ('committed', 'abandoned')",
-        [pipeline],
-    )
-    if (batch_id := cursor.one()[0]) is not None:
+    if open_batches := batches.open_batches(cursor, pipeline):
+        batch = batches.read_batch(cursor, open_batches[0])
         raise StateConflict(
-            f"{read_batch(cursor, batch_id)} is open, and what it staged is ordered as before; nothing was changed; "
-            f"give it up with: offset-ledger abandon {batch_id} --why ... (the offsets of a head batch are planned "
-            "again), and run remerge again"
+            f"{batch} is open, and what it staged is ordered as before; nothing was changed; give it up with: "
+            f"offset-ledger abandon {batch.batch_id} --why ... (the offsets of a head batch are planned again), and run"
+            " remerge again"
         )
 
 
@@ -106,10 +103,6 @@ def _numbers(r: OffsetRange) -> list[int]:
 
 
 def _keep(cursor: Cursor, pipeline: str, details: Mapping[str, Any], origin: Origin, why: str) -> None:
-    cursor.execute(
-        "INSERT INTO offset_ledger.decision"
-        " (pipeline, kind, topic_id, question, details, answer, who, why, answered_at)"
-        " SELECT pipeline, 'remerge', topic_id, %s, %s, 'approve', %s, %s, now()"
-        " FROM offset_ledger.pipeline WHERE pipeline = %s",
-        ["order all rows by Kafka's timestamps?", json.dumps(details), origin.who, why, pipeline],
-    )
+    asked = {"question": "order all rows by Kafka's timestamps?", "details": json.dumps(details)}
+    given = {"who": origin.who, "why": why, "pipeline": pipeline}
+    cursor.execute(named_sql("target/insert_remerge"), {**asked, **given})

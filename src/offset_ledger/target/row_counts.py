@@ -11,7 +11,7 @@ from offset_ledger.model.batch import Origin
 
 def comparable(cursor: Cursor, pipeline: str) -> bool:
     """Whether every committed batch counted what it added, or the table was counted since."""
-    cursor.execute(named_sql("table_counted"), {"pipeline": pipeline})
+    cursor.execute(named_sql("target/was_counted"), {"pipeline": pipeline})
     return bool(cursor.one()[0])
 
 
@@ -24,6 +24,6 @@ def count_once(cursor: Cursor, pipeline: Pipeline, origin: Origin) -> None:
 def count(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Count the table as it is, and return its event ids; the pipeline must be locked."""
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    statement = sql.SQL(named_sql("table_count")).format(target=target)
+    statement = sql.SQL(named_sql("target/count")).format(target=target)
     cursor.execute(statement, {"pipeline": pipeline.name, "who": origin.who, "why": why})
     return int(cursor.one()["event_ids"])

@@ -7,7 +7,7 @@ from psycopg2 import sql
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import check_order, ordered_by, remember_order, write_order
 from offset_ledger.target.declared_columns import remember_upgrade
 from offset_ledger.target.fit import misfits, nullable_columns, remedy, target_columns
@@ -61,11 +61,7 @@ def _exists(cursor: Cursor, table: str) -> bool:
 
 def _hold_committed(cursor: Cursor, pipeline: Pipeline, target: str, found: bool) -> None:
     """Hold that the rows of committed batches are in this table: it is the one of before, perhaps renamed."""
-    cursor.execute(
-        "SELECT target FROM offset_ledger.pipeline p WHERE pipeline = %s AND EXISTS"
-        " (SELECT FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'committed')",
-        [pipeline.name],
-    )
+    cursor.execute(named_sql("target/committed_into"), {"pipeline": pipeline.name})
     row = cursor.fetchone()
     if row is None:
         return

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.ledger.database import named_sql
 from offset_ledger.validate.staged_view import VIEW
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def failing_rows(source: PostgresDatasource, expectation: Expectation, result: M
     else:
         query = result["result"]["unexpected_index_query"].rstrip("; \n")
     # By position: an index column that the expectation names too is selected twice.
-    failing = f"SELECT DISTINCT p AS _partition, o AS _offset FROM ({query}) AS failing (p, o)"  # noqa: S608
+    failing = named_sql("validate/coordinates").format(query=query)
     return _over(_over(live, _domain(source, expectation, result)), failing)
 
 
@@ -69,7 +70,7 @@ def repeated(rows: str, index: Sequence[str], columns: Sequence[str]) -> Select[
 
 
 def _over(rows: str, query: str) -> str:
-    return f"WITH {VIEW} AS ({rows}) {query}"
+    return named_sql("validate/query_over").format(view=VIEW, rows=rows, query=query)
 
 
 def _domain(source: PostgresDatasource, expectation: Expectation, result: Mapping[str, Any]) -> str:

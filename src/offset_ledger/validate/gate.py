@@ -13,6 +13,7 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_line
+from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, run_suite
@@ -92,10 +93,9 @@ def _lost_session(table: str) -> Iterator[None]:
 
 
 def _count_rows(session: Session, schema: str, table: str, expected: int) -> tuple[int, int]:
-    query = "SELECT count(*) FILTER (WHERE NOT _deleted), count(*) FILTER (WHERE _deleted) FROM {}"
     try:
         with session, session.cursor() as cursor:
-            cursor.execute(sql.SQL(query).format(sql.Identifier(schema, table)))
+            cursor.execute(sql.SQL(named_sql("validate/count_rows")).format(staging=sql.Identifier(schema, table)))
             ((rows, deleted),) = cursor.fetchall()
     except psycopg2.errors.UndefinedTable:
         raise IncompleteStaging(f"{schema}.{table}: expected {expected} rows, found no table; stage again") from None
@@ -162,7 +162,7 @@ def _count(session: Session, findings: list[ExpectationResult]) -> int:
         return 0
     union = sql.SQL(" UNION ").join(sql.SQL(f"({finding.quarantine_sql})") for finding in findings)
     with session, session.cursor() as cursor:
-        cursor.execute(sql.SQL("SELECT count(*) FROM ({}) AS failing").format(union))
+        cursor.execute(sql.SQL(named_sql("validate/count_failing")).format(failing=union))
         ((count,),) = cursor.fetchall()
     return int(count)
 

@@ -11,6 +11,7 @@ import psycopg2.extensions
 from psycopg2 import sql
 
 from offset_ledger.errors import DatabaseUnavailable, one_line
+from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.validate import expectations as gx
 
@@ -25,7 +26,7 @@ VIEW = "staged"
 
 def live_rows(session: Session, schema: str, table: str) -> str:
     """The query of the rows to validate: all but the delete markers, whose columns are NULL."""
-    return sql.SQL("SELECT * FROM {} WHERE NOT _deleted").format(sql.Identifier(schema, table)).as_string(session)
+    return sql.SQL(named_sql("validate/live_rows")).format(staging=sql.Identifier(schema, table)).as_string(session)
 
 
 @contextmanager
@@ -84,11 +85,8 @@ def _open(arguments: Arguments, live: str) -> Session:
     """
     session = open_session(arguments)
     with session, session.cursor() as cursor:
-        cursor.execute(f"CREATE TEMPORARY VIEW {VIEW} AS {live}")
-        # With pg_temp last in the search path, a table of that name would hide the view.
-        cursor.execute("SELECT current_setting('search_path')")
-        ((path,),) = cursor.fetchall()
-        cursor.execute("SELECT set_config('search_path', %s, false)", [f"pg_temp, {path}" if path else "pg_temp"])
+        cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
+        cursor.execute(named_sql("validate/find_view_first"))
         cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     return session
 
@@ -103,4 +101,4 @@ def _close(session: Session) -> None:
         session.rollback()
         with session, session.cursor() as cursor:
             cursor.execute("SET TRANSACTION READ WRITE")
-            cursor.execute(f"DROP VIEW pg_temp.{VIEW}")
+            cursor.execute(named_sql("validate/drop_view").format(view=VIEW))

@@ -21,6 +21,7 @@ from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.ledger.stalled import wait_for
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.validate.gate import run_gate
@@ -52,9 +53,9 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         if batch.state in _PAST_GATE:
             return batch, None
         if batch.state is not State.STAGED:
-            batches.refuse(batch, batch.epoch, State.STAGED)
-        staging.check_columns(cursor, StagingTables(batch_id, batch.epoch), pipeline.record)
-    with fenced(database, batch_id, batch.epoch):
+            batches.refuse(batch, batch.attempt, State.STAGED)
+        staging.check_columns(cursor, StagingTables(batch.attempt), pipeline.record)
+    with fenced(database, batch.attempt):
         return _validate(database, pipeline, batch, origin, suite)
 
 
@@ -62,8 +63,8 @@ def _validate(
     database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
 ) -> tuple[Batch, GateVerdict | None]:
     batch_id = batch.batch_id
-    tables = StagingTables(batch_id, batch.epoch)
-    name = application_name(batch_id, batch.epoch, "validate")
+    tables = StagingTables(batch.attempt)
+    name = application_name(batch.attempt, "validate")
     verdict = run_gate(
         suite,
         session_arguments(database, name),
@@ -87,12 +88,12 @@ def _settle(
     session: Session, pipeline: Pipeline, batch: Batch, verdict: GateVerdict, origin: Origin
 ) -> tuple[Batch, GateVerdict | None]:
     """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
-    batch_id, tables = batch.batch_id, StagingTables(batch.batch_id, batch.epoch)
+    batch_id, tables = batch.batch_id, StagingTables(batch.attempt)
     with transaction(session) as cursor:
         current = batches.read_batch(cursor, batch_id, lock=True)
-        if current.epoch == batch.epoch and current.state in _PAST_GATE:
+        if current.attempt == batch.attempt and current.state in _PAST_GATE:
             return current, None
-        batches.lock(cursor, batch_id, batch.epoch, State.STAGED)
+        batches.lock(cursor, batch.attempt, State.STAGED)
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
         stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
@@ -101,11 +102,11 @@ def _settle(
         after = State.VALIDATED if verdict.success else State.REJECTED
         why = "; ".join(verdict.reasons) or None
         batches.move(
-            cursor, (batch_id, batch.epoch), State.STAGED, after, origin,
+            cursor, batch.attempt, State.STAGED, after, origin,
             why=why, verdict=stored, validated_at=datetime.now(UTC),
         )  # fmt: skip
         if after is State.REJECTED:
-            _reapply_approval(cursor, (batch_id, batch.epoch), stored["judged"], origin)
+            _reapply_approval(cursor, batch.attempt, stored["judged"], origin)
         return batches.read_batch(cursor, batch_id), verdict
 
 
@@ -129,21 +130,19 @@ def _identity(
     cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
 ) -> dict[str, Any]:
     """What was validated and by what: everything in which another attempt at the batch may differ."""
-    cursor.execute(
-        sql.SQL(named_sql("refused_in_staging")).format(refused=tables.identifier(tables.refused)), {"limit": 0}
-    )
-    refused = [[row["code"], row["path"], row["records"]] for row in cursor.fetchall()]
+    reasons = staging.refused_by_reason(cursor, tables, limit=0)
+    refused = [[row["code"], row["path"], row["records"]] for row in reasons]
     counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
     return counts | {"config": pipeline.config_hash, "suite": verdict.suite_sha256, "reasons": list(verdict.reasons)}
 
 
-def _reapply_approval(cursor: Cursor, batch: tuple[int, int], identity: Mapping[str, Any], origin: Origin) -> None:
+def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:
     """Let a batch that was staged again pass, if a person has approved one with the same identity."""
-    cursor.execute(named_sql("approval"), {"batch_id": batch[0], "judged": json.dumps(identity)})
+    cursor.execute(named_sql("validate/approval"), {"batch_id": attempt.batch_id, "judged": json.dumps(identity)})
     if given := cursor.fetchone():
         why = f"staged again with the same verdict: the approval of {given['who']} still counts ({given['why']})"
-        batches.move(cursor, batch, State.REJECTED, State.VALIDATED, origin, why=why)
-        log.info("batch %d: %s", batch[0], why)
+        batches.move(cursor, attempt, State.REJECTED, State.VALIDATED, origin, why=why)
+        log.info("batch %d: %s", attempt.batch_id, why)
 
 
 def read_suite(pipeline: Pipeline) -> Suite | None:
@@ -171,15 +170,15 @@ def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[Expectat
     if not failed:
         return {}
     parts = [
-        sql.SQL("SELECT _partition, _offset, {} AS place, {}::jsonb AS reason FROM ({}) AS f{}").format(
-            sql.Literal(place),
-            sql.Literal(_reason(finding)),
-            sql.SQL(finding.quarantine_sql or ""),
-            sql.SQL(str(place)),
+        sql.SQL(named_sql("validate/failing_rows")).format(
+            place=sql.Literal(place),
+            reason=sql.Literal(_reason(finding)),
+            failing=sql.SQL(finding.quarantine_sql or ""),
+            name=sql.Identifier(f"f{place}"),
         )
         for place, finding in enumerate(failed)
     ]
-    statement = sql.SQL(named_sql("move_to_quarantine")).format(
+    statement = sql.SQL(named_sql("validate/move_to_quarantine")).format(
         failing=sql.SQL(" UNION ALL ").join(parts),
         staging=tables.identifier(tables.rows),
         refused=tables.identifier(tables.refused),

@@ -321,7 +321,7 @@ def test_a_rejected_batch_is_approved_or_abandoned_by_a_person(session: Session)
     with pytest.raises(StateConflict, match="only a rejected one"):
         decide(session, batch_id, State.VALIDATED, ME, "no")
     with transaction(session) as cursor:
-        batches.move(cursor, (batch_id, tables.epoch), State.STAGED, State.REJECTED, ME, verdict={"reasons": ["bad"]})
+        batches.move(cursor, tables.attempt, State.STAGED, State.REJECTED, ME, verdict={"reasons": ["bad"]})
     decide(session, batch_id, State.VALIDATED, ME, "looked at it")
     commit(pipeline, batch_id, ME)
     assert table(session, pipeline) == {("a", "1/0/0", 0, 0)}

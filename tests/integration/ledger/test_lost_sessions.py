@@ -20,6 +20,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, Fenced
 from offset_ledger.ledger import batches, fencing
 from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import Written, claim, stage_with
@@ -151,7 +152,7 @@ def test_an_attempt_that_looks_before_the_claim_is_committed_waits_for_it(sessio
     def slow_claim() -> None:
         with connect(servers.postgres) as newer, transaction(newer) as cursor:
             fencing.begin_claim(cursor, batch_id)
-            fencing.end_lower_epochs(cursor, batch_id, 2)
+            fencing.end_lower_epochs(cursor, Attempt(batch_id, 2))
             claiming.set()
             ended.wait(60)
             batches.claim(cursor, batch_id, ME)
@@ -159,7 +160,7 @@ def test_an_attempt_that_looks_before_the_claim_is_committed_waits_for_it(sessio
     with ThreadPoolExecutor(2) as beside:
         slow = beside.submit(slow_claim)
         claiming.wait(60)
-        looking = beside.submit(lost_at_epoch, servers.postgres, batch_id, 1)
+        looking = beside.submit(lost_at_attempt, servers.postgres, Attempt(batch_id, 1))
         with connect(servers.postgres) as watching:
             until(watching, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
         ended.set()
@@ -167,8 +168,8 @@ def test_an_attempt_that_looks_before_the_claim_is_committed_waits_for_it(sessio
         assert isinstance(looking.exception(60), Fenced)
 
 
-def lost_at_epoch(database: Connection, batch_id: int, epoch: int) -> None:
-    with fencing.fenced(database, batch_id, epoch):
+def lost_at_attempt(database: Connection, attempt: Attempt) -> None:
+    with fencing.fenced(database, attempt):
         raise DatabaseUnavailable("terminating connection due to administrator command")
 
 
@@ -185,10 +186,10 @@ def test_a_session_that_somebody_else_ended_is_what_it_was(session: Session, ser
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
     claim(session, pipeline, batch_id, ME)
     with pytest.raises(DatabaseUnavailable, match="administrator command"):
-        lost_at_epoch(servers.postgres, batch_id, 1)
+        lost_at_attempt(servers.postgres, Attempt(batch_id, 1))
     away = replace(servers.postgres, port=1)
     with pytest.raises(DatabaseUnavailable, match="administrator command"):
-        lost_at_epoch(away, batch_id, 1)
+        lost_at_attempt(away, Attempt(batch_id, 1))
 
 
 # -- sessions of another login ---------------------------------------------------------------------------------
@@ -217,8 +218,8 @@ def test_a_second_login_claims_beside_a_session_that_holds_no_lock(
         tables = claim(other, pipeline, 1, ME)
         assert rows(first, "SELECT 1") == [[1]]  # it lives, and can do nothing for the batch
         with pytest.raises(Fenced), transaction(first) as cursor:
-            batches.lock(cursor, 1, 1, batches.State.STAGING)
-    assert (tables.epoch, epochs(session)) == (2, [2])
+            batches.lock(cursor, Attempt(1, 1), batches.State.STAGING)
+    assert (tables.attempt.epoch, epochs(session)) == (2, [2])
 
 
 def test_a_second_login_that_waits_for_the_first_ones_lock_says_what_to_grant(

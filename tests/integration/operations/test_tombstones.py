@@ -19,6 +19,7 @@ from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMa
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
@@ -76,7 +77,7 @@ class Bench:
 
     def commit(self, batch: Batch) -> None:
         now = self.read(batch)
-        validated(self.session, StagingTables(now.batch_id, now.epoch))
+        validated(self.session, StagingTables(now.attempt))
         commit(self.pipeline, batch.batch_id, ME)
 
     def through(self, missing: Sequence[int] = ()) -> Batch:
@@ -263,7 +264,7 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
     done = already_staged(bench.pipeline, late.batch_id)
     assert done is not None
-    assert (bench.read(late).state, done.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
+    assert (bench.read(late).state, done.attempt.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
     assert bench.plan().batch_id == late.batch_id
     bench.commit(late)
     places = {tuple(row) for row in rows(bench.session, "SELECT event_id, _offset FROM public.orders")}
@@ -285,7 +286,7 @@ def test_a_no_changes_nothing(bench: Bench, late: Batch) -> None:
 def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_approved(bench: Bench, late: Batch) -> None:
     approve_tombstones(bench.pipeline, ME, "looked")
     with transaction(bench.session) as cursor:
-        name = StagingTables(late.batch_id, 1)
+        name = StagingTables(Attempt(late.batch_id, 1))
         cursor.execute(f"TRUNCATE offset_ledger_staging.{name.rows}")
     assert already_staged(bench.pipeline, late.batch_id) is None
     with pytest.raises(TombstonesMayBeGone, match="3 of 4 offsets"):

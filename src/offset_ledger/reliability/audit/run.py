@@ -13,8 +13,8 @@ from offset_ledger.config.model import Merge, Pipeline, Tombstone
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.kafka import broker
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import Session, connect, named_sql, transaction
-from offset_ledger.ledger.migrate import check_migrated
+from offset_ledger.ledger.database import Session, named_sql, transaction
+from offset_ledger.ledger.open import open_ledger, open_ledger_at
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
 from offset_ledger.reliability.audit.changes import Change, changes
@@ -26,11 +26,6 @@ from offset_ledger.reliability.audit.rules import judge
 
 _PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
 _RUNS = 800  # a week of runs every five minutes within office hours
-
-_INSERT = """
-INSERT INTO offset_ledger.topic_audit
-    (audited_at, pipeline, topic, rule, severity, found, risk, remedy, who, dag_id, run_id) VALUES %s
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +52,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     kafka = get_connection(pipeline.source.connection)
-    with connect(get_connection(pipeline.target.connection)) as session:
-        check_migrated(session)
+    with open_ledger(pipeline) as session:
         facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
         return keep(session, _judged(facts), current_origin())
 
@@ -73,8 +67,7 @@ def audit_topic(connection: Connection, topic: str, ledger: Connection | None = 
     facts = _facts(connection, topic, None, elect)
     if ledger is None:
         return _judged(facts)
-    with connect(ledger) as session:
-        check_migrated(session)
+    with open_ledger_at(ledger) as session:
         return keep(session, _judged(facts), current_origin())
 
 
@@ -89,10 +82,11 @@ def _reading(session: Session, pipeline: Pipeline) -> Reading:
     with transaction(session) as cursor:
         known = pipelines.read_cursors(cursor, pipeline.name)
         cursor.execute(
-            named_sql("last_cursor_move"), {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None}
+            named_sql("audit/last_cursor_move"),
+            {"pipeline": pipeline.name, "topic_id": known.topic_id if known else None},
         )
         last_commit = cursor.one()[0]
-        cursor.execute(named_sql("unread_since"), {"pipeline": pipeline.name})
+        cursor.execute(named_sql("audit/unread_since"), {"pipeline": pipeline.name})
         since = {row["partition"]: row["since"] for row in cursor.fetchall()}
     reader = ReaderFacts(
         pipeline=pipeline.name,
@@ -122,13 +116,13 @@ def _runs_every(pipeline: Pipeline) -> timedelta | None:
 def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
     """Write an audit down, with who ran it; the same audit with what changed since the one before."""
     with transaction(session) as cursor:
-        cursor.execute(named_sql("last_audit"), {"pipeline": audit.pipeline, "topic": audit.topic})
+        cursor.execute(named_sql("audit/last"), {"pipeline": audit.pipeline, "topic": audit.topic})
         previous = cursor.fetchall()
         which, whose = (audit.audited_at, audit.pipeline, audit.topic), (origin.who, origin.dag_id, origin.run_id)
         rows: list[tuple[Any, ...]] = [
             (*which, f.rule, f.severity.value, f.found, f.risk, f.remedy, *whose) for f in audit.findings
         ]
-        execute_values(cursor, _INSERT, rows)
+        execute_values(cursor, named_sql("audit/insert"), rows)
     before = {row["rule"]: Severity(row["severity"]) for row in previous}
     changed = changes(before or None, {f.rule: f.severity for f in audit.findings})
     return replace(audit, changes=changed, previous_at=previous[0]["audited_at"] if previous else None)

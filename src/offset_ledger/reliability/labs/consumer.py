@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 from psycopg2 import sql
 
 from offset_ledger.connections import parse_connection
-from offset_ledger.ledger.database import connect
+from offset_ledger.ledger.database import connect, named_sql
 
 
 class Commit(StrEnum):
@@ -68,9 +68,7 @@ def consume(orders: Orders) -> None:
 
 
 def _write(cursor: Any, orders: Orders, records: Sequence[Any], handled: int) -> int:
-    statement = sql.SQL('INSERT INTO {} (event_id, partition, "offset") VALUES (%s, %s, %s)').format(
-        sql.Identifier(orders.table)
-    )
+    statement = sql.SQL(named_sql("labs/insert")).format(table=sql.Identifier(orders.table))
     for left, record in zip(range(len(records) - 1, -1, -1), records, strict=True):
         cursor.execute(statement, [record.key.decode(), record.partition, record.offset])
         handled += 1

@@ -1,4 +1,4 @@
--- What the open batch of these tables has refused, by reason; the same lines as quarantined.sql gives.
+-- What the open batch of these tables has refused, by reason; the same lines as operations/quarantined.sql gives.
 WITH chosen AS (
     SELECT _partition, _offset, reason->>'code' AS code, reason->>'path' AS path, reason->>'detail' AS detail,
            row_number() OVER (PARTITION BY reason->>'code', reason->>'path' ORDER BY _partition, _offset) AS place

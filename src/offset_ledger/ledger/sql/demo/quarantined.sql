@@ -1,0 +1,1 @@
+SELECT value, reasons->0->>'path' FROM offset_ledger.quarantine WHERE pipeline = 'flights'

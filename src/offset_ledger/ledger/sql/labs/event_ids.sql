@@ -1,0 +1,1 @@
+SELECT event_id FROM {table}

@@ -1,0 +1,1 @@
+INSERT INTO {table} (event_id, partition, "offset") VALUES (%s, %s, %s)

@@ -1,0 +1,1 @@
+SELECT DISTINCT p AS _partition, o AS _offset FROM ({query}) AS failing (p, o)

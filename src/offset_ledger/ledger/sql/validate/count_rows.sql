@@ -1,0 +1,1 @@
+SELECT count(*) FILTER (WHERE NOT _deleted), count(*) FILTER (WHERE _deleted) FROM {staging}

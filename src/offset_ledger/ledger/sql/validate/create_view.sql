@@ -1,0 +1,1 @@
+CREATE TEMPORARY VIEW {view} AS {rows}

@@ -1,0 +1,1 @@
+WITH {view} AS ({rows}) {query}
