@@ -19,7 +19,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations import ingest as _ingest
 from offset_ledger.operations import verify as _verify
-from offset_ledger.operations.check import compare_table
+from offset_ledger.operations.check_table import compare_table
 from offset_ledger.operations.ingest import Ingested
 from offset_ledger.operations.requests import wanted_ranges
 from offset_ledger.operations.status import PipelineStatus
@@ -131,7 +131,7 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     """
     known = _pipeline(pipeline)
     violations, checked = _verify.verify(known)
-    notes = [note] if (note := _verify.uncounted(known)) else []
+    notes = [note] if (note := _verify.uncounted_reason(known)) else []
     if against_topic:
         from offset_ledger.operations.verify_against_topic import compare_with_topic
 

@@ -23,7 +23,7 @@ from offset_ledger.local.process import silent
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import QuestionAnswer
-from offset_ledger.operations.answers import answer_loss, keep_question
+from offset_ledger.operations.answers import answer_loss, record_question
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.verify import verify
 from tests.chaos.bench import PLAIN, Bench
@@ -215,7 +215,7 @@ def accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch, **numbers: object) -
         **numbers,
     }
     answer_loss(
-        bench.pipeline, keep_question(bench.pipeline, asked), QuestionAnswer.APPROVE, ANN, "the broker's disk died"
+        bench.pipeline, record_question(bench.pipeline, asked), QuestionAnswer.APPROVE, ANN, "the broker's disk died"
     )
     assert loss_question(bench.pipeline) is None
     assert [str(a) for a in bench.attempt() if a.error] == []

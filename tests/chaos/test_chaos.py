@@ -313,7 +313,7 @@ def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_a
     assert bench.check() == []
     told = bench.query("SELECT why FROM offset_ledger.batch_event WHERE from_state = 'rejected' ORDER BY event_id")
     assert [row[0] for row in told] == [
-        "known", "staged again and judged the same: the approval of somebody stands (known)"
+        "known", "staged again with the same verdict: the approval of somebody still counts (known)"
     ]  # fmt: skip
 
 

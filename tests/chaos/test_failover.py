@@ -31,7 +31,8 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local.postgres import ROLE, Postgres
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Batch
-from offset_ledger.operations.dead_letters import Delivery, deliver, place_of
+from offset_ledger.operations.dead_letter_record import source_position
+from offset_ledger.operations.dead_letters import Delivery, deliver
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.report.consumer_group import mirror
@@ -233,7 +234,8 @@ def test_dead_letters_are_not_doubled_and_the_mirrored_group_waits(world: World,
     assert again.found > 0
     mirror(pipeline)
     assert group(bench) == cursors(bench)
-    letters = [place_of(letter.headers, pipeline.name) for letter in read(bench.extra, f"{bench.topic}.dead").values()]
+    published = read(bench.extra, f"{bench.topic}.dead").values()
+    letters = [source_position(letter.headers, pipeline.name) for letter in published]
     assert sorted((at.partition, at.offset) for at in letters if at) == sorted(
         place for place, _ in bench.journal.of(Kind.MALFORMED)
     )

@@ -84,7 +84,7 @@ def run(program: str, home: Path, *arguments: str) -> Any:
     return answer_of(program, home, *arguments, **os.environ)
 
 
-def test_figures_are_metrics_of_airflow(tmp_path: Path) -> None:
+def test_batch_metrics_are_metrics_of_airflow(tmp_path: Path) -> None:
     assert run(_METRICS, tmp_path) == [
         ["gauge", "offset_ledger.orders.lag", 5, "orders"],
         ["incr", "offset_ledger.orders.records", 9, "orders"],

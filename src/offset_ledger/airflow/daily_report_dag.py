@@ -62,7 +62,7 @@ def build_daily_report_dag(folder: Path) -> DAG:
             context = get_current_context()
             with airflow_failures():
                 made = daily_report(parse_good(folder), day_of(context))
-            context["outlet_events"][REPORT].extra = {"date": made.day.isoformat(), "pipelines": made.figures}
+            context["outlet_events"][REPORT].extra = {"date": made.day.isoformat(), "pipelines": made.metrics}
             return str(made.page)
 
         report_day()

@@ -54,14 +54,14 @@ class Gate(HITLOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask and wait, or go on at once."""
-        from offset_ledger.operations.answers import keep_question
+        from offset_ledger.operations.answers import record_question
 
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
             question = self.question(pipeline, context)
             if question is None:
                 return self.go_on(pipeline, context)
-            decision_id = keep_question(pipeline, question)
+            decision_id = record_question(pipeline, question)
         context["ti"].xcom_push("decision_id", decision_id)
         self.subject, self.body = question.subject(), question.body()
         return super().execute(context)

@@ -91,12 +91,12 @@ def build_redrive_dag(pipeline: Pipeline) -> DAG:
 def _plan(path: Path) -> Any:
     @task(task_id=ids.PLAN)
     def plan_batch() -> int:
-        from offset_ledger.operations.redrive import plan_redrive, read_choice
+        from offset_ledger.operations.redrive import parse_choice, plan_redrive
 
         context = get_current_context()
         asked = context["params"]
         with airflow_failures():
-            choice = read_choice(asked["reason"], asked["since"], asked["limit"])
+            choice = parse_choice(asked["reason"], asked["since"], asked["limit"])
             planned = plan_redrive(parse_pipeline(path), choice, by_person(context), asked["why"])
         if planned.batch is None:
             raise AirflowSkipException(planned.message)

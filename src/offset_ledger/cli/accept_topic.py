@@ -16,7 +16,7 @@ def add_verb(verbs: Verbs) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Go on with a recreated topic, or with a log that was cut off."""
     from offset_ledger.ledger.origin import current_origin
-    from offset_ledger.operations.log_change import accept_topic
+    from offset_ledger.operations.accept_topic import accept_topic
     from offset_ledger.report.consumer_group import mirror
 
     pipeline = pipeline_of(arguments)

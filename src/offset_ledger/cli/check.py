@@ -14,7 +14,7 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Check a pipeline file, its suite, and the table where that can be reached."""
-    from offset_ledger.operations.check import compare_table
+    from offset_ledger.operations.check_table import compare_table
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)

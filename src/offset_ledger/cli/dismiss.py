@@ -24,10 +24,10 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.ledger.dismissals import Selection
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.dismiss import dismiss
-    from offset_ledger.operations.redrive import read_choice
+    from offset_ledger.operations.redrive import parse_choice
 
     pipeline = pipeline_of(arguments)
-    choice = read_choice(arguments.reason, arguments.since)
+    choice = parse_choice(arguments.reason, arguments.since)
     offsets = None if arguments.offset is None else tuple(arguments.offset)
     selection = Selection(arguments.partition, offsets, choice.reason, choice.since)
     done = dismiss(pipeline, selection, current_origin(), arguments.why, arguments.undo)

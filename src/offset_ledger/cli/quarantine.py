@@ -25,13 +25,13 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """What is in quarantine, by reason."""
-    from offset_ledger.operations.redrive import quarantined, read_choice
-    from offset_ledger.operations.status import rejected
+    from offset_ledger.operations.redrive import list_quarantined, parse_choice
+    from offset_ledger.operations.status import rejected_batch
 
-    choice, pipeline = read_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
-    total, *reasons = quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
-    dismissed = quarantined(pipeline, choice, dismissed=True)[0]["records"]
-    waiting = rejected(pipeline, arguments.limit)
+    choice, pipeline = parse_choice(arguments.reason, arguments.since, arguments.limit), pipeline_of(arguments)
+    total, *reasons = list_quarantined(pipeline, choice, arguments.resolved, arguments.dismissed)
+    dismissed = list_quarantined(pipeline, choice, dismissed=True)[0]["records"]
+    waiting = rejected_batch(pipeline, arguments.limit)
     state = "resolved" if arguments.resolved else "dismissed" if arguments.dismissed else "unresolved"
     apart = f", and {dismissed:,} dismissed" if dismissed and not arguments.dismissed else ""
     lines = [*([_by_reason(reasons)] if reasons else []), f"{total['records']:,} {state} records{apart}"]

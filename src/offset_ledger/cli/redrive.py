@@ -21,10 +21,10 @@ def run(arguments: Namespace) -> Outcome:
     """Try quarantined records again."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import run_batch
-    from offset_ledger.operations.redrive import plan_redrive, read_choice
+    from offset_ledger.operations.redrive import parse_choice, plan_redrive
 
     pipeline = pipeline_of(arguments)
-    choice = read_choice(arguments.reason, arguments.since, arguments.limit)
+    choice = parse_choice(arguments.reason, arguments.since, arguments.limit)
     planned = plan_redrive(pipeline, choice, current_origin(), arguments.why)
     say(planned.message)
     if planned.batch is None:

@@ -21,7 +21,7 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.report.daily import daily_report
 
     report = daily_report(parse_all(), _day(arguments.date))
-    return Outcome({"date": report.day, "page": report.page, "pipelines": report.figures}, str(report.page))
+    return Outcome({"date": report.day, "page": report.page, "pipelines": report.metrics}, str(report.page))
 
 
 def _day(given: str | None) -> date:

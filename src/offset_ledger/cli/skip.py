@@ -20,13 +20,12 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.model.questions import QuestionKind
     from offset_ledger.operations.losses import loss_question, skip_lost
-    from offset_ledger.operations.tombstones import approve
     from offset_ledger.report.consumer_group import mirror
 
     pipeline = pipeline_of(arguments)
     question = loss_question(pipeline)
     if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
-        batch = approve(pipeline, current_origin(), arguments.why, question)
+        batch = approve_tombstones(pipeline, current_origin(), arguments.why, question)
         return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} goes on with the next ingest")
     committed = skip_lost(pipeline, current_origin(), arguments.why)
     mirror(pipeline)

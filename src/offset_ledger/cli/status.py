@@ -35,6 +35,7 @@ def _text(current: PipelineStatus) -> str:
         f"lag: {sum(p.lag for p in current.partitions):,} offsets",
         f"open head batch: {current.open_batch or 'none'}",
         f"  {current.waits_for}" if current.waits_for else "",
+        f"remerge: {current.remerge}" if current.remerge else "",
         f"dead letters waiting: {current.dead_letters_waiting:,}" if current.dead_letters_waiting else "",
     ]
     return "\n".join(filter(None, lines))

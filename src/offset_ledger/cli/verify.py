@@ -44,11 +44,11 @@ class _Result:
 
 
 def _ledger(pipeline: Pipeline) -> _Result:
-    from offset_ledger.operations.verify import uncounted, verify
+    from offset_ledger.operations.verify import uncounted_reason, verify
 
     violations, checked = verify(pipeline)
     summary = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
-    notes = [note] if (note := uncounted(pipeline)) else []
+    notes = [note] if (note := uncounted_reason(pipeline)) else []
     return _Result(checked, list(violations), notes, [*(violations or [summary]), *notes])
 
 

@@ -107,6 +107,13 @@ def answer(
         raise StateConflict(f"question {decision_id} is answered already; see table offset_ledger.decision")
 
 
+def approve(cursor: Cursor, question: Question, decision_id: int | None, origin: Origin, why: str) -> None:
+    """Keep a yes to the question that was asked, to those that runs still wait with, or to one that is kept now."""
+    open_ids = answered_by(cursor, question.pipeline, question.kind, decision_id)
+    for each in open_ids or [ask(cursor, question, origin)]:
+        answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
+
+
 def read_question(cursor: Cursor, decision_id: int, *, lock: bool = False) -> Asked:
     """The question of that id, locked against every other answer if asked."""
     if lock:

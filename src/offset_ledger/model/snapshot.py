@@ -28,6 +28,11 @@ class TopicSnapshot:
     partitions: tuple[PartitionSnapshot, ...]
     delete_retention_ms: int = 0  # for how long compaction keeps a tombstone at least
 
+    @property
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """For each partition the offsets that can be read now: from its log start to its last stable offset."""
+        return {p.partition: (p.log_start, p.last_stable) for p in self.partitions}
+
 
 @dataclass(frozen=True, slots=True)
 class Cursors:

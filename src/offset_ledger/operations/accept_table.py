@@ -1,4 +1,4 @@
-"""A person takes the target table as it is: emptied, restored or corrected on purpose."""
+"""Accept a table: it was emptied, restored or corrected on purpose, and is right as it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offset_ledger.target.table import ensure_target
 
 
 def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
-    """Count the table's event ids; ``verify`` compares with this count from now on. Returns them.
+    """Count the table's event ids, which ``verify`` compares with from now on; returns the count.
 
     Raises:
         ConfigurationError: the pipeline has never been planned.

@@ -1,4 +1,4 @@
-"""Answers: what a person said to a question, kept in the ledger in the same transaction as what it brings about."""
+"""Answers of people to questions of a run: each is kept in the transaction that acts on it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.log_change import accept_topic
+from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
-from offset_ledger.operations.tombstones import approve as approve_tombstones
+from offset_ledger.operations.tombstones import approve_tombstones
 
 _AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State.ABANDONED}
 
 
-def keep_question(pipeline: Pipeline, question: Question) -> int:
-    """Keep a question of this run and return its id."""
+def record_question(pipeline: Pipeline, question: Question) -> int:
+    """Record a question of this run and return its id."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         return decisions.ask(cursor, question, current_origin())
 
@@ -27,34 +27,38 @@ def keep_question(pipeline: Pipeline, question: Question) -> int:
 def answer_loss(
     pipeline: Pipeline, decision_id: int, given: QuestionAnswer, origin: Origin, why: str
 ) -> QuestionAnswer:
-    """Answer a question about a loss; a yes skips or accepts exactly what was asked about.
+    """Answer a question about a loss; an approval skips or accepts exactly what was asked about.
 
-    The answer that holds is returned: an earlier one, if somebody has decided by another way.
+    Returns the answer that counts: an earlier one, if somebody has already decided elsewhere.
 
     Raises:
         StateConflict: what was asked about has changed meanwhile.
     """
-    solved = given is QuestionAnswer.APPROVE and loss_question(pipeline) is None  # by another way, while the run waited
+    # Somebody may have solved it while the run waited.
+    solved = given is QuestionAnswer.APPROVE and loss_question(pipeline) is None
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        found = decisions.read_question(cursor, decision_id, lock=True)
-        if found.answer:
-            return found.answer
+        asked = decisions.read_question(cursor, decision_id, lock=True)
+        if asked.answer:
+            return asked.answer
         if solved or given is not QuestionAnswer.APPROVE:
             decisions.answer(cursor, decision_id, given, origin, why)
             return given
-    asked = found.question
-    if asked.kind is QuestionKind.LOST_RANGE:
-        approved = [OffsetRange(*r) for r in asked.details["ranges"]]
-        skip_lost(pipeline, origin, why, approved, decision_id)
-    elif asked.kind is QuestionKind.UNREAD_TOMBSTONES:
-        approve_tombstones(pipeline, origin, why, asked, decision_id)
-    else:
-        accept_topic(pipeline, origin, why, asked, decision_id)
+    _approve_loss(pipeline, asked.question, decision_id, origin, why)
     return given
 
 
+def _approve_loss(pipeline: Pipeline, question: Question, decision_id: int, origin: Origin, why: str) -> None:
+    if question.kind is QuestionKind.LOST_RANGE:
+        approved = [OffsetRange(*r) for r in question.details["ranges"]]
+        skip_lost(pipeline, origin, why, approved, decision_id)
+    elif question.kind is QuestionKind.UNREAD_TOMBSTONES:
+        approve_tombstones(pipeline, origin, why, question, decision_id)
+    else:
+        accept_topic(pipeline, origin, why, question, decision_id)
+
+
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:
-    """Whether to commit a rejected batch; None for one that is not rejected, or no longer."""
+    """Whether to commit a rejected batch; None if the batch is not rejected, or not any more."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch = batches.read_batch(cursor, batch_id)
     if batch.state is not State.REJECTED:
@@ -75,14 +79,14 @@ def answer_batch(
 ) -> QuestionAnswer:
     """Answer a question about a rejected batch.
 
-    The answer that holds is returned: an earlier one, if somebody has decided by another way.
+    Returns the answer that counts: an earlier one, if somebody has already decided elsewhere.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         batch_id = decisions.read_question(cursor, decision_id).question.batch_id
         assert batch_id is not None
-        batches.read_batch(cursor, batch_id, lock=True)  # first, like whoever decides by another way
-        if held := decisions.read_question(cursor, decision_id, lock=True).answer:
-            return held
+        batches.read_batch(cursor, batch_id, lock=True)  # first, in the order of those who decide elsewhere
+        if earlier := decisions.read_question(cursor, decision_id, lock=True).answer:
+            return earlier
         decisions.answer(cursor, decision_id, given, origin, why)
         if given in _AFTER:
             decisions.decide_batch(cursor, batch_id, _AFTER[given], origin, why)

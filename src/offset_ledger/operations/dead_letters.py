@@ -1,21 +1,18 @@
-"""Dead letters: quarantined records leave the outbox for a topic, each once for a reader of committed data.
+"""Dead letters: quarantined records are published from the outbox to a topic, each exactly once for read_committed.
 
-Every transaction begins in the same way: take the pipeline's transactional id, which ends what an earlier process had
-begun; read back what lies above the marks, and mark those letters; only then publish what still waits.
+Every transaction starts in the same way: take the pipeline's transactional id, which aborts what an earlier process
+had open; read back what lies above the marks, and mark those letters; only then publish the letters still waiting.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.decoding.headers import kafka_headers
 from offset_ledger.errors import OpenTransaction
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
@@ -26,21 +23,23 @@ from offset_ledger.ledger.dead_letters import RecordPosition
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.operations.dead_letter_record import source_position, to_record
 from offset_ledger.plan.dead_letter_topic import dead_letter_snapshot
 from offset_ledger.reliability.publishing.producer import Publisher
-from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.retry import retrying
 
 log = logging.getLogger(__name__)
 
-LETTERS_AT_ONCE = 10_000
-BYTES_AT_ONCE = 32 * 1024 * 1024
-PREFIX = "offset-ledger."
+MAX_LETTERS = 10_000  # of one transaction
+MAX_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one call did, in letters; ``found`` had been published by an earlier one that did not live to mark them."""
+    """What one call did, in letters.
+
+    ``found`` had been published by an earlier process that ended before it could mark them.
+    """
 
     published: int = 0
     found: int = 0
@@ -49,22 +48,22 @@ class Delivery:
         return Delivery(self.published + other.published, self.found + other.found)
 
     def __str__(self) -> str:
-        found = f", {self.found:,} found delivered already" if self.found else ""
-        return f"{self.published:,} dead letters published{found}"
+        earlier = f", {self.found:,} were already delivered" if self.found else ""
+        return f"{self.published:,} dead letters published{earlier}"
 
 
 def deliver(pipeline: Pipeline) -> Delivery:
-    """Publish every letter that waits.
+    """Publish every letter in the outbox.
 
     Raises:
         ConfigurationError: a dead letter topic does not exist.
         PublishFailed, TransactionOutcomeUnknown, OpenTransaction, BrokerUnavailable, DatabaseUnavailable: what was not
-            delivered waits in the outbox; call again.
+            delivered stays in the outbox; call again.
     """
     done = Delivery()
     with open_ledger(pipeline) as session:
         while topics := _waiting(session, pipeline):
-            # Letters for a topic that the pipeline file named before come last: they may have nowhere to go any more.
+            # Letters for a topic that the pipeline file named earlier come last: that topic may be gone.
             topic = min(topics, key=lambda name: name != pipeline.quality.dead_letter_topic)
             done += _deliver_some(session, pipeline, topic)
     return done
@@ -76,50 +75,59 @@ def _waiting(session: Session, pipeline: Pipeline) -> list[str]:
 
 
 def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
-    """One transaction: the letters that wait for this topic, up to a number and a size."""
+    """One transaction: the letters waiting for this topic, up to a number and a size."""
     connection = get_connection(pipeline.source.connection)
-    sent: list[RecordPosition] = []
-    answers: list[tuple[int, int]] = []
+    acknowledged: list[tuple[int, int]] = []
     with (
         connect_kafka(connection) as kafka,
         Publisher(
             connection.extra,
             topic,
             transactional_id=f"offset-ledger.{pipeline.name}.dead-letters",
-            on_ack=lambda _, partition, offset: answers.append((partition, offset)),
+            on_ack=lambda _, partition, offset: acknowledged.append((partition, offset)),
         ) as publisher,
     ):
-        at = dead_letter_snapshot(kafka, pipeline, topic)
-        before = _read_back(session, kafka, connection, pipeline, at)
-        size = 0
-        with closing(dead_letters.take(session, pipeline.name, topic, LETTERS_AT_ONCE)) as letters:
-            for letter in letters:
-                place = RecordPosition(letter["topic_id"], letter["partition"], letter["offset"])
-                if place in before.ahead:  # quarantined again since: the next read back marks it
-                    continue
-                record = as_record(letter, pipeline.name, len(at.partitions))
-                publisher.send(record)
-                sent.append(place)
-                if (size := size + len(record.value or b"")) > BYTES_AT_ONCE:
-                    break
-        publisher.flush()
+        snapshot = dead_letter_snapshot(kafka, pipeline, topic)
+        earlier = _read_back(session, kafka, connection, pipeline, snapshot)
+        sent = _send(session, pipeline, publisher, snapshot, earlier)
         reach(Failpoint.DEAD_LETTERS_SENT)
         publisher.finish()
     reach(Failpoint.DEAD_LETTERS_COMMITTED)
-    delivered = [(place, *answer) for place, answer in zip(sent, answers, strict=True)]
-    ends = {p: end for p, end in _ends(answers).items() if p not in before.ahead.values()}
-    dead_letters.mark(session, pipeline.name, at.topic_id, delivered, ends)
-    return Delivery(len(sent), before.found)
+    delivered = [(position, *place) for position, place in zip(sent, acknowledged, strict=True)]
+    ends = {p: end for p, end in _ends(acknowledged).items() if p not in earlier.ahead.values()}
+    dead_letters.mark(session, pipeline.name, snapshot.topic_id, delivered, ends)
+    return Delivery(len(sent), earlier.found)
 
 
-def _ends(answers: Iterable[tuple[int, int]]) -> dict[int, int]:
-    return {partition: offset + 1 for partition, offset in sorted(answers)}
+def _send(
+    session: Session, pipeline: Pipeline, publisher: Publisher, snapshot: TopicSnapshot, earlier: _Earlier
+) -> list[RecordPosition]:
+    sent: list[RecordPosition] = []
+    size = 0
+    with closing(dead_letters.take(session, pipeline.name, snapshot.topic, MAX_LETTERS)) as letters:
+        for letter in letters:
+            position = RecordPosition(letter["topic_id"], letter["partition"], letter["offset"])
+            if position in earlier.ahead:  # quarantined again since: the next read back marks it
+                continue
+            record = to_record(letter, pipeline.name, len(snapshot.partitions))
+            publisher.send(record)
+            sent.append(position)
+            if (size := size + len(record.value or b"")) > MAX_BYTES:
+                break
+    publisher.flush()
+    return sent
+
+
+def _ends(acknowledged: Iterable[tuple[int, int]]) -> dict[int, int]:
+    return {partition: offset + 1 for partition, offset in sorted(acknowledged)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
-    """What had been delivered before: letters that were found and are marked now, and letters of records that the
-    cursors have yet to reach, with their partitions: the database went back since.
+class _Earlier:
+    """What earlier processes delivered.
+
+    ``found`` letters were not marked before, and are now. ``ahead`` are letters of records that the cursors have yet
+    to reach, because the database went back to an earlier state, with the partitions they were published to.
     """
 
     found: int
@@ -127,89 +135,47 @@ class _Before:
 
 
 def _read_back(
-    session: Session, kafka: KafkaClient, connection: Connection, pipeline: Pipeline, at: TopicSnapshot
-) -> _Before:
+    session: Session, kafka: KafkaClient, connection: Connection, pipeline: Pipeline, snapshot: TopicSnapshot
+) -> _Earlier:
     """Mark every letter that an earlier process has committed.
 
-    All that it wrote lies below the ends of ``at``, for its transactional id was taken before they were asked for. A
-    partition without a mark is read from its start: its mark may have been lost with a failover or a restore. For the
-    same reason no mark passes a letter whose record is not in quarantine again yet.
+    All that it wrote lies below the ends of the snapshot, which was taken after its transactional id was. A partition
+    without a mark is read from its start: its mark may have been lost with a failover or a restore. For the same
+    reason no mark passes a letter whose record is not in quarantine again yet.
     """
-    ends = {p.partition: p.high_watermark for p in at.partitions}
-    waiting = retrying(lambda error: isinstance(error, OpenTransaction), f"open transactions on {at.topic}")
-    waiting(lambda: _hold_decided(kafka.snapshot(at.topic), ends))
-    marks = dead_letters.read_marks(session, pipeline.name, at.topic_id)
-    delivered = []
-    for p in at.partitions:
+    ends = {p.partition: p.high_watermark for p in snapshot.partitions}
+    waiting = retrying(lambda error: isinstance(error, OpenTransaction), f"open transactions on {snapshot.topic}")
+    waiting(lambda: _check_no_open_transaction(kafka.snapshot(snapshot.topic), ends))
+    delivered = list(_delivered(session, connection, pipeline, snapshot))
+    unmarked, ahead = dead_letters.compare(session, pipeline.name, [position for position, *_ in delivered])
+    for position, partition, offset in delivered:
+        if position in ahead:
+            ends[partition] = min(ends[partition], offset)
+    dead_letters.mark(session, pipeline.name, snapshot.topic_id, delivered, ends)
+    if unmarked:
+        log.info("%d dead letters of %s had been delivered by an earlier process", len(unmarked), pipeline.name)
+    return _Earlier(len(unmarked), {position: partition for position, partition, _ in delivered if position in ahead})
+
+
+def _delivered(
+    session: Session, connection: Connection, pipeline: Pipeline, snapshot: TopicSnapshot
+) -> Iterator[tuple[RecordPosition, int, int]]:
+    """The letters above the marks: the position of the record, and the partition and offset of the letter."""
+    marks = dead_letters.read_marks(session, pipeline.name, snapshot.topic_id)
+    for p in snapshot.partitions:
         start = max(marks.get(p.partition, 0), p.log_start)
         if start < p.high_watermark:
             unread = OffsetRange(p.partition, start, p.high_watermark)
-            for record in read_records(connection, at.topic, unread, "read_committed"):
-                if place := place_of(record.headers, pipeline.name):
-                    delivered.append((place, p.partition, record.offset))
-    unmarked, ahead = dead_letters.compare(session, pipeline.name, [place for place, *_ in delivered])
-    for place, partition, offset in delivered:
-        if place in ahead:
-            ends[partition] = min(ends[partition], offset)
-    dead_letters.mark(session, pipeline.name, at.topic_id, delivered, ends)
-    if unmarked:
-        log.info("%d dead letters of %s had been delivered by an earlier process", len(unmarked), pipeline.name)
-    return _Before(len(unmarked), {place: partition for place, partition, _ in delivered if place in ahead})
+            for record in read_records(connection, snapshot.topic, unread, "read_committed"):
+                if position := source_position(record.headers, pipeline.name):
+                    yield position, p.partition, record.offset
 
 
-def _hold_decided(now: TopicSnapshot, ends: dict[int, int]) -> None:
-    behind = {p.partition: p.last_stable for p in now.partitions if p.last_stable < ends.get(p.partition, 0)}
-    if behind:
+def _check_no_open_transaction(now: TopicSnapshot, ends: Mapping[int, int]) -> None:
+    open_at = {p.partition: p.last_stable for p in now.partitions if p.last_stable < ends.get(p.partition, 0)}
+    if open_at:
         raise OpenTransaction(
-            f"dead letter topic {now.topic}: partitions are stable up to {behind} and end at {ends}: a transaction is "
-            "open there, so what was delivered cannot be told yet; the letters wait; deliver them again later"
+            f"dead letter topic {now.topic}: partitions are stable up to {open_at} and end at {dict(ends)}: a "
+            "transaction is open there, so it is not known yet what was delivered; the letters stay in the outbox; "
+            "deliver them again later"
         )
-
-
-def as_record(letter: Any, pipeline: str, partitions: int) -> Record:
-    """The record as it was, with its coordinates and the reasons in headers.
-
-    Records of one partition stay in one partition. The client cannot send a header without a value, nor a record with
-    neither key nor value: these values are sent empty, and ``offset-ledger.sent-empty`` lists the places of such
-    headers and ``"value"``.
-    """
-    key, value = (None if bytes_ is None else bytes(bytes_) for bytes_ in (letter["key"], letter["value"]))
-    headers = kafka_headers(letter["headers"])
-    empty: list[int | str] = [place for place, (_, content) in enumerate(headers) if content is None]
-    if key is None and value is None:
-        value = b""
-        empty.append("value")
-    ours = {
-        "pipeline": pipeline,
-        "topic": letter["topic"],
-        "topic-id": letter["topic_id"],
-        "partition": letter["partition"],
-        "offset": letter["offset"],
-        "timestamp": letter["timestamp_ms"],
-        "batch": letter["batch_id"],
-        "reasons": letter["reasons"],
-        **({"sent-empty": json.dumps(empty)} if empty else {}),
-    }
-    return Record(
-        key=key,
-        value=value,
-        headers=(
-            *((name, content or b"") for name, content in headers),
-            *((PREFIX + name, str(content).encode()) for name, content in ours.items() if content is not None),
-        ),
-        partition=letter["partition"] % partitions,
-    )
-
-
-def place_of(headers: Iterable[tuple[str, bytes]], pipeline: str) -> RecordPosition | None:
-    """The coordinates that a dead letter of this pipeline carries; None for any other record.
-
-    Of equal names the last one counts: a record that was a dead letter before brings headers of its own.
-    """
-    found = {name.removeprefix(PREFIX): value for name, value in headers if name.startswith(PREFIX)}
-    if found.get("pipeline") != pipeline.encode():
-        return None
-    try:
-        return RecordPosition(found["topic-id"].decode(), int(found["partition"]), int(found["offset"]))
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return None

@@ -1,4 +1,4 @@
-"""Dismiss: a person says that quarantined records will never become rows, and why; or takes that back."""
+"""Dismiss quarantined records that will never become rows, with a reason; or undo that."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.dismissals import QuarantinePosition, Selection
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
+from offset_ledger.operations.redrive import in_open_batches
 
 
 @dataclass(frozen=True, slots=True)
 class Dismissed:
-    """The decision and its records; no decision where none was selected."""
+    """The decision and its records; no decision if no record was selected."""
 
     dismissal_id: int | None
     records: tuple[QuarantinePosition, ...]
 
 
 def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, undo: bool = False) -> Dismissed:
-    """Dismiss the selected unresolved records, or undo that for those that are dismissed: all of them or none.
+    """Dismiss the selected unresolved records, or with ``undo`` restore dismissed ones: all of them or none.
 
     Raises:
         ConfigurationError: nothing was selected by offsets or by reason, or no reason why was given.
@@ -33,13 +34,13 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
         chosen = dismissals.choose(cursor, pipeline.name, selection, undo)
-        places = tuple((row["partition"], row["offset"]) for row in chosen)
-        _check_found(pipeline, selection, places, undo)
-        _check_free(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
+        positions = tuple((row["partition"], row["offset"]) for row in chosen)
+        _check_complete(pipeline, selection, positions, undo)
+        _check_not_redriven(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
         if not chosen:
             return Dismissed(None, ())
         ids = [row["quarantine_id"] for row in chosen]
-        return Dismissed(dismissals.decide(cursor, pipeline.name, ids, undo, origin, why), places)
+        return Dismissed(dismissals.decide(cursor, pipeline.name, ids, undo, origin, why), positions)
 
 
 def _check(selection: Selection, why: str) -> None:
@@ -48,11 +49,13 @@ def _check(selection: Selection, why: str) -> None:
     if selection.offsets is None and selection.reason is None:
         raise ConfigurationError("which records? give --partition and --offset, or --reason; see: quarantine PIPELINE")
     if not why.strip():
-        raise ConfigurationError("--why is empty; it is kept with the decision, for whoever asks later")
+        raise ConfigurationError("--why is empty; it is kept with the decision")
 
 
-def _check_found(pipeline: Pipeline, selection: Selection, places: tuple[QuarantinePosition, ...], undo: bool) -> None:
-    if missing := sorted({*(selection.offsets or ())} - {offset for _, offset in places}):
+def _check_complete(
+    pipeline: Pipeline, selection: Selection, positions: tuple[QuarantinePosition, ...], undo: bool
+) -> None:
+    if missing := sorted({*(selection.offsets or ())} - {offset for _, offset in positions}):
         state = "dismissed" if undo else "unresolved"
         raise StateConflict(
             f"pipeline {pipeline.name} partition {selection.partition}: no {state} record in quarantine at offset "
@@ -60,10 +63,9 @@ def _check_found(pipeline: Pipeline, selection: Selection, places: tuple[Quarant
         )
 
 
-def _check_free(pipeline: Pipeline, held: Counter[int]) -> None:
+def _check_not_redriven(pipeline: Pipeline, held: Counter[int]) -> None:
     if held:
-        batches = ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in sorted(held.items()))
         raise StateConflict(
-            f"pipeline {pipeline.name}: records are being redriven: {batches}; nothing was changed; let that redrive "
-            "commit, or abandon the batch"
+            f"pipeline {pipeline.name}: records are being redriven: {in_open_batches(held)}; nothing was "
+            "changed; let that redrive commit, or abandon the batch"
         )

@@ -1,4 +1,4 @@
-"""Plan to report in one process, without Airflow."""
+"""Ingest: all steps from plan to report in one process, without Airflow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ingested:
 def ingest(
     pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None = None
 ) -> Iterator[Ingested]:
-    """Commit head batches of at most ``limit`` offsets: one, or as many as there are until nothing is new."""
+    """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new."""
     while True:
         began = time.monotonic()
         planned = plan(pipeline, origin, limit)
@@ -61,9 +61,9 @@ def run_batch(
         staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
     else:
         staged = _stage(pipeline, batch_id, origin, clock)
-    was = "was staged before:" if staged.done else "staged"
-    say(f"{was} {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
-    clock.time("validate", lambda: pass_gate(pipeline, batch_id, origin))
+    verb = "already staged:" if staged.done else "staged"
+    say(f"{verb} {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
+    clock.time("validate", lambda: validate_or_raise(pipeline, batch_id, origin))
     committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
     clock.time("report", lambda: report(pipeline, batch_id))
     clock.time("mirror", lambda: mirror(pipeline))
@@ -72,8 +72,8 @@ def run_batch(
     return Ingested(committed, clock.seconds)
 
 
-def pass_gate(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
-    """Validate a staged batch and go on only if it passed; a rejected one gets its report.
+def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
+    """Validate a staged batch and return it if it passed; a rejected one gets its report.
 
     Raises:
         BatchRejected: the gate rejected it; nothing was merged.
@@ -99,7 +99,7 @@ def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> S
 
 
 def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
-    """Deliver dead letters; what fails here waits in the outbox and harms no batch."""
+    """Deliver dead letters; a failure leaves them in the outbox and does not affect the batch."""
     try:
         say(str(deliver(pipeline)))
     except OffsetLedgerError as error:
@@ -113,7 +113,7 @@ class Clock:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def time(self, step: str, run: Callable[[], T]) -> T:
-        """What ``run`` returns; its time goes to ``step``, also when it raises."""
+        """Run it and return its result; its time counts for ``step``, also if it raises."""
         began = time.monotonic()
         try:
             return run()

@@ -1,4 +1,4 @@
-"""Losses: what a person decides when retention deleted offsets that are still needed, or the log is another one."""
+"""Losses: offsets that retention deleted before they were read; a person decides whether to skip them."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.truncation import Boundary
-from offset_ledger.operations import log_change, tombstones
+from offset_ledger.operations.log_change import find_log_change
+from offset_ledger.operations.tombstones import tombstone_question
 from offset_ledger.plan.step import checked_snapshot
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
-    """Per partition the offsets from the cursor to the log start, where the log starts above the cursor.
+    """For each partition the offsets from the cursor to the log start, where the log starts above the cursor.
 
-    A partition that was added later, and never planned, goes on at its first offset.
+    A partition that was added later and never planned starts at its first offset.
     """
     added = 0 if cursors.next_offsets else None
-    places = ((p, cursors.next_offsets.get(p.partition, added)) for p in snapshot.partitions)
+    positions = ((p, cursors.next_offsets.get(p.partition, added)) for p in snapshot.partitions)
     return tuple(
         OffsetRange(p.partition, cursor, p.log_start)
-        for p, cursor in places
+        for p, cursor in positions
         if cursor is not None and cursor < p.log_start
     )
 
 
 def loss_question(pipeline: Pipeline) -> Question | None:
-    """What a person has to be asked before the pipeline can go on; None where nothing is lost.
+    """The question that a person has to answer before the pipeline can go on; None if nothing is lost.
 
-    Where the open head batch is staged as a whole it needs no offset of the topic any more: then only its tombstones
-    are asked about. A pipeline file with ``on_expired: fail`` asks nothing about expired offsets or tombstones: it has
-    said no.
+    A head batch that is completely staged needs no offset of the topic any more: then only its tombstones are in
+    question. With ``on_expired: fail`` the pipeline file has already said no to expired offsets and tombstones.
     """
+    fails = pipeline.source.on_expired is OnExpired.FAIL
     connection = get_connection(pipeline.source.connection)
     with connect_kafka(connection) as kafka, open_ledger(pipeline) as session:
         snapshot = kafka.snapshot(pipeline.source.topic)
@@ -57,14 +58,18 @@ def loss_question(pipeline: Pipeline) -> Question | None:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
             if head and is_whole(cursor, head):  # it is committed first
-                return None if pipeline.source.on_expired is OnExpired.FAIL else tombstones.question(head)
-        if other := log_change.find(kafka, session, pipeline, snapshot):
-            return other.question
-    ranges = lost_ranges(cursors, snapshot) if cursors else ()
-    if pipeline.source.on_expired is OnExpired.FAIL:
+                return None if fails else tombstone_question(head)
+        if change := find_log_change(kafka, session, pipeline, snapshot):
+            return change.question
+    if fails:
         return None
-    if not ranges:
-        return tombstones.question(head)
+    ranges = lost_ranges(cursors, snapshot) if cursors else ()
+    return _skip_question(pipeline, snapshot, ranges, head) if ranges else tombstone_question(head)
+
+
+def _skip_question(
+    pipeline: Pipeline, snapshot: TopicSnapshot, ranges: Sequence[OffsetRange], head: Batch | None
+) -> Question:
     lost = ", ".join(map(str, ranges))
     text = f"skip {total_width(ranges):,} offsets of topic {snapshot.topic} that retention deleted unread: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
@@ -83,32 +88,37 @@ def skip_lost(
 ) -> Committed:
     """Commit the lost ranges as skipped: a head batch without rows, kept with who approved it and why.
 
-    ``approved`` are the ranges that the person saw; more than these is never skipped. An open head batch that still
-    has to be read is abandoned.
+    ``approved`` are the ranges that the person saw; no others are skipped. An open head batch that still has to be
+    read is abandoned.
 
     Raises:
         ConfigurationError: the pipeline file says ``on_expired: fail``.
-        StateConflict: a staged or judged head batch waits for its commit, or an approved range is no longer the loss.
-        TopicRecreated, LogTruncated: the log is another one, and that has to be accepted first.
+        StateConflict: a staged or validated head batch is still to be committed, or the loss is no longer the one that
+            was approved.
+        TopicRecreated, LogTruncated: the log has changed, and that has to be accepted first.
         TerminalError: nothing is lost.
     """
-    if pipeline.source.on_expired is OnExpired.FAIL:
-        raise ConfigurationError(
-            f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
-            "set source.on_expired to earliest_after_approval to let a person approve the loss"
-        )
+    _check_may_skip(pipeline)
     with open_ledger(pipeline) as session:
         snapshot = checked_snapshot(session, pipeline)
         with transaction(session) as cursor:
             pipelines.lock_pipeline(cursor, pipeline.name)
             cursors = pipelines.read_cursors(cursor, pipeline.name)
-            check_identity(cursors, snapshot)  # again: somebody may have accepted another log meanwhile
+            check_identity(cursors, snapshot)  # again: somebody may have accepted a log change meanwhile
             ranges = _approved(cursors, pipeline, snapshot, approved)
-            _begin(cursor, pipeline, cursors, ranges)
+            _record_start_offsets(cursor, pipeline, cursors, ranges)
             done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
             for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
                 decisions.answer(cursor, asked, QuestionAnswer.APPROVE, origin, why, done.batch.batch_id)
             return done
+
+
+def _check_may_skip(pipeline: Pipeline) -> None:
+    if pipeline.source.on_expired is OnExpired.FAIL:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
+            "set source.on_expired to earliest_after_approval to let a person approve the loss"
+        )
 
 
 def _approved(
@@ -124,8 +134,10 @@ def _approved(
     return tuple(lost.values() if approved is None else approved)
 
 
-def _begin(cursor: Cursor, pipeline: Pipeline, cursors: Cursors | None, ranges: Sequence[OffsetRange]) -> None:
-    """Record the beginnings of partitions that no plan has seen yet."""
+def _record_start_offsets(
+    cursor: Cursor, pipeline: Pipeline, cursors: Cursors | None, ranges: Sequence[OffsetRange]
+) -> None:
+    """Record where partitions start that were never planned."""
     if cursors:
         new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
         pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
@@ -140,7 +152,7 @@ def _skip(
     why: str,
 ) -> Committed:
     if head := batches.open_head(cursor, pipeline.name):
-        _give_up(cursor, head, origin, why)
+        _abandon(cursor, head, origin, why)
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin, why)
     attempt, now = batches.claim(cursor, batch_id, origin), datetime.now(UTC)
     lost = total_width(ranges)
@@ -156,12 +168,12 @@ def _skip(
     return Committed(batches.read_batch(cursor, batch_id), sheet)
 
 
-def _give_up(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
+def _abandon(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
     head = batches.read_batch(cursor, head.batch_id, lock=True)
     if head.judged:
         raise StateConflict(
-            f"{head} is judged and needs no offset of the topic any more; approve and commit it, or abandon it, before "
-            "a loss is approved"
+            f"{head} is validated and needs no offset of the topic any more; approve and commit it, or abandon it, "
+            "before a loss is approved"
         )
     check_not_whole(cursor, head)
     decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")

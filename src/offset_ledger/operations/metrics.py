@@ -1,4 +1,4 @@
-"""Figures of a committed batch and of its pipeline's lag, for whoever watches."""
+"""Metrics of a committed batch and of its pipeline's lag, for monitoring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = ("stage", "validate", "commit")
 
 @dataclass(frozen=True, slots=True)
 class BatchMetrics:
-    """``lag`` is in offsets, ``seconds`` by step; a step that did not run, such as of a skipped loss, is absent."""
+    """``lag`` is in offsets; ``seconds`` are by step, without steps that did not run, as for a skipped loss."""
 
     lag: int
     records: int
@@ -23,9 +23,9 @@ class BatchMetrics:
 
 
 def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
-    """What the ledger says of the batch, and the broker of the lag that is left."""
+    """The metrics of the batch from the ledger, and the remaining lag from the broker."""
     with open_ledger(pipeline) as session:
-        (found,) = rows(session, named_sql("operations/metrics"), [batch_id])
+        (metrics,) = rows(session, named_sql("operations/metrics"), [batch_id])
     lag = sum(max(p.lag, 0) for p in status(pipeline).partitions)
-    seconds = {step: found[step] for step in _STEPS if found[step] is not None}
-    return BatchMetrics(lag, found["records"] or 0, found["quarantined"] or 0, seconds)
+    seconds = {step: metrics[step] for step in _STEPS if metrics[step] is not None}
+    return BatchMetrics(lag, metrics["records"] or 0, metrics["quarantined"] or 0, seconds)

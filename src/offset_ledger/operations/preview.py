@@ -1,4 +1,4 @@
-"""A dry run: what a request would read and what of it was committed before; nothing is written."""
+"""Preview: what a request would read, and how much of it was committed before; nothing is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Preview:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The preview as JSON values."""
         return {
             "kind": str(self.kind),
             "notes": self.notes,
@@ -67,7 +67,7 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, request: Request) -> Preview:
-    """The ranges that the request would read, each with what of it was committed before.
+    """The ranges that the request would read, each with how much of it was committed before.
 
     Raises:
         LostRange: the same errors as the plan itself.
@@ -87,11 +87,11 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
-            found = batches.open_head(cursor, pipeline.name)
+            head = batches.open_head(cursor, pipeline.name)
         snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
         with transaction(session) as cursor:
-            if found:
-                return Preview(BatchKind.HEAD, _lines(cursor, pipeline, found.ranges), f"{found} would be resumed")
+            if head:
+                return Preview(BatchKind.HEAD, _lines(cursor, pipeline, head.ranges), f"{head} would be resumed")
             new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
             starts = {**(cursors.next_offsets if cursors else {}), **new}
             waiting, taken = backlogs(starts, snapshot), turn_of_partitions(cursor, pipeline)

@@ -1,8 +1,8 @@
-"""Redrive: quarantined records are judged again by today's decoder and suite, from the bytes that were kept."""
+"""Redrive: quarantined records are decoded and validated again, from the bytes that were kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.operations.record_batches import chunks, record_batch
 from offset_ledger.plan.step import PlannedBatch, resume
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.step import StagedBatch, stage_with
@@ -24,13 +25,13 @@ from offset_ledger.target.table import ensure_target
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORDS_AT_ONCE = 20_000
-BYTES_AT_ONCE = 32 * 1024 * 1024
-_FETCHED_AT_ONCE = 100  # a record may have a megabyte
+MAX_RECORDS = 20_000
+MAX_BYTES = 32 * 1024 * 1024
+_FETCH_SIZE = 100  # a record may have a megabyte
 
 
-def read_choice(reason: str | None = None, since: str | None = None, limit: int | None = None) -> RedriveChoice:
-    """The choice that a person wrote; ``since`` is ISO 8601 with a zone.
+def parse_choice(reason: str | None = None, since: str | None = None, limit: int | None = None) -> RedriveChoice:
+    """The choice from text that a person wrote; ``since`` is ISO 8601 with a zone.
 
     Raises:
         ConfigurationError: a moment without a zone, or a limit below 1.
@@ -50,7 +51,7 @@ def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why:
     """Freeze the chosen quarantined records as a batch, or resume the open batch of the same choice.
 
     Raises:
-        BatchRejected: that open batch waits for a person.
+        BatchRejected: that open batch is rejected and needs approval.
         StateConflict: every chosen record is in another open redrive batch.
         ConfigurationError: the pipeline has never been planned.
         TargetMismatch: the target table does not fit the pipeline file.
@@ -58,8 +59,8 @@ def plan_redrive(pipeline: Pipeline, choice: RedriveChoice, origin: Origin, why:
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             # Before any lock: a paused commit of this very batch may hold it, and only the next claim ends that.
-            found = redrive.open_redrive(cursor, pipeline.name, choice)
-            planned = resume(cursor, found, origin) if found else None
+            batch = redrive.open_redrive(cursor, pipeline.name, choice)
+            planned = resume(cursor, batch, origin) if batch else None
         planned = planned or _plan(session, pipeline, choice, origin, why)
     reach(Failpoint.AFTER_PLAN)
     return planned
@@ -72,11 +73,15 @@ def _plan(session: Session, pipeline: Pipeline, choice: RedriveChoice, origin: O
             raise ConfigurationError(
                 f"pipeline {pipeline.name} is not in this ledger, so nothing of it is in quarantine; ingest it first"
             )
-        if found := redrive.open_redrive(cursor, pipeline.name, choice):
-            return resume(cursor, found, origin)
+        if batch := redrive.open_redrive(cursor, pipeline.name, choice):
+            return resume(cursor, batch, origin)
         ensure_target(cursor, pipeline)
         chosen = redrive.insert_redrive(cursor, pipeline, choice, origin, why)
-    held = ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in chosen.held.items())
+    return _planned(pipeline, chosen)
+
+
+def _planned(pipeline: Pipeline, chosen: redrive.ChosenRecords) -> PlannedBatch:
+    held = in_open_batches(chosen.held)
     if chosen.batch is None and held:
         raise StateConflict(
             f"pipeline {pipeline.name}: every chosen record is being redriven: {held}; run that redrive again with its "
@@ -84,17 +89,22 @@ def _plan(session: Session, pipeline: Pipeline, choice: RedriveChoice, origin: O
         )
     if chosen.batch is None:
         return PlannedBatch(None, False, 0, f"nothing to redrive: no unresolved record of {pipeline.name} is chosen")
-    left_out = f"; left with others: {held}" if held else ""
+    left_out = f"; left out: {held}" if held else ""
     message = f"planned {chosen.batch}: {chosen.records:,} records, {chosen.left:,} left for later{left_out}"
     return PlannedBatch(chosen.batch, False, chosen.left, message)
 
 
+def in_open_batches(held: Mapping[int, int]) -> str:
+    """How many records each open redrive batch has, in one line."""
+    return ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in sorted(held.items()))
+
+
 def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch:
-    """Stage the records of a redrive batch under a new epoch, from quarantine; neither Spark nor Kafka is needed.
+    """Stage the records of a redrive batch under a new epoch, from quarantine, without Spark and Kafka.
 
     Raises:
         StateConflict: it is rejected or abandoned.
-        Fenced: a newer attempt took over on the way.
+        Fenced: a newer attempt took over meanwhile.
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
     from offset_ledger.stage.slices import SliceTask, write_slice
@@ -105,61 +115,48 @@ def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBa
         task = SliceTask.of(pipeline, database, tables)
         for slice_no, r in enumerate(batch.ranges):
             with connect(database) as session:
-                list(write_slice(task, slice_no, kept_records(session, batch_id, r.partition)))
+                list(write_slice(task, slice_no, read_records(session, batch_id, r.partition)))
         with connect(database) as session, transaction(session) as cursor:
             return Written(len(batch.ranges) + redrive.leave_out(cursor, tables, len(batch.ranges)))
 
     return stage_with(write, pipeline, batch_id, origin)
 
 
-def kept_records(session: Session, batch_id: int, partition: int) -> Iterator[pa.RecordBatch]:
-    """The records of a redrive batch as they came from Kafka, a bounded number and size of them at once."""
+def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa.RecordBatch]:
+    """The records of a redrive batch as they came from Kafka, in chunks of a limited number and size."""
     with session, session.cursor(name="redrive", cursor_factory=Cursor) as cursor:
-        cursor.itersize = _FETCHED_AT_ONCE
+        cursor.itersize = _FETCH_SIZE
         cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
-        kept: list[Any] = []
-        size = 0
-        for row in cursor:
-            kept.append(row)
-            size += len(row["value"] or b"")
-            if len(kept) == RECORDS_AT_ONCE or size > BYTES_AT_ONCE:
-                yield _arrow(kept, partition)
-                kept, size = [], 0
-        if kept:
-            yield _arrow(kept, partition)
+        for chunk in chunks(cursor, lambda row: len(row["value"] or b""), MAX_RECORDS, MAX_BYTES):
+            yield _record_batch(partition, chunk)
 
 
-def _arrow(kept: list[Any], partition: int) -> pa.RecordBatch:
-    import pyarrow as pa
+def _record_batch(partition: int, kept: Sequence[Any]) -> pa.RecordBatch:
+    from offset_ledger.decoding.headers import kafka_headers
 
-    from offset_ledger.decoding.headers import HEADERS, kafka_headers
-    from offset_ledger.decoding.staged import MOMENT
-
-    headers = [row["headers"] and [{"key": k, "value": v} for k, v in kafka_headers(row["headers"])] for row in kept]
-    columns = {
-        "key": pa.array([_bytes(row["key"]) for row in kept], pa.binary()),
-        "value": pa.array([_bytes(row["value"]) for row in kept], pa.binary()),
-        "partition": pa.array([partition] * len(kept), pa.int32()),
-        "offset": pa.array([row["offset"] for row in kept], pa.int64()),
-        "timestamp": pa.array([row["microseconds"] for row in kept], pa.int64()).cast(MOMENT),
-        "headers": pa.array(headers, HEADERS),
-    }
-    return pa.RecordBatch.from_pydict(columns)
+    return record_batch(
+        partition,
+        offsets=[row["offset"] for row in kept],
+        keys=[_bytes(row["key"]) for row in kept],
+        values=[_bytes(row["value"]) for row in kept],
+        microseconds=[row["microseconds"] for row in kept],
+        headers=[row["headers"] and list(kafka_headers(row["headers"])) for row in kept],
+    )
 
 
 def _bytes(kept: memoryview | None) -> bytes | None:
     return None if kept is None else bytes(kept)
 
 
-def quarantined(
+def list_quarantined(
     pipeline: Pipeline, choice: RedriveChoice, resolved: bool = False, dismissed: bool = False
 ) -> list[dict[str, Any]]:
     """The quarantined records by reason, with at most ``choice.limit`` coordinates of each.
 
-    The first line has no reason and counts all of them, for a record may have several.
+    The first row has no reason and counts each record once; a record may have several reasons.
     """
-    asked = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
+    filters = {"pipeline": pipeline.name, "reason": choice.reason, "since": choice.since}
     state = {"resolved": resolved, "dismissed": dismissed}
     with open_ledger(pipeline) as session:
-        found = rows(session, named_sql("operations/quarantined"), {**asked, **state, "limit": choice.limit})
-    return [dict(row) for row in found]
+        reasons = rows(session, named_sql("operations/quarantined"), {**filters, **state, "limit": choice.limit})
+    return [dict(row) for row in reasons]

@@ -1,4 +1,4 @@
-"""Remerge: the rows of a table are ordered by Kafka's timestamps, and what lost by another order may win now."""
+"""Remerge: order the rows of a table by Kafka's timestamps, and replay records that may win by this order."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ from offset_ledger.plan.step import checked_snapshot, plan_replay
 from offset_ledger.target.restate import Part, read_pending, read_reach, restate
 from offset_ledger.target.table import ensure_target
 
-Bounds = dict[int, tuple[int, int]]
-
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """How many rows got another ``publish_at`` (None: they had it before this call), and what is to be replayed.
+    """How many rows got another ``publish_at``, and what is still to be replayed.
 
-    ``gone`` are committed offsets that the topic does not hold any more.
+    ``rows`` is None if an earlier call has changed them. ``gone`` are committed offsets that the topic no longer has.
     """
 
     rows: int | None
@@ -42,10 +40,10 @@ class Restated:
 
 
 def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
-    """The first half: the rows, in one transaction, and a note of what the second half has to replay.
+    """The first half: change the rows in one transaction, and record what the second half has to replay.
 
     Raises:
-        ConfigurationError: the pipeline file orders by another moment.
+        ConfigurationError: the pipeline file orders by another timestamp.
         StateConflict: a batch is open.
         LostRange: the topic is not the one that the cursors belong to.
         TargetMismatch: the table does not fit the pipeline file.
@@ -65,7 +63,7 @@ def _restate(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin
     pipelines.register(cursor, pipeline, snapshot)
     pipelines.lock_pipeline(cursor, pipeline.name)
     check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-    reach, bounds = read_reach(cursor, pipeline.name), _bounds(snapshot)
+    reach, bounds = read_reach(cursor, pipeline.name), snapshot.bounds
     rows = None
     if in_order(cursor, pipeline, sql.Identifier(pipeline.target.schema, pipeline.target.table)):
         ensure_target(cursor, pipeline)
@@ -80,19 +78,15 @@ def _restate(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin
 def replay_parts(
     pipeline: Pipeline, parts: Sequence[Part], origin: Origin, why: str, say: Callable[[str], None]
 ) -> Iterator[Ingested]:
-    """The second half: replay each of these parts, as far as the topic still holds it.
+    """The second half: replay each of these parts, as far as the topic still has it.
 
     Raises:
-        BatchRejected: the gate rejected one; decide about it, and begin again.
+        BatchRejected: the gate rejected one; decide about it, and call again.
     """
     for part in parts:
         with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-            ranges = within(part.ranges, _bounds(kafka.snapshot(pipeline.source.topic)))
+            ranges = within(part.ranges, kafka.snapshot(pipeline.source.topic).bounds)
         if ranges:
             planned = plan_replay(pipeline, ranges, origin, BatchKind.REPLAY, why, part.request)
             say(planned.message)
             yield run_batch(pipeline, planned, origin, say)
-
-
-def _bounds(snapshot: TopicSnapshot) -> Bounds:
-    return {p.partition: (p.log_start, p.last_stable) for p in snapshot.partitions}

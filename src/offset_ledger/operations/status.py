@@ -1,7 +1,8 @@
-"""Looking at a pipeline without touching it."""
+"""Status: where a pipeline stands, what it needs from a person, and its recent batches; nothing is changed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,15 @@ from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
+from offset_ledger.model.ranges import total_width
 from offset_ledger.model.states import State
-from offset_ledger.operations import tombstones
+from offset_ledger.operations.tombstones import tombstone_question
+from offset_ledger.target.restate import Part, read_unfinished
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """Where one partition stands, in offsets; ``cursor`` is None before its first plan."""
+    """Where one partition stands, in offsets; ``cursor`` is None before it is first planned."""
 
     partition: int
     log_start: int
@@ -34,41 +37,63 @@ class PartitionStatus:
 
     @property
     def cut_off(self) -> bool:
-        """Whether the log ends below the cursor: it was cut off, or is that of a recreated topic."""
+        """Whether the log ends below the cursor: it was truncated, or the topic was recreated."""
         return self.cursor is not None and self.cursor > self.high_watermark
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Where a pipeline stands."""
+    """Where a pipeline stands.
+
+    ``waits_for`` is the decision that the open batch needs, and why. ``remerge`` says what an unfinished remerge still
+    has to replay.
+    """
 
     pipeline: str
     partitions: tuple[PartitionStatus, ...]
     open_batch: str | None
     dead_letters_waiting: int = 0
     waits_for: str | None = None
-    """What a person has to decide about the open batch, and why; None where nothing."""
+    remerge: str | None = None
 
 
 def status(pipeline: Pipeline) -> PipelineStatus:
-    """Cursors against the log, and the open head batch."""
+    """The cursors compared with the log, the open head batch, and what is unfinished."""
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
+        unfinished = read_unfinished(cursor, pipeline.name, snapshot)
     known = cursors.next_offsets if cursors else {}
-    late = tombstones.question(head)
-    waits_for = f"{late.text} offset-ledger skip {pipeline.name} --why ..." if late else _waits_for(head)
     partitions = tuple(
         PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
         for p in snapshot.partitions
     )
-    return PipelineStatus(pipeline.name, partitions, str(head) if head else None, letters, waits_for)
+    return PipelineStatus(
+        pipeline=pipeline.name,
+        partitions=partitions,
+        open_batch=str(head) if head else None,
+        dead_letters_waiting=letters,
+        waits_for=_waits_for(head),
+        remerge=_remerge(pipeline, unfinished),
+    )
+
+
+def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
+    if not unfinished:
+        return None
+    offsets = sum(total_width(part.ranges) for part in unfinished)
+    return (
+        f"unfinished, {offsets:,} offsets in {len(unfinished)} batches still to replay; finish it with: offset-ledger "
+        f"remerge {pipeline.name} --why ..."
+    )
 
 
 def _waits_for(head: Batch | None) -> str | None:
+    if late := tombstone_question(head):
+        return f"{late.text} offset-ledger skip {late.pipeline} --why ..."
     if head is None or head.state is not State.REJECTED:
         return None
     return (
@@ -78,15 +103,15 @@ def _waits_for(head: Batch | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """A rejected head batch, and by reason what it refused: that is in quarantine only once the batch is committed."""
+class RejectedBatch:
+    """A rejected head batch, and the records that it refused by reason; they go to quarantine only with its commit."""
 
     batch: str
     waits_for: str
     refused: tuple[dict[str, Any], ...]
 
 
-def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
+def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
     """The pipeline's rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
@@ -98,11 +123,11 @@ def rejected(pipeline: Pipeline, limit: int) -> Rejected | None:
         with transaction(session) as cursor:
             there = staging.are_there(cursor, tables)
             reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
-        return Rejected(str(head), waits_for, tuple(reasons))
+        return RejectedBatch(str(head), waits_for, tuple(reasons))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
     """The newest batches with their totals."""
     with open_ledger(pipeline) as session:
-        found = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
-    return [dict(row) for row in found]
+        newest = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
+    return [dict(row) for row in newest]

@@ -1,4 +1,4 @@
-"""Tombstones that compaction may have removed unread: what a person is asked, and the approval."""
+"""Tombstones that compaction may have removed unread: the question for a person, and the approval."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import clock, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
+from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.states import State
 
-_OFTEN = timedelta(minutes=5)
+_INTERVAL = timedelta(minutes=5)
 
 
 def record_stable_offsets(pipeline: Pipeline) -> None:
-    """Record how far the log is stable, for who looks without planning; a look of the last minutes is enough."""
+    """Record up to where the log is stable when no batch is planned, at most once every few minutes."""
     if pipeline.record.tombstone is not Tombstone.DELETE:
         return
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            if pipelines.has_snapshot_since(cursor, pipeline.name, _OFTEN):
+            cursor.execute(
+                "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s",
+                [pipeline.name, _INTERVAL],
+            )
+            if cursor.rowcount:
                 return
             seen_at = clock(cursor)
         with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
@@ -38,8 +42,8 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
                 )
 
 
-def question(head: Batch | None) -> Question | None:
-    """What a person has to be asked about the open head batch; None where nothing was read too late."""
+def tombstone_question(head: Batch | None) -> Question | None:
+    """The question that a person has to answer about the open head batch; None if nothing was read too late."""
     if head is None or head.state is not State.STAGING or head.late is None:
         return None
     missing = sum(head.late["missing"].values())
@@ -51,31 +55,30 @@ def question(head: Batch | None) -> Question | None:
     return Question(head.pipeline, QuestionKind.UNREAD_TOMBSTONES, head.topic_id, text, details, head.batch_id)
 
 
-def approve(
+def approve_tombstones(
     pipeline: Pipeline, origin: Origin, why: str, asked: Question | None = None, decision_id: int | None = None
 ) -> Batch:
     """Let the open head batch go on with what was staged, kept with who approved it and why.
 
-    ``asked`` is what the person saw. Where staging has gone meanwhile the batch is read again, and goes on if it
-    lacks no more offsets than were approved.
+    ``asked`` is the question that the person saw. If staging is gone meanwhile, the batch is read again, and goes on
+    if no more offsets are missing than were approved.
 
     Raises:
-        StateConflict: no batch waits for this, or another one than was asked about.
+        StateConflict: no batch needs this approval, or not the one that was asked about.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         head = batches.read_batch(cursor, head.batch_id, lock=True) if head else None
-        now = question(head)
+        now = tombstone_question(head)
         if head is None or now is None or (asked and (asked.batch_id, asked.details) != (now.batch_id, now.details)):
             raise StateConflict(
                 f"pipeline {pipeline.name}: {now.text if now else 'no batch waits with tombstones that may be gone'}; "
                 "that is not what was approved, and nothing was changed"
             )
         if is_whole(cursor, head):
-            at = datetime.now(UTC)
-            batches.move(cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=at)
-        waiting = decisions.answered_by(cursor, pipeline.name, now.kind, decision_id)
-        for each in waiting or [decisions.ask(cursor, now, origin)]:
-            decisions.answer(cursor, each, QuestionAnswer.APPROVE, origin, why)
+            batches.move(
+                cursor, head.attempt, State.STAGING, State.STAGED, origin, why=why, staged_at=datetime.now(UTC)
+            )
+        decisions.approve(cursor, now, decision_id, origin, why)
         return batches.read_batch(cursor, head.batch_id)

@@ -1,7 +1,8 @@
-"""Verify: every invariant of the ledger as a query that selects its violations, one line each."""
+"""Verify: every invariant of the ledger is a query that selects its violations, one line of text each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -20,21 +21,21 @@ from offset_ledger.target import row_counts
 
 
 def invariants() -> dict[str, str]:
-    """Name -> query, in order; each query selects one line of text a violation."""
+    """Name -> query, in order; each query selects a line of text for each violation."""
     return numbered_queries("verify")
 
 
 def numbered_queries(folder: str) -> dict[str, str]:
     """Name -> query of a folder under ``sql/``, in the order of their numbers."""
-    found = files("offset_ledger.ledger").joinpath("sql", folder).iterdir()
-    named = {f.name.removesuffix(".sql").replace("_", " "): f.read_text() for f in found if f.name.endswith(".sql")}
-    return dict(sorted(named.items(), key=lambda item: int(item[0].split()[0])))
+    paths = files("offset_ledger.ledger").joinpath("sql", folder).iterdir()
+    queries = {f.name.removesuffix(".sql").replace("_", " "): f.read_text() for f in paths if f.name.endswith(".sql")}
+    return dict(sorted(queries.items(), key=lambda item: int(item[0].split()[0])))
 
 
 def verify(pipeline: Pipeline) -> tuple[list[str], int]:
     """The violations, each with its invariant, partition and offsets, and how many invariants were checked.
 
-    All of them see one snapshot of the database, so that a batch that commits meanwhile breaks none.
+    All of them see one snapshot of the database, so a batch that commits meanwhile makes no difference.
     """
     violations = []
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
@@ -48,8 +49,8 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
     return violations, len(queries)
 
 
-def uncounted(pipeline: Pipeline) -> str | None:
-    """Why invariant 11 compares nothing yet, where it does not."""
+def uncounted_reason(pipeline: Pipeline) -> str | None:
+    """Why invariant 11 compares nothing yet; None if it does."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         if row_counts.comparable(cursor, pipeline.name):
             return None
@@ -60,44 +61,47 @@ def uncounted(pipeline: Pipeline) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """What reading the committed ranges with gaps again told: each gap with its cause, and what does not fit."""
+class ExplainedGaps:
+    """The gaps of the committed ranges with their causes, what contradicts the ledger, and what could not be read."""
 
     gaps: tuple[Gap, ...]
     violations: tuple[str, ...]
     unreadable: tuple[str, ...]
 
 
-def explain_gaps(pipeline: Pipeline) -> Explained:
-    """Read every committed range that has gaps again and name the cause of each missing offset.
+def explain_gaps(pipeline: Pipeline) -> ExplainedGaps:
+    """Read every committed range with gaps again and name the cause of each missing offset.
 
-    A range whose beginning retention has deleted meanwhile cannot be read again; it is listed as such.
+    A range of which retention has deleted the start cannot be read again, and is listed as unreadable.
     """
-    connection = get_connection(pipeline.source.connection)
-    with connect_kafka(connection) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
     with open_ledger(pipeline) as session:
-        found = rows(session, named_sql("operations/ranges_with_gaps"), {"pipeline": pipeline.name})
-    compacted = snapshot.compacted or pipeline.source.compacted
+        ranges = rows(session, named_sql("operations/ranges_with_gaps"), {"pipeline": pipeline.name})
     starts = {p.partition: p.log_start for p in snapshot.partitions}
     gaps: list[Gap] = []
     violations, unreadable = [], []
-    for batch_id, partition, from_offset, until_offset, counted in found:
+    for batch_id, partition, from_offset, until_offset, counted in ranges:
         offsets = OffsetRange(partition, from_offset, until_offset)
         if starts.get(partition, until_offset) > from_offset:
             unreadable.append(
                 f"batch {batch_id} range {offsets}: the log starts above it now; {counted} gaps unexplained"
             )
             continue
-        read = {
-            isolation: set(record_offsets(connection, pipeline.source.topic, offsets, isolation))
-            for isolation in ("read_committed", "read_uncommitted")
-        }
-        explained = explain(offsets, read["read_committed"], read["read_uncommitted"], compacted)
+        explained = _explain(pipeline, offsets, snapshot.compacted or pipeline.source.compacted)
         gaps += explained
         if (missing := total_width(gap.offsets for gap in explained)) != counted:
             violations.append(
                 f"invariant 6 gaps: batch {batch_id} range {offsets}: the balance sheet has {counted} gaps, reading it "
                 f"again finds {missing}"
             )
-    return Explained(tuple(gaps), tuple(violations), tuple(unreadable))
+    return ExplainedGaps(tuple(gaps), tuple(violations), tuple(unreadable))
+
+
+def _explain(pipeline: Pipeline, offsets: OffsetRange, compacted: bool) -> Sequence[Gap]:
+    connection = get_connection(pipeline.source.connection)
+    committed, all_records = (
+        set(record_offsets(connection, pipeline.source.topic, offsets, isolation))
+        for isolation in ("read_committed", "read_uncommitted")
+    )
+    return explain(offsets, committed, all_records, compacted)

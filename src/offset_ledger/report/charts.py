@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_GAP = 0.2  # of a bar's place
-_VISIBLE = 0.015  # of the height: a small value is never shown as none
+_GAP = 0.2  # of the width of a slot
+_MIN_HEIGHT = 0.015  # so that a small value is visible
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A rectangle from the bottom; ``place`` is that of its value in what was drawn."""
+    """A rectangle from the bottom; ``index`` is that of its value."""
 
-    place: int
+    index: int
     x: float
     width: float
     height: float
@@ -27,17 +27,17 @@ class Bars:
     top: float
 
 
-def bars(values: Sequence[float | None], least_top: float = 0.0, places: int = 20) -> Bars:
+def bars(values: Sequence[float | None], min_top: float = 0.0, slots: int = 20) -> Bars:
     """A bar for each value, oldest left; None has no bar.
 
-    The box ends at the highest value, or at ``least_top`` where that is higher; with fewer values than ``places`` the
-    bars keep to the left and do not grow wider than they would be with so many.
+    The box ends at the highest value, or at ``min_top`` if that is higher. With fewer values than ``slots`` the bars
+    stay as narrow as with that many, on the left.
     """
-    top = max([least_top, *(value for value in values if value is not None)])
-    step = 1 / max(len(values), places, 1)
+    top = max([min_top, *(value for value in values if value is not None)])
+    step = 1 / max(len(values), slots, 1)
     drawn = tuple(
-        Bar(place, round((place + _GAP / 2) * step, 5), round(step * (1 - _GAP), 5), _height(value, top))
-        for place, value in enumerate(values)
+        Bar(index, round((index + _GAP / 2) * step, 5), round(step * (1 - _GAP), 5), _height(value, top))
+        for index, value in enumerate(values)
         if value is not None
     )
     return Bars(drawn, top)
@@ -46,4 +46,4 @@ def bars(values: Sequence[float | None], least_top: float = 0.0, places: int = 2
 def _height(value: float, top: float) -> float:
     if not value or not top:
         return 0.0
-    return round(max(value / top, _VISIBLE), 5)
+    return round(max(value / top, _MIN_HEIGHT), 5)

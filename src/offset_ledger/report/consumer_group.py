@@ -20,19 +20,27 @@ from offset_ledger.ledger.open import open_ledger
 log = logging.getLogger(__name__)
 
 _ROUNDS = 5
-_SECONDS = 5.0  # of retries while the brokers are away: nothing waits for the mirror
+_TIMEOUT = 5.0  # seconds; short, because nothing depends on the mirror
+
+
+def group_name(pipeline: Pipeline) -> str:
+    """The consumer group that mirrors the pipeline."""
+    return f"offset-ledger.{pipeline.name}"
 
 
 def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
-    """The offsets to commit in the group's name: those that lag behind their cursors, or differ if it may go back."""
-    wrong = {p: c for p, c in cursors.items() if (at := group.get(p)) is None or at < c or (backwards and at != c)}
-    return dict(sorted(wrong.items()))
+    """The offsets to commit for the group: those behind their cursors and, with ``backwards``, those ahead of them."""
+
+    def differs(cursor: int, offset: int | None) -> bool:
+        return offset is None or offset < cursor or (backwards and offset != cursor)
+
+    return {p: cursor for p, cursor in sorted(cursors.items()) if differs(cursor, group.get(p))}
 
 
 def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
     """Set the group to the cursors and return them; a failure is logged and harms nothing.
 
-    A group never goes back, unless a person has just approved that the pipeline begins anew.
+    A group only goes back right after a person approved that the pipeline starts again from earlier offsets.
     """
     try:
         return _mirror(pipeline, backwards)
@@ -42,20 +50,20 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
 
 
 def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
-    """Until the ledger says the same before and after: another batch may commit, and mirror, meanwhile."""
+    """Repeat until the cursors did not change meanwhile: another batch may commit, and mirror, at the same time."""
     cursors = _cursors(pipeline)
-    with connect_kafka(get_connection(pipeline.source.connection), timeout=_SECONDS) as kafka:
+    with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
         for _ in range(_ROUNDS):
             name, topic = consumer_group(pipeline.name), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
                 kafka.set_group_offsets(name, topic, moved)
-            if (again := _cursors(pipeline)) == cursors:
+            if (now := _cursors(pipeline)) == cursors:
                 break
-            cursors = again
+            cursors = now
     return cursors
 
 
 def _cursors(pipeline: Pipeline) -> dict[int, int]:
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        found = pipelines.read_cursors(cursor, pipeline.name)
-    return dict(found.next_offsets) if found else {}
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
+    return dict(cursors.next_offsets) if cursors else {}

@@ -1,4 +1,4 @@
-"""The daily report: what became of every pipeline's batches on one day, as a page and as figures."""
+"""The daily report: the batches of every pipeline on one day, as a page and as metrics."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from offset_ledger.report.timeline_pages import CHARTED, PipelineDay, build_day,
 
 log = logging.getLogger(__name__)
 
-A_DAY = 10_000  # batches of one pipeline
+MAX_BATCHES = 10_000  # of one pipeline on one day
 
 
 @dataclass(frozen=True, slots=True)
 class DailyReport:
-    """The page of a day, and its figures by pipeline."""
+    """The page of a day, and its metrics by pipeline."""
 
     day: date
     page: Path
-    figures: dict[str, Any]
+    metrics: dict[str, Any]
 
 
 def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
-    """Write ``<reports>/_daily/<day>.html`` and each pipeline's own page again. The day is in UTC.
+    """Write ``<reports>/_daily/<day>.html``, and rewrite the page of each pipeline. The day is in UTC.
 
-    A pipeline whose ledger cannot be read is in the report with the reason, and the others are not kept from theirs.
+    A pipeline whose ledger cannot be read is in the report with the reason, and does not affect the others.
 
     Raises:
         TransientError: no ledger could be read; worth another try.
     """
-    found: list[PipelineDay] = []
+    days: list[PipelineDay] = []
     errors: list[OffsetLedgerError] = []
     for pipeline in pipelines:
         try:
-            found.append(_day_of(pipeline, day))
+            days.append(_day_of(pipeline, day))
         except OffsetLedgerError as error:
             log.warning("daily report of %s: %s", pipeline.name, error)
             errors.append(error)
-            found.append(PipelineDay(pipeline.name, None, str(error)))
-    if errors and len(errors) == len(found) and isinstance(errors[0], TransientError):
+            days.append(PipelineDay(pipeline.name, None, str(error)))
+    if errors and len(errors) == len(days) and isinstance(errors[0], TransientError):
         raise errors[0]
-    page = build_day(day, found, reports_folder())
-    return DailyReport(day, page, {each.pipeline: _figures(each) for each in found})
+    page = build_day(day, days, reports_folder())
+    return DailyReport(day, page, {each.pipeline: _metrics(each) for each in days})
 
 
 def _day_of(pipeline: Pipeline, day: date) -> PipelineDay:
@@ -60,9 +60,9 @@ def _day_of(pipeline: Pipeline, day: date) -> PipelineDay:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         build_timeline(read_timeline(session, pipeline.name, CHARTED), reports_folder())
         return PipelineDay(
-            pipeline.name, read_timeline(session, pipeline.name, A_DAY, since, since + timedelta(days=1))
+            pipeline.name, read_timeline(session, pipeline.name, MAX_BATCHES, since, since + timedelta(days=1))
         )
 
 
-def _figures(each: PipelineDay) -> dict[str, Any]:
-    return {"error": each.missing} if each.timeline is None else each.timeline.figures()
+def _metrics(each: PipelineDay) -> dict[str, Any]:
+    return {"error": each.missing} if each.timeline is None else each.timeline.metrics()

@@ -1,4 +1,4 @@
-"""Data Docs: one self-contained page for each batch, from the stored results.
+"""Data Docs: one self-contained page for each batch, from its stored results.
 
 Great Expectations' own pages load scripts, fonts and a logo from public hosts; these load nothing.
 """
@@ -12,69 +12,62 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.report.render import pipeline_folder, render, write
 
-HISTORY = 200
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedRange:
-    """One range of the batch, as the page shows it."""
-
-    partition: int
-    from_offset: int
-    until_offset: int
+HISTORY = 200  # pages of a pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResults:
-    """What the page of one batch shows. ``verdict`` is :class:`Verdict` as the ledger keeps it, JSON with Great
-    Expectations' own result; ``refusals`` counts the refused records by reason code, ``decisions`` are what people
-    decided about the batch, with who, at and why.
+    """What the page of one batch shows.
+
+    ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
+    the refused records by reason code, and ``decisions`` are what people decided about the batch, with who, at and why.
     """
 
     pipeline: str
     batch_id: int
     kind: str
-    judged_at: datetime
+    validated_at: datetime
     verdict: Mapping[str, Any]
-    ranges: Sequence[JudgedRange] = ()
+    ranges: Sequence[OffsetRange] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
     decisions: Sequence[Mapping[str, str]] = ()
 
     def to_json(self) -> str:
         """The stored form; every page is rendered from it."""
-        found = {
+        fields = {
             "pipeline": self.pipeline,
             "batch_id": self.batch_id,
             "kind": self.kind,
-            "judged_at": self.judged_at.isoformat(timespec="seconds"),
+            "judged_at": self.validated_at.isoformat(timespec="seconds"),
             "ranges": [asdict(each) for each in self.ranges],
             "refusals": dict(self.refusals),
             "decisions": [dict(each) for each in self.decisions],
             "verdict": dict(self.verdict),
         }
-        return json.dumps(found, indent=1, allow_nan=False)
+        return json.dumps(fields, indent=1, allow_nan=False)
 
 
 def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY) -> Path:
-    """The page of this batch, written under ``<folder>/<pipeline>/`` beside its JSON.
+    """The page of this batch, written under ``<folder>/<pipeline>/`` next to its JSON.
 
-    The newest ``history`` batches keep their files; those of older ones are deleted (the ledger keeps verdicts).
+    The newest ``history`` batches keep their files; those of older ones are deleted (the ledger keeps the verdicts).
     """
-    place = pipeline_folder(folder, results.pipeline)
-    write(place / f"{results.batch_id}.json", results.to_json())
-    _forget(place, history)
-    return write(place / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
+    pages = pipeline_folder(folder, results.pipeline)
+    write(pages / f"{results.batch_id}.json", results.to_json())
+    _delete_older(pages, history)
+    return write(pages / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
 
 
-def _stored(place: Path) -> list[Path]:
+def _stored(pages: Path) -> list[Path]:
     """The stored results of a pipeline, newest batch first."""
-    found = [path for path in place.glob("*.json") if path.stem.isdecimal()]
-    return sorted(found, key=lambda path: int(path.stem), reverse=True)
+    results = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
+    return sorted(results, key=lambda path: int(path.stem), reverse=True)
 
 
-def _forget(place: Path, history: int) -> None:
-    for stored in _stored(place)[history:]:
+def _delete_older(pages: Path, history: int) -> None:
+    for stored in _stored(pages)[history:]:
         stored.with_suffix(".html").unlink(missing_ok=True)
         stored.unlink(missing_ok=True)

@@ -1,10 +1,12 @@
-"""Pages from the templates: values escaped, numbers written for people, files replaced whole."""
+"""Pages from the templates: values are escaped, numbers are formatted for people, files are replaced atomically."""
 
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +14,29 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.charts import bars
-from offset_ledger.units import show_span
 
 _NONE = "\N{EN DASH}"
 _SMALLEST = 0.0001
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+_LONG_DECIMALS = re.compile(r"(?<![\w.])(\d+)\.\d{6,}(?:e-?\d+)?\b")
 
 
 def pipeline_folder(folder: Path, pipeline: str) -> Path:
-    """``<folder>/<pipeline>``, made if it is not there.
+    """``<folder>/<pipeline>``, created if it is missing.
 
     Raises:
         ConfigurationError: the name would leave the folder.
     """
     if pipeline in ("", ".", "..") or Path(pipeline).name != pipeline:
         raise ConfigurationError(f"pipeline name {pipeline!r} cannot name a folder; use letters, digits and _")
-    place = folder / pipeline
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+    pages = folder / pipeline
+    pages.mkdir(parents=True, exist_ok=True)
+    return pages
 
 
 def write(path: Path, text: str) -> Path:
-    """Whole or not at all, for somebody may be reading it."""
+    """Write the file completely or not at all: somebody may be reading it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(text)
     return unfinished.replace(path)
@@ -50,6 +54,7 @@ def _environment() -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"number": number, "share": share, "moment": moment, "span": span, "short": short}
+    environment.filters |= {"observed": observed, "rounded": rounded}
     environment.globals |= {"bars": bars, "short": short, "share": share, "span": span}
     return environment
 
@@ -63,12 +68,16 @@ def short(value: float) -> str:
     """In three digits: 12.3 k, 1.2 M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g}"
+            return f"{_three_digits(value / size)} {unit}"
+    return _three_digits(value)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def share(value: float | None) -> str:
-    """A share as a percentage; a small one is never shown as none, nor one just below all as all."""
+    """A share as a percentage; a small one is never shown as 0, nor one just below 100 % as 100 %."""
     if value is None:
         return _NONE
     if 0 < value < _SMALLEST:
@@ -79,6 +88,20 @@ def share(value: float | None) -> str:
     return f"{text} %"
 
 
+def observed(value: str | None, expectation_type: str) -> str:
+    """An observed value: a proportion as a percentage, other numbers without long decimals."""
+    if value is None:
+        return _NONE
+    if "proportion" in expectation_type and _PLAIN_NUMBER.fullmatch(value):
+        return share(float(value))
+    return rounded(value)
+
+
+def rounded(text: str) -> str:
+    """The text with at most six significant digits in each number that has long decimals."""
+    return _LONG_DECIMALS.sub(lambda match: f"{float(match[0]):,.6g}" if len(match[1]) < 7 else match[1], text)
+
+
 def moment(value: datetime | str | None) -> str:
     """A moment in UTC, to the second."""
     if isinstance(value, datetime):
@@ -87,5 +110,11 @@ def moment(value: datetime | str | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A span of time in its largest unit: 4.2 s, 15 min, 3.5 h, 2 d."""
-    return _NONE if seconds is None else show_span(timedelta(seconds=seconds), short=True)
+    """A duration in its two largest units: 4.2 s, 15 min, 1 h 20 min, 4,830 d."""
+    if seconds is None:
+        return _NONE
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    (unit, size), (smaller, step) = next(pair for pair in pairwise(_UNITS) if seconds >= pair[0][1])
+    whole, rest = divmod(round(seconds / step), size // step)
+    return f"{whole:,} {unit} {rest} {smaller}" if rest and whole < 100 else f"{whole:,} {unit}"

@@ -1,4 +1,4 @@
-"""Report: what people look at after the commit. Nothing here affects correctness."""
+"""Report: the pages that people read after the commit. Nothing here affects correctness."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.report import read_timeline
-from offset_ledger.report.quality_page import BatchResults, JudgedRange, build_data_docs
+from offset_ledger.report.quality_page import BatchResults, build_data_docs
 from offset_ledger.report.timeline_pages import CHARTED, build_timeline
 
 log = logging.getLogger(__name__)
 
 
 def reports_folder() -> Path:
-    """Where Data Docs go: ``$OFFSET_LEDGER_REPORTS``, else ``reports`` in the state folder."""
+    """Where the pages go: ``$OFFSET_LEDGER_REPORTS``, or else ``reports`` in the state folder."""
     home = Path(os.environ.get("OFFSET_LEDGER_HOME", ".local"))
     return Path(os.environ.get("OFFSET_LEDGER_REPORTS", home / "reports")).resolve()
 
 
 def report(pipeline: Pipeline, batch_id: int) -> Path | None:
-    """Render the page of the batch and that of its pipeline; drop the staging of batches that have ended.
+    """Write the page of the batch and that of its pipeline, and drop the staging of batches that have ended.
 
-    Returns the page of the batch; None if it has no verdict, or if rendering failed: that is logged, and never fails
-    the run of a batch that is committed.
+    Returns the page of the batch; None if it has no verdict, or if writing failed: that is logged, and does not fail
+    the run, for the batch is already committed.
 
     Raises:
         DatabaseUnavailable: worth another try.
@@ -65,9 +65,9 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         pipeline=batch.pipeline,
         batch_id=batch.batch_id,
         kind=batch.kind,
-        judged_at=batch.validated_at or batch.planned_at,
+        validated_at=batch.validated_at or batch.planned_at,
         verdict=verdict,
-        ranges=[JudgedRange(r.partition, r.from_offset, r.until_offset) for r in batch.ranges],
+        ranges=batch.ranges,
         refusals=refusals,
         decisions=read_timeline.decisions(session, batch.batch_id),
     )

@@ -1,4 +1,4 @@
-"""A pipeline over time, as values: its batches, its rules and its quarantine. Pure; the pages show it."""
+"""A pipeline over time, as values: its batches, its rules and its quarantine. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from offset_ledger.validate.verdict import quarantined_share
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedBatch:
-    """One judged batch. ``reasons`` counts what its commit put into quarantine, by reason; ``newest`` is the latest
-    record timestamp.
+class ValidatedBatch:
+    """One validated batch.
+
+    ``reasons`` counts what its commit put into quarantine, by reason; ``newest`` is the latest record timestamp.
     """
 
     batch_id: int
     kind: str
     state: str
-    judged_at: datetime
+    validated_at: datetime
     ended_at: datetime | None
     records: int
     newest: datetime | None
@@ -34,18 +35,18 @@ class JudgedBatch:
 
     @property
     def share(self) -> float:
-        """The quarantined among its records."""
+        """The quarantined records as a share of its records."""
         counts = (int(self.verdict.get(key, 0)) for key in ("rows", "deleted", "refused", "quarantined"))
         return quarantined_share(*counts)
 
     @property
     def passed(self) -> bool:
-        """Whether the gate let it pass by itself."""
+        """Whether it passed the gate, without an approval."""
         return bool(self.verdict.get("success", True))
 
     @property
     def outcome(self) -> str:
-        """In one word for people: committed, approved (by a person, after the gate had refused), rejected and so on."""
+        """The state in one word; ``approved`` is a batch that a person approved after the gate had rejected it."""
         return "approved" if self.state in ("committed", "validated") and not self.passed else self.state
 
     @property
@@ -58,13 +59,13 @@ class JudgedBatch:
     @property
     def findings(self) -> Sequence[Mapping[str, Any]]:
         """Its expectations with their results."""
-        found: Sequence[Mapping[str, Any]] = self.verdict.get("findings", ())
-        return found
+        findings: Sequence[Mapping[str, Any]] = self.verdict.get("findings", ())
+        return findings
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTimeline:
-    """One expectation over the batches that were judged by it. ``passed`` is one boolean a batch, oldest first."""
+    """One expectation over the batches that it validated. ``passed`` is one boolean a batch, oldest first."""
 
     text: str
     type: str
@@ -76,13 +77,13 @@ class RuleTimeline:
 
     @property
     def pass_rate(self) -> float:
-        """The share of batches that passed it."""
+        """The share of batches that passed."""
         return sum(self.passed) / len(self.passed)
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Up to which record timestamp the committed records go: the latest one, and the earliest over the partitions."""
+    """The latest committed record timestamp: of all partitions, and of the partition that is furthest behind."""
 
     newest: datetime | None = None
     every_partition: datetime | None = None
@@ -91,29 +92,30 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Judged batches of a pipeline, newest first. ``waiting`` is the rejected head batch that waits for a person,
-    whether it is among them or older.
+    """Validated batches of a pipeline, newest first.
+
+    ``waiting`` is the rejected head batch that needs approval, whether it is among them or older.
     """
 
     pipeline: str
-    batches: tuple[JudgedBatch, ...]
+    batches: tuple[ValidatedBatch, ...]
     freshness: Freshness
     waiting: int | None = None
 
     @property
-    def committed(self) -> tuple[JudgedBatch, ...]:
-        """Those whose rows stand in the table."""
+    def committed(self) -> tuple[ValidatedBatch, ...]:
+        """The batches whose rows are in the table."""
         return tuple(each for each in self.batches if each.state == "committed")
 
     @property
     def share(self) -> float:
-        """The quarantined among the records of the committed batches."""
+        """The quarantined records as a share of the records of the committed batches."""
         records = sum(each.records for each in self.committed)
         return sum(each.quarantined for each in self.committed) / max(records, 1)
 
     @property
     def reasons(self) -> dict[str, int]:
-        """What the committed batches put into quarantine, by reason, most first."""
+        """What the committed batches put into quarantine, by reason, the most frequent first."""
         total: Counter[str] = Counter()
         for each in self.committed:
             total.update(each.reasons)
@@ -121,11 +123,11 @@ class Timeline:
 
     @property
     def rules(self) -> tuple[RuleTimeline, ...]:
-        """Each expectation that judged one of the batches; in the order of the newest suite, older ones last."""
+        """Each expectation that validated one of the batches, in the order of the newest suite, older ones last."""
         return tuple(rules(self.batches))
 
-    def figures(self) -> dict[str, Any]:
-        """The numbers as JSON values, for an asset event and for --json."""
+    def metrics(self) -> dict[str, Any]:
+        """The metrics as JSON values, for asset events and for --json."""
         return {
             "batches": dict(Counter(each.outcome for each in self.batches)),
             "records": sum(each.records for each in self.committed),
@@ -139,22 +141,22 @@ class Timeline:
         }
 
 
-def rules(newest_first: Iterable[JudgedBatch]) -> Iterable[RuleTimeline]:
+def rules(newest_first: Iterable[ValidatedBatch]) -> Iterable[RuleTimeline]:
     """The expectations of these batches, each with its results over all of them."""
-    judged: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Any]]]] = {}
+    by_rule: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Any]]]] = {}
     for batch in newest_first:
-        for found in batch.findings:
-            key = (str(found["text"]), str(found["type"]), str(found["action"]))
-            judged.setdefault(key, []).append((batch.batch_id, found))
-    for (text, kind, action), results in judged.items():
+        for finding in batch.findings:
+            key = (str(finding["text"]), str(finding["type"]), str(finding["action"]))
+            by_rule.setdefault(key, []).append((batch.batch_id, finding))
+    for (text, kind, action), results in by_rule.items():
         yield RuleTimeline(
             text,
             kind,
             action,
-            passed=tuple(bool(found["success"]) for _, found in reversed(results)),
-            evaluated=sum(found["evaluated"] or 0 for _, found in results),
-            failing=sum(found["unexpected"] or 0 for _, found in results),
-            last_failed=next((batch_id for batch_id, found in results if not found["success"]), None),
+            passed=tuple(bool(each["success"]) for _, each in reversed(results)),
+            evaluated=sum(each["evaluated"] or 0 for _, each in results),
+            failing=sum(each["unexpected"] or 0 for _, each in results),
+            last_failed=next((batch_id for batch_id, each in results if not each["success"]), None),
         )
 
 

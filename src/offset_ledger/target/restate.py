@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from psycopg2 import sql
@@ -15,7 +15,9 @@ from offset_ledger.ledger import batches
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_order, write_order
 from offset_ledger.model.batch import Origin
+from offset_ledger.model.overlap import within
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.target.table import ensure_target
 
 Parts = Sequence[Sequence[OffsetRange]]
@@ -45,6 +47,12 @@ def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
     """The parts of the pipeline's last remerge that are still to be replayed."""
     cursor.execute(named_sql("target/remerge_pending"), {"pipeline": pipeline})
     return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
+
+
+def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
+    """The parts that are still to be replayed, as far as the topic still has them."""
+    parts = (replace(part, ranges=within(part.ranges, snapshot.bounds)) for part in read_pending(cursor, pipeline))
+    return tuple(part for part in parts if part.ranges)
 
 
 def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, why: str) -> int:

@@ -1,1 +1,1 @@
-"""The quality gate: Great Expectations judges the staged rows in Postgres, where they already are."""
+"""The quality gate: Great Expectations validates staged rows in Postgres, and the batch passes or is rejected."""

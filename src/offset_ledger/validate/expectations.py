@@ -1,4 +1,4 @@
-"""Great Expectations itself: imported late (seconds, cold), quietly, and with its analytics off."""
+"""Great Expectations itself: imported only when needed (it takes seconds), quietly, and with its analytics off."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def names_rows(expectation: Expectation) -> bool:
 
 
 def runs_on_postgres(expectation: Expectation) -> bool:
-    """Whether Great Expectations can look at the rows where they are; some types exist for pandas and Spark only."""
+    """Whether Great Expectations can run it in Postgres; some types exist for pandas and Spark only."""
     return expectation.expectation_type in _TYPE_CHECKS or has_sql(type(expectation))
 
 
 def has_sql(kind: type[Expectation]) -> bool:
-    """Whether a row-level expectation is there for SQL too; every other one is."""
+    """Whether a row-level expectation has an implementation in SQL; all others have one."""
     from great_expectations.exceptions.exceptions import MetricProviderError
     from great_expectations.expectations.registry import get_sqlalchemy_metric_provider
 

@@ -1,10 +1,10 @@
-"""Judge one staging table: what fails is quarantined, rejects the batch, or is only said, as the suite asks."""
+"""Validate one staging table: what fails is quarantined, rejects the batch or is only reported, as the suite says."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_lin
 from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
-from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, validate
+from offset_ledger.validate.great_expectations_run import Validation, exception_of, run_suite
+from offset_ledger.validate.staged_view import live_rows
 from offset_ledger.validate.suite import Expectation, Suite, SuiteAction
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text, quarantined_share
 
@@ -35,47 +36,60 @@ def run_gate(
 ) -> GateVerdict:
     """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
 
-    ``arguments`` are those of ``psycopg2.connect``; the sessions opened here carry their application_name. Where no
-    row is to be judged (all are delete markers, or there are none) nothing can fail: every expectation passes
-    with nothing evaluated, and only the share of refused records counts.
+    ``arguments`` are those of ``psycopg2.connect``; the sessions opened here carry their application_name. Without a
+    row to validate (all are delete markers, or there are none) nothing can fail: every expectation passes with nothing
+    evaluated, and only the share of refused records counts.
 
     Raises:
-        IncompleteStaging: the table is missing or holds another number of rows (a crash empties an UNLOGGED table).
+        IncompleteStaging: the table is missing or has another number of rows (a crash empties an UNLOGGED table).
         DatabaseUnavailable: a session was lost; no verdict.
         ConfigurationError, TransientError: as the SQLSTATE says; no verdict.
     """
     started = time.monotonic()
-    try:
-        with closing(open_session(arguments)) as session:
-            rows, deleted = _count_rows(session, schema, table, row_count)
-            validation = None
-            if suite is not None and rows:
-                validation = validate(suite, arguments, live_rows(session, schema, table))
-            findings = _checked(session, _findings(suite, validation))
-            quarantined = _count_quarantined(session, findings)
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        lost = DatabaseUnavailable(f"the session that judges {schema}.{table} was lost ({one_line(error, 200)})")
-        raise explained(error, f"judging {schema}.{table}") or lost from error
+    with _lost_session(f"{schema}.{table}"), closing(open_session(arguments)) as session:
+        rows, deleted = _count_rows(session, schema, table, row_count)
+        validation = None
+        if suite is not None and rows:
+            validation = run_suite(suite, arguments, live_rows(session, schema, table))
+        findings = tuple(_with_checked_query(session, each) for each in _findings(suite, validation))
+        quarantined = _count_quarantined(session, findings)
     share = quarantined_share(rows, deleted, refused, quarantined)
-    reasons = [finding.summary for finding in findings if finding.rejects]
+    reasons = [each.summary for each in findings if each.rejects]
     if share > max_quarantined_share:
         reasons.append(_share_text(refused, quarantined, share, max_quarantined_share))
+    seconds = round(time.monotonic() - started, 3)
+    counts = {"rows": rows, "deleted": deleted, "refused": refused, "quarantined": quarantined, "seconds": seconds}
+    return _verdict(suite, validation, findings, reasons, max_quarantined_share=max_quarantined_share, **counts)
+
+
+def _verdict(
+    suite: Suite | None,
+    validation: Validation | None,
+    findings: tuple[ExpectationResult, ...],
+    reasons: Sequence[str],
+    **counts: Any,
+) -> GateVerdict:
     return GateVerdict(
         success=not reasons,
         findings=findings,
-        rows=rows,
-        deleted=deleted,
-        refused=refused,
-        quarantined=quarantined,
-        max_quarantined_share=max_quarantined_share,
         reasons=tuple(reasons),
         notes=tuple(_notes(findings)),
-        seconds=round(time.monotonic() - started, 3),
         suite=suite.name if suite else None,
         suite_sha256=suite.sha256 if suite else None,
         gx_version=validation.version if validation else None,
         gx_result=validation.result if validation else {},
+        **counts,
     )
+
+
+@contextmanager
+def _lost_session(table: str) -> Iterator[None]:
+    """Errors of the session as errors that say there is no verdict."""
+    try:
+        yield
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        lost = DatabaseUnavailable(f"the session that validates {table} was lost ({one_line(error)})")
+        raise explained(error, f"validating {table}") or lost from error
 
 
 def _count_rows(session: Session, schema: str, table: str, expected: int) -> tuple[int, int]:
@@ -95,12 +109,14 @@ def _findings(suite: Suite | None, validation: Validation | None) -> list[Expect
     if validation is None:
         return [_finding(expectation, success=True, evaluated=0) for expectation in expectations]
     return [
-        _judged(expectation, validation.by_position.get(position), validation.failing_rows.get(position))
+        _evaluated(expectation, validation.by_position.get(position), validation.failing_rows.get(position))
         for position, expectation in enumerate(expectations)
     ]
 
 
-def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_rows: str | None) -> ExpectationResult:
+def _evaluated(
+    expectation: Expectation, result: Mapping[str, Any] | None, failing_rows: str | None
+) -> ExpectationResult:
     if result is None:
         return _finding(expectation, success=False, exception="it returned no result for this expectation")
     detail, exception = result["result"], exception_of(result)
@@ -116,18 +132,16 @@ def _judged(expectation: Expectation, result: Mapping[str, Any] | None, failing_
     )
 
 
-def _finding(expectation: Expectation, **found: Any) -> ExpectationResult:
+def _finding(expectation: Expectation, **outcome: Any) -> ExpectationResult:
     return ExpectationResult(
-        expectation.line, expectation.type, expectation.columns, expectation.action, expectation.text, **found
+        expectation.line, expectation.type, expectation.columns, expectation.action, expectation.text, **outcome
     )
 
 
-def _checked(session: Session, findings: Iterable[ExpectationResult]) -> tuple[ExpectationResult, ...]:
-    return tuple(_check(session, finding) if finding.quarantine_sql else finding for finding in findings)
-
-
-def _check(session: Session, finding: ExpectationResult) -> ExpectationResult:
-    """Hold the query of the failing rows against their count: rows are only moved when both agree."""
+def _with_checked_query(session: Session, finding: ExpectationResult) -> ExpectationResult:
+    """The finding, with its query only if that selects as many rows as were counted: no other rows are moved."""
+    if not finding.quarantine_sql:
+        return finding
     selected = _count(session, [finding])
     if selected == finding.unexpected:
         return finding

@@ -1,4 +1,4 @@
-"""A head batch held against the committed head batches before it: volume and share of NULL. Pure decisions."""
+"""A head batch compared with the committed head batches before it: volume and share of NULL. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from statistics import median
 
 from offset_ledger.config.model import History, NullBand, Unusual, VolumeBand
 from offset_ledger.model.profile import Profile
+from offset_ledger.units import show_span
 
 _HOUR = timedelta(hours=1)
-_TOO_SHORT = 0.1  # of the usual time: a handful of records in a moment says nothing about the pace
+_MIN_TIME = 0.1  # of the usual time: a handful of records in a moment says nothing about the pace
 
 
 class Standing(StrEnum):
@@ -20,12 +21,12 @@ class Standing(StrEnum):
 
     USUAL = "usual"
     UNUSUAL = "unusual"
-    NOT_JUDGED = "not judged"
+    NOT_COMPARED = "not compared"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One measure of a batch beside its usual value; ``text`` says both in one line."""
+    """One measure of a batch and its usual value; ``text`` says both in one line."""
 
     measure: str
     standing: Standing
@@ -34,42 +35,43 @@ class Comparison:
 
 
 def compare(rule: History, batch: Profile, before: Sequence[Profile]) -> tuple[Comparison, ...]:
-    """Each measure of the rule: usual, unusual, or not judged and why.
+    """Each measure of the rule: usual, unusual, or not compared and why.
 
-    ``before`` are the committed head batches before this one, newest first, one more than ``rule.batches`` where there
-    are so many: a batch covers the time since the one before it.
+    ``before`` are the committed head batches before this one, newest first, up to ``rule.batches`` + 1: the time that
+    a batch covers begins with the batch before it.
     """
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     if rule.volume is not None:
-        found.append(_volume(rule.volume, rule.min_batches, batch, before[: rule.batches + 1]))
+        comparisons.append(_volume(rule.volume, rule.min_batches, batch, before[: rule.batches + 1]))
     if rule.null_share is not None:
-        found.extend(_null_shares(rule.null_share, rule.min_batches, batch, before[: rule.batches]))
-    return tuple(found)
+        comparisons.extend(_null_shares(rule.null_share, rule.min_batches, batch, before[: rule.batches]))
+    return tuple(comparisons)
 
 
 def _volume(band: VolumeBand, min_batches: int, batch: Profile, before: Sequence[Profile]) -> Comparison:
-    def judged(standing: Standing, text: str) -> Comparison:
+    def comparison(standing: Standing, text: str) -> Comparison:
         return Comparison("volume", standing, band.action, f"volume: {text}")
 
-    times = [(each.records, _covered(each, before[place + 1 :])) for place, each in enumerate(before)]
+    times = [(each.records, _covered(each, before[index + 1 :])) for index, each in enumerate(before)]
     covered = [(records, time) for records, time in times if time]
     if len(covered) < min_batches:
-        return judged(Standing.NOT_JUDGED, _too_few(len(covered), min_batches))
+        return comparison(Standing.NOT_COMPARED, _too_few(len(covered), min_batches))
     usual = median(_pace(records, time) for records, time in covered)
     usual_time = timedelta(seconds=median(time.total_seconds() for _, time in covered))
     time = _covered(batch, before)
-    if time < usual_time * _TOO_SHORT:
-        return judged(Standing.NOT_JUDGED, f"not judged, its records cover {time}, usually {usual_time}")
+    if time < usual_time * _MIN_TIME:
+        text = f"not compared: its records cover {show_span(time)}, usually {show_span(usual_time)}"
+        return comparison(Standing.NOT_COMPARED, text)
     pace = _pace(batch.records, time)
     inside = band.low * usual <= pace <= band.high * usual
     text = f"{pace:,.0f} records an hour, usually {usual:,.0f}; the band is {band.low:g} to {band.high:g} times that"
-    return judged(Standing.USUAL if inside else Standing.UNUSUAL, text)
+    return comparison(Standing.USUAL if inside else Standing.UNUSUAL, text)
 
 
 def _covered(batch: Profile, older: Sequence[Profile]) -> timedelta:
-    """The time that its records cover: from the latest record before it to its own latest one; 0 where none is later.
+    """The time that its records cover: from the latest record before it to its own latest one; 0 if that is not later.
 
-    Record timestamps, and not the clock: after a standstill one batch, or several in a row, catch up.
+    By record timestamps, not by the clock: after a standstill one batch, or several in a row, catch up.
     """
     earlier = [each.newest for each in older if each.newest is not None]
     if batch.newest is None or not earlier:
@@ -92,13 +94,13 @@ def _null_share(
 ) -> tuple[Standing, str]:
     shares = [each.nulls[column] / each.rows for each in before if each.rows and column in each.nulls]
     if len(shares) < min_batches:
-        return Standing.NOT_JUDGED, _too_few(len(shares), min_batches)
+        return Standing.NOT_COMPARED, _too_few(len(shares), min_batches)
     if not batch.rows or column not in batch.nulls:
-        return Standing.NOT_JUDGED, "not judged, the batch has no row"
+        return Standing.NOT_COMPARED, "not compared: the batch has no row"
     share, usual = batch.nulls[column] / batch.rows, median(shares)
     text = f"{share:.2%}, usually {usual:.2%}; it may differ by {band.tolerance:.2%}"
     return Standing.USUAL if abs(share - usual) <= band.tolerance else Standing.UNUSUAL, text
 
 
-def _too_few(found: int, min_batches: int) -> str:
-    return f"not judged, {found} earlier batches to compare with, at least {min_batches} are needed"
+def _too_few(batches: int, min_batches: int) -> str:
+    return f"not compared: {batches} earlier batches, and at least {min_batches} are needed"

@@ -1,4 +1,4 @@
-"""Validate: Great Expectations judges the staged rows where they are, and the batch passes or is rejected."""
+"""Validate: Great Expectations checks the staged rows in Postgres, and the batch passes or is rejected."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
 
 log = logging.getLogger(__name__)
 
-_JUDGED = (State.VALIDATED, State.REJECTED, State.COMMITTED)
+_PAST_GATE = (State.VALIDATED, State.REJECTED, State.COMMITTED)
 
 
 def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, GateVerdict | None]:
-    """Judge a staged batch: the failing rows leave it, and it becomes validated or rejected, in one transaction.
+    """Validate a staged batch: its failing rows move to quarantine and it becomes validated or rejected, in one
+    transaction.
 
-    A batch that is past this step already is returned as it is, with no verdict. An approval that a person gave holds
-    when the batch had to be staged again and the very same is judged by the same file and suite for the same reasons.
+    A batch that is past this step already is returned as it is, with no verdict. Where an approved batch had to be
+    staged again, the approval still counts if the same file and suite reject the same records for the same reasons.
 
     Raises:
         ConfigurationError: the suite file is missing or has mistakes.
@@ -49,7 +50,7 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
     suite = read_suite(pipeline)
     with connect(database) as session, transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
-        if batch.state in _JUDGED:
+        if batch.state in _PAST_GATE:
             return batch, None
         if batch.state is not State.STAGED:
             batches.refuse(batch, batch.attempt, State.STAGED)
@@ -64,7 +65,7 @@ def _validate(
     batch_id = batch.batch_id
     tables = StagingTables(batch.attempt)
     name = application_name(batch.attempt, "validate")
-    judgement = run_gate(
+    verdict = run_gate(
         suite,
         session_arguments(database, name),
         SCHEMA,
@@ -76,11 +77,11 @@ def _validate(
     )
     with connect(database, name) as session:
         wait_for(session, batch_id, lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
-        judged, verdict = _settle(session, pipeline, batch, judgement, origin)
-    for note in verdict.notes if verdict else ():
+        batch, settled = _settle(session, pipeline, batch, verdict, origin)
+    for note in settled.notes if settled else ():
         log.warning("batch %d: %s", batch_id, note)
     reach(Failpoint.AFTER_VALIDATE)
-    return judged, verdict
+    return batch, settled
 
 
 def _settle(
@@ -89,30 +90,30 @@ def _settle(
     """Move the failing rows and the batch; no verdict where a concurrent attempt came first."""
     batch_id, tables = batch.batch_id, StagingTables(batch.attempt)
     with transaction(session) as cursor:
-        found = batches.read_batch(cursor, batch_id, lock=True)
-        if found.attempt == batch.attempt and found.state in _JUDGED:
-            return found, None
+        current = batches.read_batch(cursor, batch_id, lock=True)
+        if current.attempt == batch.attempt and current.state in _PAST_GATE:
+            return current, None
         batches.lock(cursor, batch.attempt, State.STAGED)
         verdict = _with_history(cursor, pipeline, batch, tables, verdict)
         moved = _quarantine(cursor, tables, verdict.quarantines)
-        kept = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
+        stored = json.loads(verdict.to_json()) | {"moved": moved, "great_expectations": verdict.gx_result}
         if not verdict.success:
-            kept["judged"] = _identity(cursor, pipeline, batch, tables, verdict)
+            stored["judged"] = _identity(cursor, pipeline, batch, tables, verdict)
         after = State.VALIDATED if verdict.success else State.REJECTED
         why = "; ".join(verdict.reasons) or None
         batches.move(
             cursor, batch.attempt, State.STAGED, after, origin,
-            why=why, verdict=kept, validated_at=datetime.now(UTC),
+            why=why, verdict=stored, validated_at=datetime.now(UTC),
         )  # fmt: skip
         if after is State.REJECTED:
-            _keep_approval(cursor, batch.attempt, kept["judged"], origin)
+            _reapply_approval(cursor, batch.attempt, stored["judged"], origin)
         return batches.read_batch(cursor, batch_id), verdict
 
 
 def _with_history(
     cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
 ) -> GateVerdict:
-    """The verdict compared with recent batches as the pipeline file asks; the profile is kept in any case."""
+    """The verdict with the comparison that the pipeline file asks for; the profile is kept in any case."""
     nullable = [column.name for column in pipeline.record.columns if column.nullable]
     profile = profiles.measure(cursor, tables, nullable)
     profiles.keep(cursor, tables, profile)
@@ -128,27 +129,27 @@ def _with_history(
 def _identity(
     cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
 ) -> dict[str, Any]:
-    """What was judged and by what, in so far as another attempt at the batch may come to something else."""
+    """What was validated and by what: everything in which another attempt at the batch may differ."""
     reasons = staging.refused_by_reason(cursor, tables, limit=0)
     refused = [[row["code"], row["path"], row["records"]] for row in reasons]
     counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}
     return counts | {"config": pipeline.config_hash, "suite": verdict.suite_sha256, "reasons": list(verdict.reasons)}
 
 
-def _keep_approval(cursor: Cursor, attempt: Attempt, judged: Mapping[str, Any], origin: Origin) -> None:
-    """Let a batch that was staged again pass, if a person approved before what was judged the very same."""
-    cursor.execute(named_sql("validate/approval"), {"batch_id": attempt.batch_id, "judged": json.dumps(judged)})
+def _reapply_approval(cursor: Cursor, attempt: Attempt, identity: Mapping[str, Any], origin: Origin) -> None:
+    """Let a batch that was staged again pass, if a person has approved one with the same identity."""
+    cursor.execute(named_sql("validate/approval"), {"batch_id": attempt.batch_id, "judged": json.dumps(identity)})
     if given := cursor.fetchone():
-        why = f"staged again and judged the same: the approval of {given['who']} stands ({given['why']})"
+        why = f"staged again with the same verdict: the approval of {given['who']} still counts ({given['why']})"
         batches.move(cursor, attempt, State.REJECTED, State.VALIDATED, origin, why=why)
         log.info("batch %d: %s", attempt.batch_id, why)
 
 
 def read_suite(pipeline: Pipeline) -> Suite | None:
-    """The pipeline's suite, ``expectations/<name>.json`` in a folder above the pipeline file.
+    """The pipeline's suite, ``expectations/<name>.json`` in a folder above the pipeline file; None where it names none.
 
     Raises:
-        ConfigurationError: there is none of that name, or it has mistakes.
+        ConfigurationError: there is no file of that name, or it has mistakes.
     """
     name = pipeline.quality.suite
     if name is None:
@@ -157,7 +158,7 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
     path = next((folder / f"{name}.json" for folder in folders if (folder / f"{name}.json").is_file()), None)
     if path is None:
         raise ConfigurationError(
-            f"{pipeline.path}: quality.suite is {name!r}, but no expectations/{name}.json stands in a folder above it; "
+            f"{pipeline.path}: quality.suite is {name!r}, but no folder above it has expectations/{name}.json; "
             "create it, or set quality.suite to null"
         )
     columns = [column for column, _ in row_columns(pipeline.record)]
@@ -165,7 +166,7 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
 
 
 def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[ExpectationResult]) -> dict[str, int]:
-    """Move the failing rows to the refusals, each once with all its reasons; the count of each partition."""
+    """Move the failing rows to the refusals, each once with all its reasons; returns how many by partition."""
     if not failed:
         return {}
     parts = [

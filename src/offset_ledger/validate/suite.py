@@ -1,4 +1,4 @@
-"""A suite file: Great Expectations' own ExpectationSuite JSON, checked whole before a batch depends on it."""
+"""A suite file: Great Expectations' own ExpectationSuite JSON, checked completely before a batch depends on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gate found, as a value: it goes into the ledger, into Data Docs and, as lines, to a person."""
+"""The verdict of the gate, as a value: kept in the ledger, shown in Data Docs, and written to the log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _OBSERVED_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """What became of one expectation.
+    """The outcome of one expectation.
 
-    ``quarantine_sql`` selects ``_partition, _offset`` of each failing row, without parameters (execute it with none,
-    so that a percent sign stays one); only a failed quarantine expectation has it. ``exception`` is the message of an
-    exception inside Great Expectations: the expectation then failed, whatever else is known of it.
+    ``quarantine_sql`` selects ``_partition, _offset`` of each failing row; only a failed quarantine expectation has it.
+    Execute it without parameters, so that percent signs stay as they are. ``exception`` is the message of an exception
+    inside Great Expectations; the expectation has then failed, whatever else the result says.
     """
 
     line: int
@@ -38,30 +38,30 @@ class ExpectationResult:
 
     @property
     def rejects(self) -> bool:
-        """Whether this alone rejects the batch; of rows that cannot be named none can be quarantined."""
+        """Whether this alone rejects the batch; rows that no query selects cannot be quarantined."""
         unnamed = self.action is SuiteAction.QUARANTINE and self.quarantine_sql is None
         return not self.success and (self.action is SuiteAction.REJECT or unnamed)
 
     @property
     def summary(self) -> str:
-        """One line: the expectation and what was found instead."""
+        """One line: the expectation and what was observed instead."""
         if self.exception is not None:
-            found = f"Great Expectations raised: {self.exception}"
+            outcome = f"Great Expectations raised: {self.exception}"
         elif self.unexpected is not None and self.evaluated is not None:
-            found = f"{self.unexpected} of {self.evaluated} rows fail"
+            outcome = f"{self.unexpected} of {self.evaluated} rows fail"
         else:
-            found = f"observed {'no value' if self.observed is None else self.observed}"
-        return f"{self.text}: {found}"
+            outcome = f"observed {'no value' if self.observed is None else self.observed}"
+        return f"{self.text}: {outcome}"
 
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The judgement of one staging table.
+    """What the gate decided about one staging table, and why.
 
-    ``rows`` are those judged, ``deleted`` the delete markers (not judged), ``refused`` the records the decoder
-    refused, ``quarantined`` the rows (each once) that failed quarantine expectations. ``reasons`` say why the batch
-    is rejected and are empty when it is not; ``notes`` say the rest. ``gx_result`` is Great Expectations' own result,
-    for Data Docs; it is not part of :meth:`to_json`.
+    ``rows`` are the rows that were validated, ``deleted`` the delete markers (not validated), ``refused`` the records
+    that the decoder refused, ``quarantined`` the rows (each once) that failed quarantine expectations. ``reasons`` say
+    why the batch is rejected, and are empty if it is not; ``notes`` are failures that reject nothing. ``gx_result`` is
+    Great Expectations' own result, for Data Docs; it is not part of :meth:`to_json`.
     """
 
     success: bool
@@ -82,16 +82,16 @@ class GateVerdict:
 
     @property
     def quarantined_share(self) -> float:
-        """Refused and quarantined records among all records of the batch."""
+        """The refused and quarantined records as a share of all records of the batch."""
         return quarantined_share(self.rows, self.deleted, self.refused, self.quarantined)
 
     @property
     def quarantines(self) -> tuple[ExpectationResult, ...]:
-        """The findings whose rows are to be moved, in the order of the suite."""
+        """The findings whose rows go to quarantine, in the order of the suite."""
         return tuple(finding for finding in self.findings if finding.quarantine_sql is not None)
 
     def compared(self, history: Sequence[Comparison]) -> GateVerdict:
-        """This verdict with the comparison with recent batches: what is unusual rejects or warns as its rule says."""
+        """This verdict after the comparison with recent batches: what is unusual rejects or warns, as its rule says."""
         unusual = [each for each in history if each.standing is Standing.UNUSUAL]
         reasons = (*self.reasons, *(each.text for each in unusual if each.action is Unusual.REJECT))
         notes = (*self.notes, *(f"warning: {each.text}" for each in unusual if each.action is Unusual.WARN))
@@ -99,17 +99,17 @@ class GateVerdict:
 
     def to_json(self) -> str:
         """The verdict as JSON that Postgres accepts as jsonb."""
-        found = {key: value for key, value in asdict(self).items() if key != "gx_result"}
-        return json.dumps(found | {"quarantined_share": self.quarantined_share}, allow_nan=False)
+        fields = {key: value for key, value in asdict(self).items() if key != "gx_result"}
+        return json.dumps(fields | {"quarantined_share": self.quarantined_share}, allow_nan=False)
 
 
 def quarantined_share(rows: int, deleted: int, refused: int, quarantined: int) -> float:
-    """Refused and quarantined records among all records; 0 of nothing."""
+    """The refused and quarantined records as a share of all records; 0 where there are none."""
     return (refused + quarantined) / max(rows + deleted + refused, 1)
 
 
 def observed_text(value: Any) -> str | None:
-    """An observed value of any shape as short text; a whole column's values do not belong in a ledger."""
+    """An observed value of any type as short text: the values of a whole column do not belong in a ledger."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=str)

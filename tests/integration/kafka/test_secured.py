@@ -21,7 +21,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest, run_batch
-from offset_ledger.operations.redrive import plan_redrive, quarantined
+from offset_ledger.operations.redrive import list_quarantined, plan_redrive
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.reliability.publishing.producer import publish
@@ -110,7 +110,7 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     execute(roles.writer, "ALTER TABLE sales.orders ALTER amount TYPE numeric(12,3)")  # its own table
     orders = pipeline(tmp_path, 3)
     run_batch(orders, plan_redrive(orders, RedriveChoice(), ME, None), ME, print)
-    assert quarantined(orders, RedriveChoice(limit=5))[0]["records"] == 0
+    assert list_quarantined(orders, RedriveChoice(limit=5))[0]["records"] == 0
     assert verify(orders) == ([], 12)
     with connect(roles.reader) as session:
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [

@@ -16,8 +16,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.operations.ingest import pass_gate
-from offset_ledger.operations.redrive import plan_redrive, quarantined, stage_redrive
+from offset_ledger.operations.ingest import validate_or_raise
+from offset_ledger.operations.redrive import list_quarantined, plan_redrive, stage_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.page import queries
 from offset_ledger.report.step import report
@@ -124,10 +124,10 @@ def test_the_first_and_last_moments_pass_every_step_in_every_zone(
     redriven = plan_redrive(pipeline, RedriveChoice(reason="expect_column_values_to_be_in_set"), ME)
     assert redriven.batch
     stage_redrive(pipeline, redriven.batch.batch_id, ME)
-    pass_gate(pipeline, redriven.batch.batch_id, ME)
+    validate_or_raise(pipeline, redriven.batch.batch_id, ME)
     commit(pipeline, redriven.batch.batch_id, ME)
     assert in_the_table(session) == expected | {("odd", last, last, last[:10], "other", SHARE)}
-    assert quarantined(pipeline, RedriveChoice(limit=5))[0]["records"] == 1
+    assert list_quarantined(pipeline, RedriveChoice(limit=5))[0]["records"] == 1
     assert verify(pipeline)[0] == []
 
 

@@ -25,9 +25,9 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.stage.claim import Written, claim
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with
-from offset_ledger.validate import gate as judging
+from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
@@ -78,7 +78,7 @@ def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers
         stage_with(write, pipeline, batch_id, ME)
 
 
-def test_a_validation_whose_session_a_claim_ended_is_fenced(
+def test_a_gate_whose_session_a_claim_ended_is_fenced(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     positive: Entry = {
@@ -89,14 +89,14 @@ def test_a_validation_whose_session_a_claim_ended_is_fenced(
     pipeline = a_pipeline_with(tmp_path, [positive])
     with connect(servers.postgres) as staging:
         tables = stage_rows(staging, pipeline, [ROW])
-    validating = judging.validate
+    run_suite = gate.run_suite
 
     def overtaken(*given: Any) -> Any:
         with connect(servers.postgres) as newer:
             claim(newer, pipeline, tables.batch_id, ME)
-        return validating(*given)
+        return run_suite(*given)
 
-    monkeypatch.setattr(judging, "validate", overtaken)
+    monkeypatch.setattr(gate, "run_suite", overtaken)
     with pytest.raises(Fenced, match="claimed epoch 2"):
         validate(pipeline, tables.batch_id, ME)
 

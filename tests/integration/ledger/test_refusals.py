@@ -23,7 +23,7 @@ from offset_ledger.errors import (
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 

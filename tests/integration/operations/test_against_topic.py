@@ -26,7 +26,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import plan_redrive
 from offset_ledger.operations.verify import verify
-from offset_ledger.operations.verify_against_topic import Compared, compare_with_topic
+from offset_ledger.operations.verify_against_topic import TopicComparison, compare_with_topic
 from offset_ledger.plan.step import plan_replay
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
@@ -211,7 +211,7 @@ TAMPERING = [  # rounds of statements that do not disturb each other, each with 
 ]
 
 
-def lines(compared: Compared) -> list[str]:
+def lines(compared: TopicComparison) -> list[str]:
     """The violations without the names of their queries."""
     return sorted(re.sub(r"^topic [^:]+: ", "", line) for line in compared.violations)
 
@@ -219,7 +219,7 @@ def lines(compared: Compared) -> list[str]:
 def test_every_change_is_named_by_its_place(bench: Bench, produced: list[Raw]) -> None:
     bench.fill(produced)
     tables = ("public.orders", "offset_ledger.redrive_record", "offset_ledger.quarantine")
-    assert compare_with_topic(bench.pipeline) == Compared(
+    assert compare_with_topic(bench.pipeline) == TopicComparison(
         (OffsetRange(0, 0, 9), OffsetRange(1, 0, 5)), len(SENT), (), ()
     )
     assert verify(bench.pipeline)[0] == []
@@ -262,8 +262,8 @@ def test_the_verb_fails_for_a_violation_and_not_for_what_an_earlier_pipeline_fil
     assert compared.violations == ()
     (note,) = compared.notes
     assert note == (
-        "merged under an earlier pipeline file, and read otherwise by today's: 1 values or records, such as partition "
-        '0 offset 1 event b: doc is {"deep": [1.0, 2]} in the table and NULL in the topic'
+        "merged under an earlier pipeline file, and decoded differently by today's: 1 values or records, such as "
+        'partition 0 offset 1 event b: doc is {"deep": [1.0, 2]} in the table and NULL in the topic'
     )
     bench.execute("DELETE FROM public.orders WHERE event_id = 'b'")
     assert lines(compare_with_topic(bench.pipeline)) == [
@@ -294,7 +294,7 @@ def test_what_retention_deleted_is_said_and_not_compared(servers: Servers, bench
     compared = compare_with_topic(bench.pipeline)
     assert compared.ranges == (OffsetRange(0, 4, 9), OffsetRange(1, 0, 5))
     assert compared.notes == (
-        f"range {OffsetRange(0, 0, 4)} is no longer in the topic; what came of it was not compared",
+        f"range {OffsetRange(0, 0, 4)} is no longer in the topic; its rows and quarantined records were not compared",
     )
     found = [re.match(r"partition (\d) offset (\d) event (\w+): (\w+)", line) for line in lines(compared)]
     assert [match.groups() for match in found if match] == [

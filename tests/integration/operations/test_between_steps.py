@@ -25,7 +25,7 @@ from offset_ledger.model.states import State
 from offset_ledger.operations.answers import answer_batch
 from offset_ledger.stage.claim import claim
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import a_pipeline_with, stage_rows
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers, new_database
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
@@ -201,7 +201,7 @@ def test_a_question_that_is_asked_again_while_somebody_answers_it(
     assert [tuple(row) for row in kept] == [("abandon", "ann"), (None, None)]
 
 
-def test_of_two_that_judge_at_once_the_second_finds_it_judged(
+def test_of_two_that_validate_at_once_the_second_finds_it_validated(
     session: Session, servers: Servers, beside: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
     pipeline = a_pipeline_with(tmp_path)

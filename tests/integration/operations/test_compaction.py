@@ -1,31 +1,26 @@
-"""What compaction removed before it was read: tombstones that nobody saw, and gaps of a topic compacted once."""
+"""What compaction removed before it was read: unread tombstones, and gaps of a topic that was compacted once."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from offset_ledger.cli.main import main
-from offset_ledger.commit.step import Committed
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import TombstonesMayBeGone, UnexplainedGap
-from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
-from offset_ledger.operations.ingest import ingest
 from offset_ledger.operations.losses import loss_question
 from offset_ledger.operations.verify import verify
-from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
 from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import TopicBench
 
 pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
@@ -53,39 +48,30 @@ def record(key: str, at: int, state: str | None = "new") -> Record:
     return Record(key.encode(), value, (), int((NOON + timedelta(seconds=at)).timestamp() * 1000), 0)
 
 
-@dataclass
-class Bench:
+class Bench(TopicBench):
     """A topic of one partition that is compacted at once, and a pipeline that deletes by tombstones."""
 
-    servers: Servers
-    topic: str
-    folder: Path
-    session: Session
-    on_expired: str = "earliest_after_approval"
-    transactional: str = "false"
-    compacted: str = "false"
+    TEMPLATE = PIPELINE
+    DEFAULTS = MappingProxyType(
+        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false"}
+    )
 
-    @property
-    def pipeline(self) -> Pipeline:
-        path = self.folder / "orders.yaml"
-        places = {"topic": self.topic, "on_expired": self.on_expired, "compacted": self.compacted}
-        path.write_text(PIPELINE.format(**places, transactional=self.transactional))
-        return parse_pipeline(path)
-
-    def publish(self, *records: Record) -> None:
-        how: dict[str, Any] = {"transactional_id": self.topic} if self.transactional == "true" else {}
-        publish(records, dict(self.servers.kafka.extra), self.topic, **how)
+    def publish(self, *records: Record, **options: Any) -> None:
+        if self.settings["transactional"] == "true":
+            options["transactional_id"] = self.topic
+        super().publish(*records, **options)
 
     def alter(self, configs: dict[str, str]) -> None:
         self._compacted.alter(configs)
 
-    def ingest(self) -> list[Committed]:
-        return [each.committed for each in ingest(self.pipeline, ME, True, lambda _: None)]
-
     def table(self) -> dict[str, tuple[Any, ...]]:
         """The live rows."""
-        found = rows(self.session, "SELECT event_id, state, _offset FROM public.orders WHERE NOT _deleted")
-        return {row[0]: tuple(row[1:]) for row in found}
+        live = self.rows("_deleted, event_id, state, _offset")
+        return {event_id: tuple(rest) for deleted, event_id, *rest in live if not deleted}
+
+    def readable(self) -> set[int]:
+        """The offsets at which a plain consumer gets a record."""
+        return self._compacted.readable()
 
     def compact_until(self, *gone: int) -> set[int]:
         """Roll segments until compaction has removed these offsets; then stop it and return the rest."""
@@ -98,10 +84,8 @@ class Bench:
 
 @pytest.fixture
 def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 1, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK})
-    with connect(servers.postgres) as session:
-        yield Bench(servers, topic, tmp_path, session)
+    with Bench.open(servers, topic_name(), tmp_path, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK}) as made:
+        yield made
 
 
 def test_a_topic_that_was_compacted_once_goes_on_when_the_file_says_so(bench: Bench) -> None:
@@ -112,7 +96,7 @@ def test_a_topic_that_was_compacted_once_goes_on_when_the_file_says_so(bench: Be
     bench.alter({"cleanup.policy": "delete", "retention.ms": "-1", "delete.retention.ms": WEEK})
     with pytest.raises(UnexplainedGap, match=r"source\.compacted: true"):
         bench.ingest()
-    bench.compacted = "true"
+    bench.settings["compacted"] = "true"
     (committed,) = bench.ingest()
     assert {key: row for key, row in bench.table().items() if key != "filler"} == {"a": ("newer", 1), "b": ("new", 2)}
     assert committed.total.gap == max(left) + 1 - len(left)
@@ -123,14 +107,14 @@ def test_a_topic_that_was_compacted_once_goes_on_when_the_file_says_so(bench: Be
 
 @pytest.mark.parametrize("transactional", ["false", "true"])
 def test_a_tombstone_that_compaction_removed_unread_stops_the_batch(bench: Bench, transactional: str) -> None:
-    bench.transactional = transactional
+    bench.settings["transactional"] = transactional
     bench.publish(record("a", 1), record("b", 2))
     bench.ingest()
     assert set(bench.table()) == {"a", "b"}
     first = 3 if transactional == "true" else 2
     bench.publish(record("a", 3, None))
     bench.alter(OFTEN)
-    left = bench.compact_until(0, first)  # a's row and its tombstone: nothing tells of a any more
+    left = bench.compact_until(0, first)  # a's record and its tombstone: nothing is left of a
     with pytest.raises(TombstonesMayBeGone, match=rf"range 0:\[{first}, \d+\).*offset-ledger skip") as refused:
         bench.ingest()
     assert "\n" not in str(refused.value)

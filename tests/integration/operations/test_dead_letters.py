@@ -26,7 +26,8 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
-from offset_ledger.operations.dead_letters import Delivery, deliver, place_of
+from offset_ledger.operations.dead_letter_record import source_position
+from offset_ledger.operations.dead_letters import Delivery, deliver
 from offset_ledger.operations.status import status
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import Publisher, publish
@@ -87,7 +88,7 @@ class Bench:
         found = []
         for partition, end in ends:
             for record in read_records(self.servers.kafka, self.dead, OffsetRange(partition, 0, end), "read_committed"):
-                place = place_of(record.headers, self.pipeline.name)
+                place = source_position(record.headers, self.pipeline.name)
                 assert place is not None
                 found.append(((place.partition, place.offset), record))
         return found

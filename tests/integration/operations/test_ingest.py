@@ -6,18 +6,16 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
 
 from offset_ledger.cli.main import main
-from offset_ledger.commit.step import Committed, commit
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.commit.step import commit
 from offset_ledger.errors import (
     BatchRejected,
     ConfigurationError,
@@ -28,21 +26,22 @@ from offset_ledger.errors import (
     UnreadableRecord,
     UnreadableTimestamp,
 )
-from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.ingest import ingest, run_batch
+from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.losses import skip_lost
 from offset_ledger.operations.verify import explain_gaps, verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.reliability.publishing.producer import Publisher, publish, publish_aborted
+from offset_ledger.reliability.publishing.producer import Publisher, publish_aborted
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage.step import stage
 from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import TopicBench, quiet
 
 pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
@@ -72,16 +71,12 @@ def order(event_id: str, at: int, state: str = "new", **more: Any) -> bytes:
     return json.dumps({"id": event_id, "at": moment, "state": state, **more}).encode()
 
 
-@dataclass
-class Bench:
-    """A topic, a pipeline file for it, and what a test wants to do with them."""
+class Bench(TopicBench):
+    """A topic of two partitions, and a pipeline with a limit and a gate."""
 
-    servers: Servers
-    topic: str
-    folder: Path
-    session: Session
-    settings: dict[str, Any] = field(
-        default_factory=lambda: {
+    TEMPLATE = PIPELINE
+    DEFAULTS = MappingProxyType(
+        {
             "start": "earliest",
             "expired": "fail",
             "transactional": "false",
@@ -91,39 +86,20 @@ class Bench:
         }
     )
 
-    @property
-    def pipeline(self) -> Pipeline:
-        path = self.folder / "orders.yaml"
-        path.write_text(PIPELINE.format(topic=self.topic, **self.settings))
-        return parse_pipeline(path)
-
-    def publish(self, *records: Record, **how: Any) -> None:
-        publish(records, dict(self.servers.kafka.extra), self.topic, **how)
-
-    def ingest(self, until_drained: bool = True) -> list[Committed]:
-        return [each.committed for each in ingest(self.pipeline, ME, until_drained, quiet)]
-
     def table(self) -> dict[str, tuple[Any, ...]]:
-        found = rows(self.session, "SELECT event_id, state, _partition, _offset FROM public.orders")
-        return {row[0]: tuple(row[1:]) for row in found}
+        return {row[0]: row[1:] for row in self.rows("event_id, state, _partition, _offset")}
 
     def quarantined(self) -> set[tuple[int, int, bytes, str]]:
-        found = rows(
+        records = rows(
             self.session, "SELECT partition, \"offset\", value, reasons->0->>'path' FROM offset_ledger.quarantine"
         )
-        return {(row[0], row[1], bytes(row[2]), row[3]) for row in found}
+        return {(row[0], row[1], bytes(row[2]), row[3]) for row in records}
 
 
 @pytest.fixture
 def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 2, 1, KEEP)
-    with connect(servers.postgres) as session:
-        yield Bench(servers, topic, tmp_path, session)
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody reads."""
+    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
+        yield made
 
 
 def at(partition: int, value: bytes | None, **more: Any) -> Record:
@@ -335,14 +311,11 @@ def test_a_recreated_topic_is_refused_before_anything_is_read(bench: Bench) -> N
 
 
 def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench) -> None:
-    from kafka import TopicPartition
 
     bench.publish(*(at(0, order(f"{i}", 1)) for i in range(3)))
     bench.ingest()
     bench.publish(*(at(0, order(f"{i}", 1)) for i in range(3, 9)))
-    admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
-    admin.delete_records({TopicPartition(bench.topic, 0): 5})
-    admin.close()
+    bench.delete_below(0, 5)
     with pytest.raises(OffsetExpired, match=r"offsets \[3, 5\) are gone, 2 in all"):
         bench.ingest()
     assert set(bench.table()) == {"0", "1", "2"}
@@ -359,7 +332,7 @@ def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench
 
 @pytest.mark.parametrize("timestamp", [MILLIS * 1_000_000, -300_000_000_000_000], ids=["nanoseconds", "7537 BC"])
 def test_a_record_timestamp_that_nobody_can_hold_is_named_and_passed_by_a_person(bench: Bench, timestamp: int) -> None:
-    from kafka import KafkaProducer, TopicPartition
+    from kafka import KafkaProducer
 
     bench.topic += ".far"
     anything = KEEP | {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
@@ -377,9 +350,7 @@ def test_a_record_timestamp_that_nobody_can_hold_is_named_and_passed_by_a_person
         (batch_id,) = cursor.one()
     decide(bench.session, batch_id, State.ABANDONED, ME, "a record in it cannot be read")
     bench.ingest(until_drained=False)
-    admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
-    admin.delete_records({TopicPartition(bench.topic, 0): 2})
-    admin.close()
+    bench.delete_below(0, 2)
     assert skip_lost(bench.pipeline, ME, "its producer counts in nanoseconds").total.skipped == 1
     bench.ingest()
     assert bench.table() == {"a": ("new", 0, 0), "c": ("new", 0, 2)}

@@ -30,7 +30,7 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations import redrive as step
 from offset_ledger.operations.ingest import run_batch
-from offset_ledger.operations.redrive import plan_redrive, quarantined, read_choice, stage_redrive
+from offset_ledger.operations.redrive import list_quarantined, parse_choice, plan_redrive, stage_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import PlannedBatch
 from offset_ledger.reliability.publishing.topics import create_topic
@@ -261,7 +261,7 @@ def test_a_limit_comes_to_every_record_in_the_end(bench: Bench) -> None:
 def test_the_listing_counts_by_reason_and_shows_coordinates(bench: Bench) -> None:
     seeded(bench)
     bench.plan(reason="syntax")
-    whole, *lines = quarantined(bench.pipeline, RedriveChoice(limit=1))
+    whole, *lines = list_quarantined(bench.pipeline, RedriveChoice(limit=1))
     assert (whole["records"], whole["in_redrive"], whole["code"]) == (5, 1, None)
     assert [(line["code"], line["path"], line["records"], line["examples"]) for line in lines] == [
         (RULE, "state", 2, ["0:2"]),
@@ -269,7 +269,7 @@ def test_the_listing_counts_by_reason_and_shows_coordinates(bench: Bench) -> Non
         ("precision", "$.amount", 1, ["0:3"]),
         ("syntax", "$", 1, ["0:1"]),
     ]
-    assert [line["records"] for line in quarantined(bench.pipeline, RedriveChoice(limit=1), resolved=True)] == [0]
+    assert [line["records"] for line in list_quarantined(bench.pipeline, RedriveChoice(limit=1), resolved=True)] == [0]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_the_listing_counts_by_reason_and_shows_coordinates(bench: Bench) -> Non
 )
 def test_a_choice_that_cannot_be_meant_is_refused(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        read_choice(**asked)
+        parse_choice(**asked)
 
 
 def test_a_pipeline_that_never_ran_has_nothing_to_redrive(bench: Bench) -> None:
@@ -330,7 +330,7 @@ def test_a_record_is_in_one_open_redrive_only_and_the_second_says_which_has_it(b
     with pytest.raises(StateConflict, match=f"2 in open batch {first.batch_id}; run that redrive again"):
         plan_redrive(bench.pipeline, RedriveChoice(reason=RULE, limit=5), ME)
     rest = plan_redrive(bench.pipeline, RedriveChoice(), ME)
-    assert rest.message.endswith(f"3 records, 0 left for later; left with others: 2 in open batch {first.batch_id}")
+    assert rest.message.endswith(f"3 records, 0 left for later; left out: 2 in open batch {first.batch_id}")
     assert rest.batch is not None
     with pytest.raises(pg.UniqueViolation, match="redrive_record_one_open"):
         bench.execute(
@@ -422,9 +422,9 @@ def test_a_killed_redrive_resolves_each_record_once(
 def test_records_are_read_a_bounded_number_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.commit(*(Raw(0, n, b"x" * n) for n in range(9)))
     batch_id = bench.plan().batch_id
-    monkeypatch.setattr(step, "RECORDS_AT_ONCE", 4)
-    monkeypatch.setattr(step, "BYTES_AT_ONCE", 12)
-    read = list(step.kept_records(bench.session, batch_id, 0))
+    monkeypatch.setattr(step, "MAX_RECORDS", 4)
+    monkeypatch.setattr(step, "MAX_BYTES", 12)
+    read = list(step.read_records(bench.session, batch_id, 0))
     assert [batch.column("offset").to_pylist() for batch in read] == [[0, 1, 2, 3], [4, 5, 6], [7, 8]]
     assert [len(value) for batch in read for value in batch.column("value").to_pylist()] == list(range(9))
 
@@ -460,7 +460,7 @@ def test_a_redrive_that_reads_other_records_than_the_chosen_ones_is_refused(
     batch = bench.plan(reason="precision")  # 0, 2 and 3
     with monkeypatch.context() as wrong:
         read = [arrow([Raw(0, n, order(f"{n}", n)) for n in (*given, 3)])]
-        wrong.setattr(step, "kept_records", lambda *_: iter(read))
+        wrong.setattr(step, "read_records", lambda *_: iter(read))
         with pytest.raises(IncompleteStaging):
             run_batch(bench.pipeline, PlannedBatch(batch, False, 0, ""), ME, quiet)
     assert (bench.table(), bench.quarantine()) == ({}, dict.fromkeys([(0, n) for n in range(4)]))

@@ -1,33 +1,32 @@
-"""A table that two clocks have ordered, on real parts: what wins after a remerge, and what a crash in it leaves."""
+"""A table ordered by two clocks, on real servers: what wins after a remerge, and what a crash during it leaves."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.cli.main import main
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ConfigurationError, PipelineFileError, StateConflict, TargetMismatch
-from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.states import State
-from offset_ledger.operations.ingest import ingest
 from offset_ledger.operations.remerge import restate_rows
+from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.topic_bench import TopicBench
 
 pytestmark = pytest.mark.usefixtures("spark")
 KEEP = {"retention.ms": "-1"}
@@ -72,28 +71,15 @@ ORDERED = {
 }
 
 
-@dataclass
-class Bench:
+class Bench(TopicBench):
     """A topic with records of two clocks, and a table that an earlier version has filled from it."""
 
-    servers: Servers
-    topic: str
-    folder: Path
-    session: Session
-
-    @property
-    def path(self) -> Path:
-        path = self.folder / "orders.yaml"
-        path.write_text(PIPELINE.format(topic=self.topic, publish_at="kafka_timestamp"))
-        return path
-
-    @property
-    def pipeline(self) -> Pipeline:
-        return parse_pipeline(self.path)
+    TEMPLATE = PIPELINE
+    DEFAULTS = MappingProxyType({"publish_at": "kafka_timestamp"})
 
     @property
     def before(self) -> Pipeline:
-        """The pipeline as its file was taken before: rows by their own moment, markers by Kafka's."""
+        """The pipeline as an earlier version read it: rows by their own timestamp, markers by Kafka's."""
         path = self.folder / "before.yaml"
         path.write_text(PIPELINE.format(topic=self.topic, publish_at="$.at"))
         with pytest.raises(PipelineFileError, match="two clocks"):
@@ -101,25 +87,13 @@ class Bench:
         record = replace(self.pipeline.record, publish_at=("at",), delete_when=None)
         return replace(self.pipeline, record=record)
 
-    def publish(self, *records: Record) -> None:
-        publish(records, dict(self.servers.kafka.extra), self.topic)
-
-    def ingest(self, pipeline: Pipeline) -> None:
-        list(ingest(pipeline, ME, True, quiet))
-
     def remember(self, moment: str | None) -> None:
-        """The ledger with another moment of the rows; an earlier version leaves none."""
+        """Let the ledger have another order of the rows; an earlier version leaves none."""
         with transaction(self.session) as cursor:
             cursor.execute("UPDATE offset_ledger.pipeline SET ordered_by = %s", [moment])
 
-    def delete_below(self, partition: int, offset: int) -> None:
-        admin = KafkaAdminClient(bootstrap_servers=self.servers.bootstrap)
-        admin.delete_records({TopicPartition(self.topic, partition): offset})
-        admin.close()
-
     def table(self) -> set[tuple[Any, ...]]:
-        query = "SELECT event_id, state, _deleted, _partition, _offset FROM public.orders"
-        return {tuple(row) for row in rows(self.session, query)}
+        return set(self.rows("event_id, state, _deleted, _partition, _offset"))
 
     def fingerprint(self) -> set[tuple[Any, ...]]:
         """Every row with the transaction that wrote it, and every batch and decision."""
@@ -131,18 +105,11 @@ class Bench:
         return {tuple(row) for row in rows(self.session, query)}
 
 
-def quiet(_: str) -> None:
-    """Progress that nobody reads."""
-
-
 @pytest.fixture
 def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 2, 1, KEEP)
-    with connect(servers.postgres) as session:
-        made = Bench(servers, topic, tmp_path, session)
+    with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
         made.publish(*GONE, *AHEAD, *AGAIN, *PLAIN)
-        made.ingest(made.before)
+        made.ingest(pipeline=made.before)
         made.remember(None)
         yield made
 
@@ -159,11 +126,16 @@ def test_after_a_remerge_the_newest_by_one_clock_stands(bench: Bench, capsys: py
     assert rows(bench.session, "SELECT count(*) FROM orders WHERE publish_at <> _timestamp")[0][0] == 0
     assert bench.table() == MIXED
     bench.publish(sent("ahead", 90, -1, "older"), sent("fresh", 0, 1, "new"))
-    bench.ingest(bench.pipeline)  # a run between the two halves does no harm
+    bench.ingest()  # a run between the two halves does no harm
     assert bench.table() == {*MIXED, ("fresh", "new", False, 0, 5)}
 
-    capsys.readouterr()
+    assert status(bench.pipeline).remerge == (
+        "unfinished, 8 offsets in 2 batches still to replay; finish it with: offset-ledger remerge orders --why ..."
+    )
+    assert main(["status", str(bench.path)]) == 0
+    assert "\nremerge: unfinished, 8 offsets in 2 batches still to replay; " in capsys.readouterr().out
     assert main(["remerge", str(bench.path), "--why", "again", "--json"]) == 0
+    assert status(bench.pipeline).remerge is None
     found = json.loads(capsys.readouterr().out)
     assert (found["restated"], found["gone"]) == (None, ["0:[0, 1)"])
     assert bench.table() == {*ORDERED, ("fresh", "new", False, 0, 5)}
@@ -199,5 +171,5 @@ def test_what_an_open_batch_has_staged_is_not_mixed_in(bench: Bench) -> None:
     decide(bench.session, planned.batch_id, State.ABANDONED, ME, "remerge")
     assert main(["remerge", str(bench.path), "--why", "one clock"]) == 0
     bench.publish(Record(b"plain", b'{"op":"d"}', (), int(NOON.timestamp() * 1000) + 9000, 0))
-    bench.ingest(bench.pipeline)
+    bench.ingest()
     assert bench.table() == {*ORDERED, ("plain", None, True, 0, 5)} - {("plain", "second", False, 1, 4)}

@@ -24,9 +24,9 @@ from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
+from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.answers import answer_loss
 from offset_ledger.operations.ingest import run_batch
-from offset_ledger.operations.log_change import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.metrics import batch_metrics
 from offset_ledger.operations.preview import preview
@@ -304,7 +304,7 @@ def test_an_accepted_topic_begins_anew_and_the_old_one_stays_in_the_ledger(bench
     assert question.kind is QuestionKind.RECREATED_TOPIC
     assert question.details["cursors"] == {"0": 2, "1": 0}
     assert question.details["log"] == {"0": [0, 1], "1": [0, 1]}
-    with pytest.raises(StateConflict, match="another log was approved than there is now"):
+    with pytest.raises(StateConflict, match="the log is not the one that was approved"):
         accept_topic(bench.pipeline, ME, "x", replace(question, topic_id="another"))
     accept_topic(bench.pipeline, replace(RUN, who="ann"), "moved house", question)
     bench.ingest()

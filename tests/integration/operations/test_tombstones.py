@@ -28,10 +28,10 @@ from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.tombstones import ReadDelay, late_ranges
 from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations import tombstones
-from offset_ledger.operations.answers import answer_loss, keep_question
+from offset_ledger.operations.answers import answer_loss, record_question
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.status import status
-from offset_ledger.operations.tombstones import approve
+from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.audit.finding import Severity
 from offset_ledger.reliability.audit.run import audit_pipeline
@@ -258,7 +258,7 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     question = loss_question(bench.pipeline)
     assert question is not None
     assert (question.kind, question.batch_id) == (QuestionKind.UNREAD_TOMBSTONES, late.batch_id)
-    asked = keep_question(bench.pipeline, question)
+    asked = record_question(bench.pipeline, question)
     assert answer_loss(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
@@ -278,13 +278,13 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
 def test_a_no_changes_nothing(bench: Bench, late: Batch) -> None:
     question = loss_question(bench.pipeline)
     assert question is not None
-    asked = keep_question(bench.pipeline, question)
+    asked = record_question(bench.pipeline, question)
     assert answer_loss(bench.pipeline, asked, QuestionAnswer.REJECT, ME, "not yet") is QuestionAnswer.REJECT
     assert (bench.read(late).state, loss_question(bench.pipeline)) == (State.STAGING, question)
 
 
 def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_approved(bench: Bench, late: Batch) -> None:
-    approve(bench.pipeline, ME, "looked")
+    approve_tombstones(bench.pipeline, ME, "looked")
     with transaction(bench.session) as cursor:
         name = StagingTables(Attempt(late.batch_id, 1))
         cursor.execute(f"TRUNCATE offset_ledger_staging.{name.rows}")
@@ -297,7 +297,7 @@ def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_appro
 def test_only_what_was_shown_is_approved(bench: Bench, late: Batch) -> None:
     question = loss_question(bench.pipeline)
     assert question is not None
-    asked = keep_question(bench.pipeline, question)
+    asked = record_question(bench.pipeline, question)
     with pytest.raises(TombstonesMayBeGone):
         bench.stage(late, missing=[4, 5, 6])
     with pytest.raises(StateConflict, match="not what was approved"):

@@ -20,8 +20,8 @@ from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.states import State
-from offset_ledger.operations.ingest import ingest, pass_gate
-from offset_ledger.operations.log_change import accept_topic
+from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.ingest import ingest, validate_or_raise
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
@@ -150,7 +150,7 @@ def test_a_staged_batch_commits_whatever_retention_deletes_afterwards_and_starts
     bench.publish(*THREE)
     batch_id = bench.staged()
     if judged:
-        pass_gate(bench.pipeline, batch_id, ME)
+        validate_or_raise(bench.pipeline, batch_id, ME)
     bench.expire(expired)
     assert bench.ingest() == [batch_id]
     assert bench.table() == TABLE
@@ -163,7 +163,7 @@ def test_offsets_that_are_staged_are_not_asked_about_and_not_skipped(bench: Benc
     bench.publish(*THREE)
     batch_id = bench.staged()
     if judged:
-        pass_gate(bench.pipeline, batch_id, ME)
+        validate_or_raise(bench.pipeline, batch_id, ME)
     bench.publish(value("v"), value("w"))
     bench.expire(4)
     assert loss_question(bench.pipeline) is None

@@ -12,7 +12,7 @@ from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.operations.dead_letters import as_record
+from offset_ledger.operations.dead_letter_record import to_record
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import plan_redrive
 from tests.fixtures.raw import Raw, commit_raw
@@ -50,7 +50,7 @@ def test_without_a_timestamp_there_is_no_publish_at(session: Session) -> None:
     assert rows(session, "SELECT event_id, publish_at, _timestamp FROM public.orders") == [["b", NOON, NOON]]
     assert quarantined(session) == [[0, None, MISSING, None]]
     found = dead_letters.take(session, "orders", "orders.dead", 10)
-    (letter,) = (as_record(letter, "orders", 1) for letter in found)
+    (letter,) = (to_record(letter, "orders", 1) for letter in found)
     found.close()
     assert "offset-ledger.timestamp" not in dict(letter.headers)
     assert dict(letter.headers)["offset-ledger.offset"] == b"0"

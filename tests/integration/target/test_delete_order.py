@@ -18,7 +18,7 @@ from offset_ledger.errors import IncompleteStaging, PipelineFileError, StateConf
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.ingest import pass_gate
+from offset_ledger.operations.ingest import validate_or_raise
 from offset_ledger.operations.redrive import plan_redrive, stage_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.target.restate import restate
@@ -119,7 +119,7 @@ def test_what_nobody_can_call_a_delete_waits_in_quarantine_for_a_file_that_can(
     batch = plan_redrive(number, RedriveChoice(), ME).batch
     assert batch is not None
     stage_redrive(number, batch.batch_id, ME)
-    pass_gate(number, batch.batch_id, ME)
+    validate_or_raise(number, batch.batch_id, ME)
     commit(number, batch.batch_id, ME)
     assert table(session) == {("e1", None, True, 0, 1)}
     assert verify(number)[0] == []

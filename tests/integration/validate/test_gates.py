@@ -16,13 +16,13 @@ from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.staging import SCHEMA, StagingTables
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.operations.ingest import pass_gate
+from offset_ledger.operations.ingest import validate_or_raise
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan
 from offset_ledger.report.daily import daily_report
 from offset_ledger.report.step import report
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import Row, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Row, a_pipeline_with, stage_rows
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 
@@ -49,25 +49,25 @@ def in_quarantine(session: Session) -> set[tuple[int, bytes, str]]:
 def rejected(session: Session, pipeline: Pipeline, found: Sequence[Row]) -> StagingTables:
     tables = stage_rows(session, pipeline, found)
     with pytest.raises(BatchRejected, match="quarantined share"):
-        pass_gate(pipeline, tables.batch_id, ME)
+        validate_or_raise(pipeline, tables.batch_id, ME)
     return tables
 
 
-def test_a_share_above_the_limit_rejects_and_an_approved_batch_commits_exactly_what_was_judged(
+def test_a_share_above_the_limit_rejects_and_an_approved_batch_commits_exactly_what_was_validated(
     session: Session, tmp_path: Path
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL], max_quarantined_share=0.2)
     tables = rejected(session, pipeline, [GOOD, BAD, GOOD, (*[None] * 5, True)])
     assert (in_table(session, pipeline), in_quarantine(session)) == (set(), set())
-    judged = rows(session, f"SELECT event_id, _offset FROM {SCHEMA}.{tables.rows}")
+    validated = rows(session, f"SELECT event_id, _offset FROM {SCHEMA}.{tables.rows}")
 
     # Neither another suite nor another limit is asked again.
     strict = a_pipeline_with(tmp_path, [{**NOT_NULL, "kwargs": {"column": "t"}}], max_quarantined_share=0.0)
     decide(session, tables.batch_id, State.VALIDATED, ME, "the airline sent it so")
-    assert pass_gate(strict, tables.batch_id, ME).approved
+    assert validate_or_raise(strict, tables.batch_id, ME).approved
     sheet = commit(strict, tables.batch_id, ME).total
 
-    assert in_table(session, pipeline) == {tuple(row) for row in judged} == {("e0", 0), ("e2", 2), ("e3", 3)}
+    assert in_table(session, pipeline) == {tuple(row) for row in validated} == {("e0", 0), ("e2", 2), ("e3", 3)}
     assert in_quarantine(session) == {(1, b"value 1", NOT_NULL["type"])}
     assert (sheet.inserted, sheet.deleted, sheet.quarantined, sheet.total) == (2, 1, 1, 4)
     assert verify(pipeline)[0] == []
@@ -81,7 +81,7 @@ def test_an_abandoned_batch_gives_its_offsets_back_and_the_sheet_closes(session:
     decide(session, tables.batch_id, State.ABANDONED, ME, "the suite was wrong")
     lax = replace(pipeline, quality=Quality(max_quarantined_share=0.0))
     again = stage_rows(session, lax, [GOOD, BAD])
-    pass_gate(lax, again.batch_id, ME)
+    validate_or_raise(lax, again.batch_id, ME)
     assert commit(lax, again.batch_id, ME).total.inserted == 2
     assert (in_table(session, pipeline), in_quarantine(session)) == ({("e0", 0), ("e1", 1)}, set())
     assert verify(pipeline)[0] == []
@@ -105,9 +105,9 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     seen = []
     for minute in (0, 15, 30, 45):
         seen.append(stage_next(minute, [GOOD] * 10))
-        pass_gate(pipeline, seen[-1], ME)
+        validate_or_raise(pipeline, seen[-1], ME)
         commit(pipeline, seen[-1], ME)
-    assert [standings(each) for each in seen] == [["not judged"] * 2] * 2 + [["not judged", "usual"], ["usual"] * 2]
+    assert [standings(each) for each in seen] == [["not compared"] * 2] * 2 + [["not compared", "usual"], ["usual"] * 2]
 
     without = stage_next(60, [(1, 1, 1, 1, None, False)] * 10)
     _, verdict = validate(pipeline, without, ME)
@@ -121,7 +121,7 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     few = stage_next(75, [GOOD] * 4)
     reason = "volume: 16 records an hour, usually 40; the band is 0.5 to 2 times that"
     with pytest.raises(BatchRejected, match=reason):
-        pass_gate(pipeline, few, ME)
+        validate_or_raise(pipeline, few, ME)
     with pytest.raises(BatchRejected, match=reason):
         commit(pipeline, few, ME)
     decide(session, few, State.VALIDATED, ME, "a holiday")
@@ -151,7 +151,7 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
     with pytest.raises(BatchRejected, match="needs approval"):
         plan(pipeline, ME)
     assert there()
-    yesterday = daily_report([pipeline], date.today() - timedelta(days=1)).figures["orders"]
+    yesterday = daily_report([pipeline], date.today() - timedelta(days=1)).metrics["orders"]
     assert (yesterday["batches"], yesterday["waiting_batch"]) == ({}, tables.batch_id)
     older_by(7.1)
     with pytest.raises(BatchRejected, match="needs approval"):
@@ -167,7 +167,7 @@ def test_staging_of_a_rejected_batch_is_kept_for_a_set_time_and_then_it_can_only
 
 def commit_again(session: Session, pipeline: Pipeline) -> set[tuple[str, int]]:
     tables = stage_rows(session, pipeline, [GOOD, BAD])
-    pass_gate(pipeline, tables.batch_id, ME)
+    validate_or_raise(pipeline, tables.batch_id, ME)
     commit(pipeline, tables.batch_id, ME)
     return in_table(session, pipeline)
 
@@ -240,19 +240,19 @@ def test_expectations_on_the_whole_batch_reject_or_warn(session: Session, tmp_pa
 # -- reports ---------------------------------------------------------------------------------------------------
 
 
-def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_no_batch(
+def test_the_pages_and_metrics_of_a_day_and_a_failure_to_write_them_that_fails_no_batch(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = a_pipeline_with(tmp_path, [NOT_NULL])
     tables = stage_rows(session, pipeline, [GOOD, BAD, BAD, GOOD])
-    pass_gate(pipeline, tables.batch_id, ME)
+    validate_or_raise(pipeline, tables.batch_id, ME)
     commit(pipeline, tables.batch_id, ME)
     page = report(pipeline, tables.batch_id)
     assert page is not None
     away = replace(pipeline, name="away", target=replace(pipeline.target, connection="nowhere"))
     ((day,),) = rows(session, "SELECT (ended_at AT TIME ZONE 'UTC')::date FROM offset_ledger.batch")
     made = daily_report([pipeline, away], day)
-    assert made.figures["orders"] == {
+    assert made.metrics["orders"] == {
         "batches": {"committed": 1},
         "records": 4,
         "quarantined": 2,
@@ -263,8 +263,8 @@ def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_n
         "every_partition_up_to": NOON.isoformat(),
         "waiting_batch": None,
     }
-    assert "connection 'nowhere' is not defined" in made.figures["away"]["error"]
-    assert daily_report([pipeline], day - timedelta(days=1)).figures["orders"]["batches"] == {}
+    assert "connection 'nowhere' is not defined" in made.metrics["away"]["error"]
+    assert daily_report([pipeline], day - timedelta(days=1)).metrics["orders"]["batches"] == {}
     for written in (page, page.with_name("index.html"), made.page):
         assert not any(host in written.read_text() for host in ("http:", "https:", "url(", "@import", "<script"))
 
@@ -272,7 +272,7 @@ def test_the_pages_and_figures_of_a_day_and_a_failure_to_write_them_that_fails_n
     blocked.write_text("a file where the reports folder should be")
     monkeypatch.setenv("OFFSET_LEDGER_REPORTS", str(blocked))
     last = stage_rows(session, pipeline, [GOOD], start=4)
-    pass_gate(pipeline, last.batch_id, ME)
+    validate_or_raise(pipeline, last.batch_id, ME)
     commit(pipeline, last.batch_id, ME)
     assert report(pipeline, last.batch_id) is None
     assert ("e4", 4) in in_table(session, pipeline)

@@ -252,7 +252,7 @@ def test_an_exception_in_great_expectations_is_a_failure(
     assert verdict.success is (action is SuiteAction.WARN)
 
 
-def test_the_query_of_the_failing_rows_is_held_against_their_count(
+def test_the_query_of_the_failing_rows_is_compared_with_their_count(
     session: Session, arguments: Arguments, tmp_path: Path
 ) -> None:
     """Two rows of one offset cannot be told apart: the batch is rejected, and nothing is moved."""
@@ -268,7 +268,7 @@ def test_the_query_of_the_failing_rows_is_held_against_their_count(
 
 
 @pytest.mark.parametrize("values", ["(NULL::integer, NULL::integer, NULL, true)", "(1, 1, 'x', false)"])
-def test_where_no_row_is_judged_no_expectation_fails(
+def test_without_a_row_to_validate_no_expectation_fails(
     session: Session, arguments: Arguments, tmp_path: Path, values: str
 ) -> None:
     stage(session, "bare", values)
@@ -287,7 +287,7 @@ def test_where_no_row_is_judged_no_expectation_fails(
     assert not refused.success
 
 
-def test_without_a_suite_only_the_share_is_judged(arguments: Arguments, small: int) -> None:
+def test_without_a_suite_only_the_share_counts(arguments: Arguments, small: int) -> None:
     shares = [
         run_gate(None, arguments, SCHEMA, "small", row_count=small, refused=2, max_quarantined_share=s)
         for s in (0.2, 0.1)
@@ -335,7 +335,7 @@ def test_the_application_name_is_that_of_the_caller(arguments: Arguments, small:
     assert run_gate(suite, named, SCHEMA, "small", row_count=small).success
 
 
-def test_judging_prints_and_logs_nothing(
+def test_the_gate_prints_and_logs_nothing(
     arguments: Arguments,
     small: int,
     tmp_path: Path,
@@ -347,8 +347,8 @@ def test_judging_prints_and_logs_nothing(
     assert (*capfd.readouterr(), caplog.text) == ("", "", "")
 
 
-def test_a_judged_table_can_be_dropped_at_once(session: Session, arguments: Arguments, tmp_path: Path) -> None:
-    """Nothing of a judgement depends on the table any more, however slowly the server ends closed sessions."""
+def test_a_validated_table_can_be_dropped_at_once(session: Session, arguments: Arguments, tmp_path: Path) -> None:
+    """Nothing of the gate depends on the table any more, however slowly the server ends closed sessions."""
     suite = suite_of(tmp_path, entry(NOT_NULL, SuiteAction.QUARANTINE, column="a"))
     left = "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relkind = 'v'"
     for _ in range(20):

@@ -18,7 +18,7 @@ from offset_ledger.model.states import State
 from offset_ledger.operations.verify import verify
 from offset_ledger.validate import expectations as gx
 from offset_ledger.validate.step import validate
-from tests.fixtures.judged import Entry, Row, a_pipeline_with, stage_rows
+from tests.fixtures.batches_with_suite import Entry, Row, a_pipeline_with, stage_rows
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
 

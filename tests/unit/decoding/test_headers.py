@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.decoding.headers import HEADERS, headers_json, kafka_headers, wrong_names
 from offset_ledger.ledger.dead_letters import RecordPosition
-from offset_ledger.operations.dead_letters import place_of
+from offset_ledger.operations.dead_letter_record import source_position
 
 ONE = st.tuples(st.text(), st.one_of(st.none(), st.binary(), st.text().map(str.encode)))
 
@@ -52,11 +52,11 @@ def headers(**changed: bytes | None) -> list[tuple[str, bytes]]:
 
 
 def test_a_letter_tells_its_coordinates_by_the_last_of_equal_headers() -> None:
-    assert place_of([("x", b"y"), *headers(offset=b"1"), *headers()], "p") == RecordPosition("t", 3, 70)
+    assert source_position([("x", b"y"), *headers(offset=b"1"), *headers()], "p") == RecordPosition("t", 3, 70)
 
 
 @pytest.mark.parametrize(
     "foreign", [[], headers(pipeline=b"q"), headers(offset=None), headers(offset=b"x"), headers(topic_id=b"\xff")]
 )
 def test_a_record_of_somebody_else_has_no_coordinates(foreign: list[tuple[str, bytes]]) -> None:
-    assert place_of(foreign, "p") is None
+    assert source_position(foreign, "p") is None

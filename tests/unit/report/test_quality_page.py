@@ -14,7 +14,9 @@ import pytest
 
 from offset_ledger.config.model import Unusual
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.report.quality_page import BatchResults, JudgedRange, build_data_docs
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.report.quality_page import BatchResults, build_data_docs
+from offset_ledger.report.render import observed
 from offset_ledger.validate.history import Comparison, Standing
 from offset_ledger.validate.suite import SuiteAction
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict
@@ -51,9 +53,9 @@ RESULTS = BatchResults(
     pipeline="flights",
     batch_id=42,
     kind="head",
-    judged_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
+    validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
     verdict=kept(VERDICT),
-    ranges=[JudgedRange(3, 1000, 2020)],
+    ranges=[OffsetRange(3, 1000, 2020)],
     refusals={"syntax": 2, MARKUP: 17},
 )
 
@@ -79,7 +81,15 @@ def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> N
     assert "script" not in [tag for tag, _ in page.tags]
     shown = [text for text in page.text if text]
     assert shown.count(MARKUP) == 7  # title of 2 findings, exception, observed, reason, note, reason code
-    for text in ("Batch 42", "head · judged 2013-01-02 03:04:05 UTC", "Rejected", "3.04 %", "limit 1 %", "7", "0.7 %"):
+    for text in (
+        "Batch 42",
+        "head · validated 2013-01-02 03:04:05 UTC",
+        "Rejected",
+        "3.04 %",
+        "limit 1 %",
+        "7",
+        "0.7 %",
+    ):
         assert text in shown
     assert [text for text in shown[shown.index("Offsets") :] if text][1:5] == ["3", "1,000", "2,020", "1,020"]
 
@@ -116,22 +126,37 @@ def test_the_files_of_the_oldest_batches_are_forgotten(tmp_path: Path) -> None:
 def test_the_page_shows_comparisons_and_decisions(tmp_path: Path) -> None:
     history = [
         Comparison("volume", Standing.UNUSUAL, Unusual.REJECT, MARKUP),
-        Comparison("volume", Standing.NOT_JUDGED, Unusual.WARN, "too few"),
+        Comparison("volume", Standing.NOT_COMPARED, Unusual.WARN, "too few"),
     ]
     decided = {"decision": "approved", "who": MARKUP, "at": "2013-01-02T04:00:00+00:00", "why": "seen"}
     results = replace(RESULTS, verdict=kept(replace(VERDICT, history=tuple(history))), decisions=[decided])
     page = Page(build_data_docs(results, tmp_path))
     assert "script" not in [tag for tag, _ in page.tags]
     assert f"Approved by {MARKUP}, 2013-01-02 04:00:00 UTC: seen" in page.text
-    assert [text for text in page.text if text in ("unusual", "not judged", "too few")] == [
-        *("unusual", "too few", "not judged"),
+    assert [text for text in page.text if text in ("unusual", "not compared", "too few")] == [
+        *("unusual", "too few", "not compared"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("expect_column_proportion_of_unique_values_to_be_between", "0.9964947773395239", "99.65 %"),
+        ("expect_column_proportion_of_unique_values_to_be_between", "NaN", "NaN"),
+        ("expect_column_mean_to_be_between", "12.345678901", "12.3457"),
+        ("expect_column_sum_to_be_between", "123456789.123456", "123456789"),
+        ("expect_column_distinct_values_to_be_in_set", '["UA", "B6"]', '["UA", "B6"]'),
+        ("expect_column_mean_to_be_between", None, "–"),
+    ],
+)
+def test_an_observed_value_is_written_for_people(kind: str, value: str | None, text: str) -> None:
+    assert observed(value, kind) == text
 
 
 def test_a_verdict_without_suite_says_so(tmp_path: Path) -> None:
     bare = replace(VERDICT, success=True, findings=(), suite=None, gx_version=None, reasons=(), notes=())
     page = Page(build_data_docs(replace(RESULTS, verdict=kept(bare), ranges=(), refusals={}), tmp_path))
-    assert "This pipeline names no suite: only the share of refused records was held against its limit." in page.text
+    assert "This pipeline names no suite: only the share of refused records was compared with its limit." in page.text
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "."])

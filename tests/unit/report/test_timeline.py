@@ -17,7 +17,7 @@ from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.report.charts import bars
 from offset_ledger.report.render import short, span
-from offset_ledger.report.timeline import Freshness, JudgedBatch, Timeline
+from offset_ledger.report.timeline import Freshness, Timeline, ValidatedBatch
 from offset_ledger.report.timeline_pages import PipelineDay, build_day, build_timeline
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -29,9 +29,9 @@ def finding(text: str, success: bool, unexpected: int | None = 0, evaluated: int
     return {**found, "unexpected": unexpected, "evaluated": evaluated}
 
 
-def judged(batch_id: int, state: str = "committed", **verdict: Any) -> JudgedBatch:
+def validated(batch_id: int, state: str = "committed", **verdict: Any) -> ValidatedBatch:
     counts = {"success": True, "rows": 90, "deleted": 0, "refused": 10, "quarantined": 5, "findings": []}
-    return JudgedBatch(
+    return ValidatedBatch(
         *(batch_id, "head", state, NOON, NOON + timedelta(minutes=2), 100, NOON - timedelta(minutes=1)),
         verdict={**counts, **verdict},
         reasons={"syntax": 10, MARKUP: 5},
@@ -39,10 +39,10 @@ def judged(batch_id: int, state: str = "committed", **verdict: Any) -> JudgedBat
 
 
 BATCHES = (
-    judged(4, "rejected", success=False, reasons=[MARKUP], findings=[finding("a", False, 7), finding("b", True)]),
-    judged(3, success=False, findings=[finding("a", True), finding("b", False, None, None)]),
-    judged(2, "abandoned", success=False),
-    judged(1, findings=[finding("a", False, 3), finding("old", True)]),
+    validated(4, "rejected", success=False, reasons=[MARKUP], findings=[finding("a", False, 7), finding("b", True)]),
+    validated(3, success=False, findings=[finding("a", True), finding("b", False, None, None)]),
+    validated(2, "abandoned", success=False),
+    validated(1, findings=[finding("a", False, 3), finding("old", True)]),
 )
 TIMELINE = Timeline("orders", BATCHES, Freshness(NOON, NOON - timedelta(hours=1)), 4)
 
@@ -55,7 +55,7 @@ def test_the_age_at_commit_is_that_of_the_newest_record() -> None:
     assert [each.age for each in BATCHES] == [None, 180.0, None, 180.0]
 
 
-def test_each_rule_has_its_results_over_the_batches_that_it_judged() -> None:
+def test_each_rule_has_its_results_over_the_batches_that_it_validated() -> None:
     found = [(r.text, r.passed, r.evaluated, r.failing, r.last_failed, round(r.pass_rate, 2)) for r in TIMELINE.rules]
     assert found == [
         ("a", (False, True, False), 300, 10, 4, 0.33),
@@ -64,8 +64,8 @@ def test_each_rule_has_its_results_over_the_batches_that_it_judged() -> None:
     ]
 
 
-def test_the_figures_count_what_is_committed_and_are_json() -> None:
-    assert json.loads(json.dumps(TIMELINE.figures())) == {
+def test_the_metrics_count_what_is_committed_and_are_json() -> None:
+    assert json.loads(json.dumps(TIMELINE.metrics())) == {
         "batches": {"rejected": 1, "approved": 1, "abandoned": 1, "committed": 1},
         "records": 200,
         "quarantined": 30,
@@ -79,7 +79,7 @@ def test_the_figures_count_what_is_committed_and_are_json() -> None:
 
 
 def test_a_batch_of_lost_offsets_has_a_verdict_without_counts() -> None:
-    skipped = replace(judged(9), verdict={"success": True, "reasons": [], "notes": ["9 lost offsets skipped"]})
+    skipped = replace(validated(9), verdict={"success": True, "reasons": [], "notes": ["9 lost offsets skipped"]})
     assert (skipped.quarantined, skipped.share, skipped.findings, skipped.outcome) == (0, 0, (), "committed")
 
 
@@ -87,18 +87,18 @@ def test_a_batch_of_lost_offsets_has_a_verdict_without_counts() -> None:
 
 
 def test_bars_end_at_the_highest_value_and_a_small_one_is_visible() -> None:
-    drawn = bars([0, 1, None, 1000], places=4)
+    drawn = bars([0, 1, None, 1000], slots=4)
     assert drawn.top == 1000
-    assert [(bar.place, bar.x, bar.width, bar.height) for bar in drawn.bars] == [
+    assert [(bar.index, bar.x, bar.width, bar.height) for bar in drawn.bars] == [
         (0, 0.025, 0.2, 0.0),
         (1, 0.275, 0.2, 0.015),
         (3, 0.775, 0.2, 1.0),
     ]
 
 
-@pytest.mark.parametrize(("values", "least_top", "top"), [([], 0, 0), ([None], 0.5, 0.5), ([0.0], 0, 0), ([2], 1, 2)])
-def test_bars_of_nothing_and_of_nothing_but_zero(values: list[float | None], least_top: float, top: float) -> None:
-    drawn = bars(values, least_top)
+@pytest.mark.parametrize(("values", "min_top", "top"), [([], 0, 0), ([None], 0.5, 0.5), ([0.0], 0, 0), ([2], 1, 2)])
+def test_bars_of_nothing_and_of_nothing_but_zero(values: list[float | None], min_top: float, top: float) -> None:
+    drawn = bars(values, min_top)
     assert drawn.top == top
     assert all(0 <= bar.height <= 1 and bar.x >= 0 and bar.x + bar.width <= 1 for bar in drawn.bars)
 
@@ -113,8 +113,10 @@ def test_numbers_for_people() -> None:
         "2 G",
     ]
     assert [span(value) for value in (None, 0.5, 59, 90, 7_200, 200_000)] == [
-        *("–", "0.5 s", "59 s", "1.5 min", "2 h", "2.31 d"),
+        *("–", "0.5 s", "59 s", "1 min 30 s", "2 h", "2 d 8 h"),
     ]
+    assert [span(value) for value in (4_800, 86_399.9, 417_312_000)] == ["1 h 20 min", "24 h", "4,830 d"]
+    assert [short(value) for value in (999.7, 999_900)] == ["1,000", "1,000 k"]
 
 
 # -- pages -----------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Page(HTMLParser):
         return " ".join(text for text in self.text if text)
 
 
-def hold_offline(page: Page) -> None:
+def check_offline(page: Page) -> None:
     assert not re.search(r"https?:|url\(|@import", page.raw)
     assert not {"script", "link", "img", "iframe"} & {
         t for t, a in page.tags if a.get("href", a.get("src")) != "data:,"
@@ -158,15 +160,15 @@ def test_the_page_of_a_pipeline_shows_its_time_and_links_the_batches_that_have_a
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders" / "3.html").touch()
     page = Page(build_timeline(TIMELINE, tmp_path))
-    hold_offline(page)
+    check_offline(page)
     assert page.links == {"3.html"}
     for part in (
-        "Batch 4 is rejected and waits for a person",
+        "Batch 4 is rejected and needs a decision",
         "2026-01-01 11:00:00 UTC",
         "Records committed 200",
         "Quarantined 30 15 %",
         "33.33 % 1 of 3",
-        "rejected, waits",
+        "rejected, needs approval",
         "Batch 3, approved: 15 %",
         MARKUP,
     ):
@@ -178,30 +180,30 @@ def test_the_page_of_a_pipeline_shows_its_time_and_links_the_batches_that_have_a
 
 def test_a_pipeline_without_batches_has_a_page_too(tmp_path: Path) -> None:
     page = Page(build_timeline(Timeline("orders", (), Freshness()), tmp_path))
-    hold_offline(page)
-    assert "No batch has been judged yet." in page.shown
+    check_offline(page)
+    assert "No batch has been validated yet." in page.shown
 
 
 def test_a_long_list_is_cut_and_says_so(tmp_path: Path) -> None:
-    many = replace(TIMELINE, batches=tuple(judged(n) for n in range(50, 0, -1)))
+    many = replace(TIMELINE, batches=tuple(validated(n) for n in range(50, 0, -1)))
     page = Page(build_timeline(many, tmp_path))
     assert [text for text in page.text if re.fullmatch(r"Batch \d+", text)] == [f"Batch {n}" for n in range(50, 20, -1)]
     assert "offset-ledger batches orders --limit 50" in page.shown
 
 
-def test_the_page_of_a_day_has_every_pipeline_and_says_why_one_has_no_figures(tmp_path: Path) -> None:
+def test_the_page_of_a_day_has_every_pipeline_and_says_why_one_has_no_data(tmp_path: Path) -> None:
     build_timeline(TIMELINE, tmp_path)
     build_day(date(2026, 1, 1), [], tmp_path)
     build_day(date(2026, 1, 4), [], tmp_path)
     found = [PipelineDay("orders", TIMELINE), PipelineDay("gone", None, MARKUP)]
     made = build_day(date(2026, 1, 3), found, tmp_path)
     page = Page(made)
-    hold_offline(page)
+    check_offline(page)
     assert made == tmp_path / "_daily" / "2026-01-03.html"
     assert page.links == {"2026-01-01.html", "../orders/index.html"}
-    for part in ("no figures", "batch 4 waits for a person", "Batches committed 2 of 4 judged", "in 2 of 3 batches"):
+    for part in ("no data", "batch 4 needs approval", "Batches committed 2 of 4 validated", "in 2 of 3 batches"):
         assert part in page.shown
-    assert page.shown.count(MARKUP) == 3  # why there are no figures, why a batch is rejected, a reason of quarantine
+    assert page.shown.count(MARKUP) == 3  # why there is no data, why a batch is rejected, a reason of quarantine
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "."])
@@ -210,7 +212,7 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> 
         build_timeline(replace(TIMELINE, pipeline=name), tmp_path)
 
 
-def test_a_pipeline_named_daily_has_a_folder_of_its_own_and_the_days_of_before_are_kept(tmp_path: Path) -> None:
+def test_a_pipeline_named_daily_has_its_own_folder_and_earlier_daily_pages_are_kept(tmp_path: Path) -> None:
     (tmp_path / "daily").mkdir()
     (tmp_path / "daily" / "2026-01-01.html").write_text("made by an earlier release")
     build_timeline(replace(TIMELINE, pipeline="daily"), tmp_path)

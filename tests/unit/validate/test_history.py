@@ -1,4 +1,4 @@
-"""A batch beside the recent ones, as tables."""
+"""A batch compared with the recent ones, as tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offset_ledger.validate.history import Standing, compare
 from offset_ledger.validate.verdict import GateVerdict
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-USUAL, UNUSUAL, NOT_JUDGED = Standing.USUAL, Standing.UNUSUAL, Standing.NOT_JUDGED
+USUAL, UNUSUAL, NOT_COMPARED = Standing.USUAL, Standing.UNUSUAL, Standing.NOT_COMPARED
 
 
 def profile(minute: float | None, records: int = 100, nulls: int = 0, rows: int = 100) -> Profile:
@@ -23,9 +23,8 @@ def profile(minute: float | None, records: int = 100, nulls: int = 0, rows: int 
 
 
 def every(minutes: int, *records: int) -> list[Profile]:
-    """Batches of so many records each, oldest first, whose newest records lie so many minutes apart; newest first."""
-    found = [profile(minutes * place, count) for place, count in enumerate(records)]
-    return found[::-1]
+    """Batches of so many records each, given oldest first, so many minutes apart; returned newest first."""
+    return [profile(minutes * place, count) for place, count in enumerate(records)][::-1]
 
 
 VOLUME = History(batches=5, min_batches=3, volume=VolumeBand(0.5, 2, Unusual.REJECT))
@@ -45,20 +44,20 @@ STEADY = every(15, 7, 100, 100, 100)  # the first only says where the second beg
         (profile(45 + 180, 100), STEADY, UNUSUAL, "33 records an hour"),
         # a burst does not move the median
         (profile(75, 100), every(15, 7, 100, 90_000, 100, 100), USUAL, "400 records an hour, usually 400"),
-        # only the newest five are looked at
+        # only the newest five count
         (profile(105, 900), every(15, 7, 100, 900, 900, 900, 900, 900), USUAL, "3,600 records an hour, usually 3,600"),
-        # records that came late do not turn time back
+        # late records do not turn time back
         (profile(60, 100), [profile(30, 9), *STEADY], USUAL, "400 records an hour, usually 400"),
         (
             profile(60, 100),
             STEADY[:3],
-            NOT_JUDGED,
-            "not judged, 2 earlier batches to compare with, at least 3 are needed",
+            NOT_COMPARED,
+            "not compared: 2 earlier batches, and at least 3 are needed",
         ),
-        (profile(60, 100), [], NOT_JUDGED, "not judged, 0 earlier batches"),
-        (profile(46, 100), STEADY, NOT_JUDGED, "not judged, its records cover 0:01:00, usually 0:15:00"),
-        (profile(40, 100), STEADY, NOT_JUDGED, "not judged, its records cover 0:00:00"),
-        (profile(None, 0), STEADY, NOT_JUDGED, "not judged, its records cover 0:00:00"),
+        (profile(60, 100), [], NOT_COMPARED, "not compared: 0 earlier batches"),
+        (profile(46, 100), STEADY, NOT_COMPARED, "not compared: its records cover 1 minute, usually 15 minutes"),
+        (profile(40, 100), STEADY, NOT_COMPARED, "not compared: its records cover 0 seconds"),
+        (profile(None, 0), STEADY, NOT_COMPARED, "not compared: its records cover 0 seconds"),
     ],
 )
 def test_volume_is_records_an_hour_of_record_time(
@@ -79,9 +78,9 @@ NULLS = History(batches=4, min_batches=2, null_share=NullBand(tolerance=0.1))
         (profile(0, nulls=13), [profile(0, nulls=2)] * 3, UNUSUAL, "13.00%, usually 2.00%"),
         (profile(0, nulls=79), [profile(0, nulls=90)] * 3, UNUSUAL, "79.00%, usually 90.00%"),
         (profile(0, nulls=2), [profile(0, nulls=n) for n in (2, 3, 99, 1)], USUAL, "2.00%, usually 2.50%"),
-        (profile(0, nulls=2), [profile(0, nulls=2)], NOT_JUDGED, "not judged, 1 earlier batches"),
-        (profile(0, nulls=2), [profile(0, rows=0)] * 5, NOT_JUDGED, "not judged, 0 earlier batches"),
-        (profile(0, rows=0), [profile(0)] * 3, NOT_JUDGED, "not judged, the batch has no row"),
+        (profile(0, nulls=2), [profile(0, nulls=2)], NOT_COMPARED, "not compared: 1 earlier batches"),
+        (profile(0, nulls=2), [profile(0, rows=0)] * 5, NOT_COMPARED, "not compared: 0 earlier batches"),
+        (profile(0, rows=0), [profile(0)] * 3, NOT_COMPARED, "not compared: the batch has no row"),
         (profile(0, nulls=50), [*[profile(0, nulls=50)] * 4, *[profile(0)] * 9], USUAL, "50.00%, usually 50.00%"),
     ],
 )
@@ -93,13 +92,13 @@ def test_the_share_of_null_may_lie_within_a_tolerance_of_the_usual_one(
     assert found.text.startswith(f"share of NULL in note: {text}")
 
 
-def test_each_column_is_compared_by_itself_and_one_that_is_new_is_not_judged() -> None:
+def test_each_column_is_compared_by_itself_and_one_that_is_new_is_not_compared() -> None:
     before = [Profile(10, 10, {"a": 0, "b": 10}, NOON)] * 2
     batch = Profile(10, 10, {"c": 1, "b": 10, "a": 9}, NOON)
     assert [(each.measure, each.standing) for each in compare(NULLS, batch, before)] == [
         ("share of NULL in a", UNUSUAL),
         ("share of NULL in b", USUAL),
-        ("share of NULL in c", NOT_JUDGED),
+        ("share of NULL in c", NOT_COMPARED),
     ]
     only = replace(NULLS, null_share=NullBand(columns=("b",)))
     assert [each.measure for each in compare(only, batch, before)] == ["share of NULL in b"]
@@ -109,7 +108,7 @@ def test_a_rule_without_measures_compares_nothing() -> None:
     assert compare(History(), profile(60), STEADY) == ()
 
 
-def test_what_is_unusual_rejects_or_warns_as_its_rule_says_and_what_is_not_judged_does_neither() -> None:
+def test_what_is_unusual_rejects_or_warns_as_its_rule_says_and_what_is_not_compared_does_neither() -> None:
     rule = History(5, 3, VolumeBand(0.5, 2, Unusual.REJECT), NullBand(0.1))
     passed = GateVerdict(True, (), 100, 0, 0, 0, 1.0, (), ("a note",), 0.1)
     verdict = passed.compared(compare(rule, profile(60, 900, nulls=50), STEADY))

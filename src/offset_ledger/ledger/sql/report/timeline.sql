@@ -1,4 +1,4 @@
-SELECT b.batch_id, b.kind, b.state, b.validated_at AS judged_at, b.ended_at, p.newest,
+SELECT b.batch_id, b.kind, b.state, b.validated_at AS validated_at, b.ended_at, p.newest,
        coalesce(p.records, b.rows + b.refused + b.skipped, 0) AS records,
        b.verdict - 'great_expectations' AS verdict, coalesce(q.reasons, '{}') AS reasons
 FROM offset_ledger.batch b LEFT JOIN offset_ledger.batch_profile p USING (batch_id)

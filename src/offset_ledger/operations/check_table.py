@@ -1,4 +1,4 @@
-"""Check: the pipeline file beside the table that it fills, before a batch meets what does not fit."""
+"""Check the table that a pipeline fills against its file, before a batch fails on what does not fit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.target.fit import enabled_triggers, own_uniques
 from offset_ledger.target.table import check_target
 
-_SECONDS = 5  # for a server that is away: who checks a file waits for an answer
+_TIMEOUT = 5  # seconds: a person is waiting for the answer
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
-    """What came of comparing the table with the file: fits, missing or not compared, and a line about it.
+    """Whether the table fits the file (fits, missing or not compared), and a line about it.
 
     Raises:
         TargetMismatch: the table does not fit.
@@ -23,15 +23,15 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     table = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
-        with open_ledger_at(database, timeout=_SECONDS):
+        with open_ledger_at(database, timeout=_TIMEOUT):
             pass
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return "not compared", f"{table} was not compared with the file: {error}"
-    with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
+    with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
         read_only(cursor)
         if check_target(cursor, pipeline):
-            beside = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
-            beside += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
-            but = f", and has {', '.join(beside)}: a row that these change or refuse stops a commit" if beside else ""
-            return "fits", f"{table} fits{but}"
+            extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
+            extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
+            note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
+            return "fits", f"{table} fits{note}"
     return "missing", f"{table} does not exist yet; the first batch creates it"

@@ -1,0 +1,51 @@
+"""Kafka records as Arrow batches with the columns that Spark gives them, in chunks of a limited number and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+def chunks(records: Iterable[T], size_of: Callable[[T], int], max_records: int, max_bytes: int) -> Iterator[list[T]]:
+    """The records in lists that end at ``max_records`` or as soon as they have more than ``max_bytes``."""
+    chunk: list[T] = []
+    size = 0
+    for record in records:
+        chunk.append(record)
+        size += size_of(record)
+        if len(chunk) == max_records or size > max_bytes:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def record_batch(
+    partition: int,
+    offsets: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    microseconds: Sequence[int],
+    headers: Sequence[Sequence[tuple[str, bytes | None]] | None],
+) -> pa.RecordBatch:
+    """Records of one partition, one sequence for each of their fields."""
+    import pyarrow as pa
+
+    from offset_ledger.decoding.headers import HEADERS
+    from offset_ledger.decoding.staged import MOMENT
+
+    pairs: list[Any] = [each and [{"key": key, "value": value} for key, value in each] for each in headers]
+    columns = {
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "partition": pa.array([partition] * len(offsets), pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "timestamp": pa.array(microseconds, pa.int64()).cast(MOMENT),
+        "headers": pa.array(pairs, HEADERS),
+    }
+    return pa.RecordBatch.from_pydict(columns)
