@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
-from offset_ledger.config.json_path import parse_path
-from offset_ledger.config.located import Refused
-from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
 from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
@@ -171,6 +168,8 @@ def _file(arguments: Namespace) -> RecordFile:
 
 
 def _path(option: str, text: str | None) -> JsonPath | None:
+    from offset_ledger.config.json_path import parse_path
+    from offset_ledger.config.located import Refused
 
     try:
         return None if text is None else parse_path(text)

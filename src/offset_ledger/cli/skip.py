@@ -20,6 +20,7 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.model.questions import QuestionKind
     from offset_ledger.operations.losses import loss_question, skip_lost
+    from offset_ledger.operations.tombstones import approve_tombstones
     from offset_ledger.report.consumer_group import mirror
 
     pipeline = pipeline_of(arguments)

@@ -25,11 +25,7 @@ def record_stable_offsets(pipeline: Pipeline) -> None:
         return
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            cursor.execute(
-                "SELECT FROM offset_ledger.topic_look WHERE pipeline = %s AND seen_at > clock_timestamp() - %s",
-                [pipeline.name, _INTERVAL],
-            )
-            if cursor.rowcount:
+            if pipelines.has_snapshot_since(cursor, pipeline.name, _INTERVAL):
                 return
             seen_at = clock(cursor)
         with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
