@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,20 @@ def test_the_readme_names_every_verb() -> None:
     readme = (ROOT / "README.md").read_text()
     assert verbs is not None
     assert [verb for verb in verbs if f"`offset-ledger {verb}" not in readme and f"`{verb}" not in readme] == []
+
+
+def test_the_architecture_says_of_each_package_what_the_package_says_of_itself() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    named = dict(re.findall(r"^  (\w+)/ +(.+)$", page, flags=re.MULTILINE))
+    packages = [path.parent for path in (ROOT / "src/offset_ledger").glob("*/__init__.py")]
+    said = {path.name: ast.get_docstring(ast.parse((path / "__init__.py").read_text())) or "" for path in packages}
+    assert named == {name: text.split("\n")[0] for name, text in said.items()}
+
+
+def test_the_architecture_lists_the_packages_in_the_order_that_lint_holds() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    order = [name for layer in layers for name in layer.split(" | ")]
+    named = re.findall(r"^  (\w+)/ ", page, flags=re.MULTILINE)
+    assert named == [name for name in order if name in named]

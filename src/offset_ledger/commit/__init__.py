@@ -1,0 +1,1 @@
+"""Commit: rows, quarantine, balance sheet, cursors and ledger in one Postgres transaction."""

@@ -1,4 +1,4 @@
-"""The bytes of a record -> a row or a refusal, exact to the last digit.
+"""Decoding: the bytes of a record become a row or a refusal, to the last digit; a decoder for each source format.
 
 A format is a :class:`~offset_ledger.decoding.outcome.Decoder`, found by ``source.format`` in
 :mod:`~offset_ledger.decoding.registry`. Its ``decode`` is pure and defines what is right. Its ``prove`` may read a

@@ -1,0 +1,1 @@
+"""Using Kafka reliably beyond the pipeline: publishing, topics, audits, and labs that measure what breaks."""

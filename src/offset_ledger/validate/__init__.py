@@ -1,1 +1,1 @@
-"""The quality gate: Great Expectations validates staged rows in Postgres, and the batch passes or is rejected."""
+"""Validate: Great Expectations on the staged rows, and the gate that passes or rejects the batch."""

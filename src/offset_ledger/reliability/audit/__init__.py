@@ -1,0 +1,1 @@
+"""Rules that a reliable topic keeps, checked against a cluster."""

@@ -1,0 +1,1 @@
+"""A producer kit: safe settings, idempotent and transactional publishing, files with a journal."""
