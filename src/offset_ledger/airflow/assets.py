@@ -15,9 +15,9 @@ from offset_ledger.kafka.connection import bootstrap_servers
 def topic_asset(pipeline: Pipeline) -> Asset:
     """``kafka://host:port/topic`` of the first bootstrap server."""
     source = pipeline.source
-    found = _connection(source.connection)
+    connection = _connection(source.connection)
     try:
-        server = bootstrap_servers(found).split(",")[0].strip() if found else None
+        server = bootstrap_servers(connection).split(",")[0].strip() if connection else None
     except ConfigurationError:
         server = None
     name = f"{source.connection}/{source.topic}"
@@ -27,12 +27,14 @@ def topic_asset(pipeline: Pipeline) -> Asset:
 def table_asset(pipeline: Pipeline) -> Asset:
     """``postgres://host:port/database/schema/table``."""
     target = pipeline.target
-    found = _connection(target.connection)
+    connection = _connection(target.connection)
     name = f"{target.connection}/{target.schema}.{target.table}"
-    if not (found and found.schema):
+    if not (connection and connection.schema):
         return Asset(name=name, uri=_unknown(name))
-    host = "localhost" if not found.host or found.host.startswith("/") else found.host
-    return Asset(name=name, uri=f"postgres://{host}:{found.port or 5432}/{found.schema}/{target.schema}/{target.table}")
+    host = "localhost" if not connection.host or connection.host.startswith("/") else connection.host
+    return Asset(
+        name=name, uri=f"postgres://{host}:{connection.port or 5432}/{connection.schema}/{target.schema}/{target.table}"
+    )
 
 
 def _connection(conn_id: str) -> Connection | None:

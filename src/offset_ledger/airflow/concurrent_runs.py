@@ -1,4 +1,4 @@
-"""Runs of one ingest DAG beside each other: which of them works on the head, or waits for an answer about it."""
+"""Concurrent runs of one ingest DAG: which of them has the head batch, or waits for an answer about it."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.states import State
 
-_SECONDS = 30  # a stopped process may hold the lock, and fencing decides in any case
+_LOCK_SECONDS = 30  # a stopped process may hold the lock; fencing decides in any case
 
 
 @contextmanager
 def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
-    """Let one run at a time look whether it is alone, and plan: of two that begin together one finds the other.
+    """Let one run at a time check for other runs and plan, so that of two that start together one sees the other.
 
-    The lock is one of a transaction that stays open meanwhile: a pooler gives a session between two transactions to
-    others, and the lock of a session would go with it.
+    A transaction that stays open holds the lock. A connection pooler may give a session to another client between two
+    transactions, and a session-level lock with it.
     """
     with open_ledger(pipeline) as session:
-        pipelines.lock_planning(session, pipeline.name, _SECONDS)
+        pipelines.lock_planning(session, pipeline.name, _LOCK_SECONDS)
         yield
         with suppress(psycopg2.Error):  # the server ends a transaction that was idle for long, and with it the lock
             session.rollback()
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:
-    """What another live run of this DAG does with the head, or waits to be told about it; None if there is none."""
+    """Which other live run of this DAG has the head batch, or waits for an answer about it; None if there is none."""
     return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
 
 
 def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
-    """Why a run that began now would find nothing to do; None if it would not.
+    """Why a run that is started now would have nothing to do; None if it has.
 
     ``ti`` only has to answer ``get_dr_count``: the triggerer has no task instance.
     """
     head, asked = _head(pipeline)
     if head and head.state is State.REJECTED:
-        return f"{head} waits for a person"
+        return f"{head} needs approval"
     return _at_the_head(head, asked, partial(_lives, ti))
 
 
@@ -71,5 +71,5 @@ def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
 
 
 def _lives(ti: Any, dag_id: str, run_id: str) -> bool:
-    """Whether the run is queued or running; one that somebody deleted is neither."""
+    """Whether the run is queued or running; a deleted run is neither."""
     return int(ti.get_dr_count(dag_id, run_ids=[run_id], states=["queued", "running"])) > 0

@@ -17,11 +17,11 @@ def freshness_alert(pipeline: Pipeline) -> DeadlineAlert | None:
     """The alert of the pipeline; None if its file sets no ``freshness``."""
     if pipeline.freshness is None:
         return None
-    told = {"pipeline": pipeline.name, "seconds": int(pipeline.freshness.total_seconds())}
+    arguments = {"pipeline": pipeline.name, "seconds": int(pipeline.freshness.total_seconds())}
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
         interval=pipeline.freshness,
-        callback=AsyncCallback(late, kwargs=told),
+        callback=AsyncCallback(late, kwargs=arguments),
         name=f"freshness of {pipeline.name}",
     )
 

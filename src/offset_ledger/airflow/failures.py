@@ -1,4 +1,4 @@
-"""Our errors as Airflow's: what a retry cannot help fails the task at once."""
+"""The package's errors as Airflow's: an error that a retry cannot fix fails the task at once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def as_airflow(error: OffsetLedgerError) -> AirflowException:
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """Raise our errors from the block as Airflow's.
+    """Raise the package's errors from the block as Airflow's.
 
-    A step after stage cannot mend incomplete staging by running again: it fails at once, and the next run, or clearing
-    stage, stages the open batch anew.
+    A retry of a step after stage cannot fix incomplete staging: the task fails at once, and the next run, or clearing
+    stage, stages the open batch again.
     """
     try:
         yield
     except IncompleteStaging as error:
         raise AirflowFailException(f"IncompleteStaging: {error}; clear the task stage with what follows it") from error
     except ContradictoryRequest as error:
-        raise as_airflow(error) from None  # a person's slip: in the log they read one line, not two traces
+        raise as_airflow(error) from None  # a mistake in the form: the log shows one line, not two tracebacks
     except OffsetLedgerError as error:
         raise as_airflow(error) from error

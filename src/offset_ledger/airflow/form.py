@@ -1,4 +1,4 @@
-"""The trigger form of the ingest DAG, and what Airflow tells of a run, as one request."""
+"""The trigger form of the ingest DAG, and the data interval of a backfill, as one request."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def form() -> dict[str, Param]:
             type="string",
             enum=[str(action) for action in RunAction],
             title="Action",
-            description="next: what is new. window, ranges: read again; cursors do not move. approve, abandon: decide "
-            "about a batch. skip: go on after offsets were lost, or with another log of the topic. "
-            "A backfill reads its dates: leave this as it is.",
+            description="next: read new records. window, ranges: read again; cursors do not move. approve, abandon: "
+            "decide about a batch. skip: continue after offsets were lost or the log of the topic was replaced. "
+            "A backfill reads its data interval: do not change this field.",
             values_display={
                 "next": "next batch",
                 "window": "time window, again",
@@ -41,35 +41,35 @@ def form() -> dict[str, Param]:
             },
         ),
         "limit": _optional(
-            "integer", "Limit", "At most so many offsets, with the actions next, window and ranges.", minimum=1
+            "integer", "Limit", "The maximum number of offsets, for the actions next, window and ranges.", minimum=1
         ),
         "dry_run": Param(
             False,
             type="boolean",
             title="Dry run",
-            description="Show the ranges, their counts and what of them was committed before, and stop.",
+            description="Show the ranges, their counts and how much of them was committed before; read nothing.",
         ),
         "since": _optional("string", "Since", "First record timestamp.", format="date-time", section=WINDOW),
         "until": _optional(
-            "string", "Until", "End of the record timestamps, not read itself.", format="date-time", section=WINDOW
+            "string", "Until", "End of the record timestamps, exclusive.", format="date-time", section=WINDOW
         ),
         "scan": Param(
             False,
             type="boolean",
             title="Full scan",
-            description="Also the records that came late, behind the first one after the window, as far as committed "
-            "batches have seen them. Without it the log of plan names what is left out.",
+            description="Also read late records: those behind the first record after the window, as far as committed "
+            "batches have seen them. Without it the log of plan lists what is left out.",
             section=WINDOW,
         ),
         "ranges": _optional(
             "string",
             "Ranges",
-            "One partition:from-until a line, such as 0:1000-2000; the end is not read itself.",
+            "One partition:from-until on each line, such as 0:1000-2000; the end is exclusive.",
             format="multiline",
             section=RANGES,
         ),
         "batch_id": _optional("integer", "Batch", "Its number in the ledger.", minimum=1, section=DECISION),
-        "why": _optional("string", "Why", "Kept in the ledger; a decision needs it.", section=DECISION),
+        "why": _optional("string", "Why", "Recorded in the ledger; required for a decision.", section=DECISION),
     }
 
 

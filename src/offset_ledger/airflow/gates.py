@@ -1,7 +1,7 @@
-"""Questions to people in Airflow's Required Actions: a run waits, without a worker, until one of them answers.
+"""Questions in Airflow's Required Actions: a run is deferred, without a worker slot, until somebody answers.
 
-Each asks only if the ledger says that there is something to ask, so clearing it is safe. The question, the answer, the
-person and the time are kept in ``offset_ledger.decision``. No answer in time is a no.
+A gate asks only if the ledger says that there is something to ask, so clearing it is safe. The question, the answer,
+the user and the time are recorded in ``offset_ledger.decision``. No answer in time counts as reject.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _NOBODY = "nobody (no answer in time)"
 
 
 class Gate(HITLOperator):
-    """A question that is asked only where it has to be."""
+    """A question that is asked only if the ledger needs an answer."""
 
     template_fields = ()
 
     def __init__(
         self, *, pipeline_file: str, answers: tuple[QuestionAnswer, ...], answer_within: timedelta, **kwargs: Any
     ) -> None:
-        about = "Kept in the ledger with the answer."
+        about = "Recorded in the ledger with the answer."
         why = Param(None, about, source="task", type=["null", "string"], title="Why")
         kwargs.pop("params", None)  # Airflow hands in the trigger form of the DAG: no part of the question
         super().__init__(
-            subject="A person has to decide",
+            subject="Decision required",
             options=[answer.value.capitalize() for answer in answers],
             defaults=QuestionAnswer.REJECT.value.capitalize(),
             params={"why": why},
@@ -53,7 +53,7 @@ class Gate(HITLOperator):
         self.pipeline_file = pipeline_file
 
     def execute(self, context: Context) -> Any:
-        """Ask and wait, or go on at once."""
+        """Ask and defer, or continue at once."""
         from offset_ledger.operations.answers import record_question
 
         with airflow_failures():
@@ -67,7 +67,7 @@ class Gate(HITLOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Keep the answer and act on it."""
+        """Record the answer and act on it."""
         from offset_ledger.ledger.origin import current_origin
 
         given = super().execute_complete(context, event)
@@ -78,7 +78,7 @@ class Gate(HITLOperator):
         with airflow_failures():
             pipeline = parse_pipeline(Path(self.pipeline_file))
             if self.act(pipeline, int(decision_id), answer, origin, why) is QuestionAnswer.REJECT:
-                raise AirflowFailException(f"{origin.who} said no: {why}; nothing was changed")
+                raise AirflowFailException(f"rejected by {origin.who}: {why}; nothing was changed")
             return self.go_on(pipeline, context)
 
     @abstractmethod
@@ -89,15 +89,15 @@ class Gate(HITLOperator):
     def act(
         self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
     ) -> QuestionAnswer:
-        """Keep the answer, with what it brings about, and return the one that holds."""
+        """Act on the answer, record it, and return the answer that counts."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
-        """The result of the task once nothing stands in the way."""
+        """The result of the task once there is nothing to ask."""
         return None
 
 
 class LossGate(Gate):
-    """Whether to skip lost offsets, or to go on with another log; afterwards it plans, as ``plan`` would have."""
+    """Whether to skip lost offsets or to accept a changed log; then it plans the batch that ``plan`` could not."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss as it is now."""
@@ -115,12 +115,12 @@ class LossGate(Gate):
         from offset_ledger.operations.answers import answer_loss
         from offset_ledger.report.consumer_group import mirror
 
-        held = answer_loss(pipeline, decision_id, answer, origin, why)
+        counted = answer_loss(pipeline, decision_id, answer, origin, why)
         mirror(pipeline, backwards=True)
-        return held
+        return counted
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
-        """Plan the batch that the loss stood in the way of."""
+        """Plan the batch."""
         from offset_ledger.ledger.origin import current_origin
         from offset_ledger.plan.step import plan
 
@@ -130,7 +130,7 @@ class LossGate(Gate):
 
 
 class BatchGate(Gate):
-    """Whether a rejected batch commits what was judged, is abandoned, or stays rejected."""
+    """Whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """None for a batch that is not, or no longer, rejected."""

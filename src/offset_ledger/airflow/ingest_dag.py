@@ -1,4 +1,4 @@
-"""The ingest DAG of a pipeline: the steps, and two questions to people."""
+"""The ingest DAG of a pipeline: the steps, and two questions in Required Actions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Topic `{topic}` into table `{table}`, exactly once. Each run commits one batch:
 1. **plan** snapshots the topic up to its last stable offset and writes the batch's offset ranges into the ledger; an
    open batch is resumed. It skips the run, with the reason, when nothing is new. The trigger form asks for something
    else: a time window or offset ranges again, a dry run, or a decision. A backfill run reads its data interval.
-2. **approve_loss** asks a person, in Required Actions, where offsets were lost or the topic was recreated.
+2. **approve_loss** asks in Required Actions what to do if offsets were lost or the topic was recreated.
 3. **stage** reads exactly these ranges with Spark, decodes every record strictly and copies it into staging.
-4. **validate** judges the staged rows with the suite `{suite}`; a failed gate rejects the batch.
-5. **approve_batch** asks a person about a rejected batch.
+4. **validate** validates the staged rows with the suite `{suite}`; a failed gate rejects the batch.
+5. **approve_batch** asks in Required Actions about a rejected batch.
 6. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.
 7. **report** renders the quality page, sets the consumer group `offset-ledger.{name}` to the cursors and sends metrics.
 
@@ -45,8 +45,8 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
         schedule=_schedule(pipeline),
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
-        # Beside a run that waits for a person others must be able to decide, and to read windows again. Only one run
-        # works on the head: plan skips while another does.
+        # While a run waits for an approval, other runs must be able to decide and to read windows again. Only one run
+        # works on the head batch: plan skips while another one does.
         max_active_runs=4,
         params=form(),
         description=pipeline.description,

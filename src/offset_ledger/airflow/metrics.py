@@ -1,4 +1,4 @@
-"""Figures as Airflow's own metrics: they go wherever Airflow's StatsD or OpenTelemetry settings send them."""
+"""Metrics of a committed batch, sent as Airflow's own: to StatsD or OpenTelemetry, as Airflow is configured."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from offset_ledger.operations.metrics import BatchMetrics, batch_metrics
 log = logging.getLogger(__name__)
 
 
-def emit(pipeline: str, found: BatchMetrics) -> None:
+def emit(pipeline: str, metrics: BatchMetrics) -> None:
     """Gauge ``offset_ledger.<pipeline>.lag``, counters ``.records``, ``.quarantined``, timers ``.seconds.<step>``."""
     prefix, tags = f"offset_ledger.{pipeline}", {"pipeline": pipeline}
-    stats.gauge(f"{prefix}.lag", found.lag, tags=tags)
-    stats.incr(f"{prefix}.records", found.records, tags=tags)
-    stats.incr(f"{prefix}.quarantined", found.quarantined, tags=tags)
-    for step, seconds in found.seconds.items():
+    stats.gauge(f"{prefix}.lag", metrics.lag, tags=tags)
+    stats.incr(f"{prefix}.records", metrics.records, tags=tags)
+    stats.incr(f"{prefix}.quarantined", metrics.quarantined, tags=tags)
+    for step, seconds in metrics.seconds.items():
         stats.timing(f"{prefix}.seconds.{step}", timedelta(seconds=seconds), tags=tags)
 
 
 def measure(pipeline: Pipeline, batch_id: int) -> None:
-    """Emit the figures of a committed batch; a failure is logged and harms nothing."""
+    """Send the metrics of a committed batch; a failure is only logged."""
     try:
         emit(pipeline.name, batch_metrics(pipeline, batch_id))
     except OffsetLedgerError as error:

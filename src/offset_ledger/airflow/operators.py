@@ -69,5 +69,5 @@ class StageOperator(SparkSubmitOperator):
             except AirflowException:
                 if not failure.exists():
                     raise
-                told = json.loads(failure.read_text())
-                raise as_airflow(getattr(errors, told["error"])(told["message"])) from None
+                failed = json.loads(failure.read_text())
+                raise as_airflow(getattr(errors, failed["error"])(failed["message"])) from None

@@ -25,8 +25,8 @@ Tries records in the quarantine of `{name}` again. Trigger it after the decoder,
 1. **plan** freezes the chosen records as a batch of kind `redrive`; the open batch of the same choice is resumed. It
    skips the run when no unresolved record is chosen.
 2. **stage** decodes the bytes that quarantine kept, as today's pipeline file says.
-3. **validate** judges the rows with today's suite.
-4. **approve_batch** asks a person about a rejected batch.
+3. **validate** validates the rows with today's suite.
+4. **approve_batch** asks in Required Actions about a rejected batch.
 5. **commit** merges what passes into `{table}`, where a newer row stays, and marks it as resolved. What fails again
    stays in quarantine, with its new reasons beside the old ones.
 6. **report** renders the quality page.
@@ -55,15 +55,15 @@ PARAMS = {
         None,
         type=["null", "integer"],
         minimum=1,
-        title="At most",
-        description="How many records; never more than limits.records_per_batch. Those not tried yet come first.",
+        title="Limit",
+        description="The maximum number of records, at most limits.records_per_batch. Records not tried yet come first.",
         section="Which records",
     ),
     "why": Param(
         None,
         type=["null", "string"],
         title="Why",
-        description="Kept with the batch in the ledger.",
+        description="Recorded with the batch in the ledger.",
         section="For the record",
     ),
 }

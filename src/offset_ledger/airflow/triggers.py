@@ -1,4 +1,4 @@
-"""The lag trigger: new records ring an ingest DAG awake, besides its schedule."""
+"""The lag trigger: new records start an ingest DAG, besides its schedule."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from offset_ledger.errors import OffsetLedgerError
 log = logging.getLogger(__name__)
 
 Waiting = dict[int, tuple[int | None, int]]
-_AGAIN = 600.0  # seconds
+_REPEAT_SECONDS = 600.0
 
 
 class NewRecords(BaseEventTrigger):
-    """Fires when records wait and no run is at them, once for each time that log ends or cursors have moved.
+    """Fires when there is lag and no run works on it: once each time that log ends or cursors have moved.
 
-    What came to nothing, for a run failed or its event was lost, is told again after ten minutes.
+    It fires again after ten minutes if the lag is still the same, because the run failed or the event was lost.
     """
 
     def __init__(self, pipeline_file: str, seconds: float = 30) -> None:
@@ -39,12 +39,12 @@ class NewRecords(BaseEventTrigger):
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look every ``seconds``; a server that is away is asked again the next time."""
-        told, told_at = Waiting(), time.monotonic()
+        """Check every ``seconds``; a server that does not answer is asked again the next time."""
+        fired_for, fired_at = Waiting(), time.monotonic()
         while True:
             waiting = await asyncio.to_thread(self.waiting)
-            if waiting and (waiting != told or time.monotonic() - told_at > _AGAIN):
-                told, told_at = waiting, time.monotonic()
+            if waiting and (waiting != fired_for or time.monotonic() - fired_at > _REPEAT_SECONDS):
+                fired_for, fired_at = waiting, time.monotonic()
                 ends = {str(partition): last_stable for partition, (_, last_stable) in waiting.items()}
                 yield TriggerEvent({"last_stable": ends})  # type: ignore[no-untyped-call]
             await asyncio.sleep(self.seconds)
@@ -52,7 +52,7 @@ class NewRecords(BaseEventTrigger):
     def waiting(self) -> Waiting:
         """Cursor and last stable offset of each partition that lags; empty while a run would find nothing to do.
 
-        A log that ends below its cursor is no lag, but a loss that only a run can tell of.
+        A log that ends below its cursor is not lag but a loss, which only a run reports.
         """
         from airflow.sdk.exceptions import AirflowRuntimeError
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance

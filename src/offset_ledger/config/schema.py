@@ -41,7 +41,9 @@ FILE: Kind[Section] = section(
             "alert.",
             ("1h",),
         ),
-        "answer_within": Key(DURATION, "How long a run waits for a person's answer before it takes no for one."),
+        "answer_within": Key(
+            DURATION, "How long a run waits for an answer in Required Actions; without one it is rejected."
+        ),
         "wake_on_data": Key(FLAG, "New records start a run too, besides the schedule.", (True,)),
         "source": SOURCE,
         "record": RECORD,
