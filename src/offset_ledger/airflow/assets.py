@@ -32,9 +32,8 @@ def table_asset(pipeline: Pipeline) -> Asset:
     if not (connection and connection.schema):
         return Asset(name=name, uri=_unknown(name))
     host = "localhost" if not connection.host or connection.host.startswith("/") else connection.host
-    return Asset(
-        name=name, uri=f"postgres://{host}:{connection.port or 5432}/{connection.schema}/{target.schema}/{target.table}"
-    )
+    database = f"postgres://{host}:{connection.port or 5432}/{connection.schema}"
+    return Asset(name=name, uri=f"{database}/{target.schema}/{target.table}")
 
 
 def _connection(conn_id: str) -> Connection | None:

@@ -56,7 +56,7 @@ PARAMS = {
         type=["null", "integer"],
         minimum=1,
         title="Limit",
-        description="The maximum number of records, at most limits.records_per_batch. Records not tried yet come first.",
+        description="Maximum number of records, up to limits.records_per_batch. Records not tried yet come first.",
         section="Which records",
     ),
     "why": Param(

@@ -1,4 +1,4 @@
-"""``accept-table``: the pipeline goes on with a table that was changed on purpose."""
+"""``accept-table``: the pipeline continues with a table that was changed on purpose."""
 
 from __future__ import annotations
 

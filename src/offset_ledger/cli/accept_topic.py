@@ -1,4 +1,4 @@
-"""``accept-topic``: the pipeline goes on with a log that is not the one it read before."""
+"""``accept-topic``: the pipeline continues with a log that is not the one it read before."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = "go on with a recreated topic, or with a log that was cut off, from where it can be read on"
+    summary = "continue with a recreated topic or a truncated log, from where it can be read"
     add_why(verbs.add_for_pipeline("accept-topic", summary, run), "decision")
 
 
 def run(arguments: Namespace) -> Outcome:
-    """Go on with a recreated topic, or with a log that was cut off."""
+    """Continue with a recreated topic or a truncated log."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.accept_topic import accept_topic
     from offset_ledger.report.consumer_group import mirror

@@ -12,7 +12,9 @@ def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     verb = verbs.add_for_pipeline("ingest", "plan, stage, validate, commit and report, without Airflow", run)
     verb.add_argument("--until-drained", action="store_true", help="go on until nothing is new")
-    verb.add_argument("--limit", type=from_1, help="at most so many offsets a batch; an open one is resumed as it is")
+    verb.add_argument(
+        "--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"
+    )
     verb.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
 
 

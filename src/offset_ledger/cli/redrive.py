@@ -13,8 +13,8 @@ def add_verb(verbs: Verbs) -> None:
     verb = verbs.add_for_pipeline("redrive", "try quarantined records again, with today's decoder and suite", run)
     verb.add_argument("--reason", help="only records refused for this reason code; see: quarantine PIPELINE")
     verb.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
-    verb.add_argument("--limit", type=int, help="at most so many records (limits.records_per_batch)")
-    verb.add_argument("--why", help="kept with the batch")
+    verb.add_argument("--limit", type=int, help="maximum number of records (limits.records_per_batch)")
+    verb.add_argument("--why", help="recorded with the batch")
 
 
 def run(arguments: Namespace) -> Outcome:

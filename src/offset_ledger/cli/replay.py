@@ -19,13 +19,13 @@ def add_verb(verbs: Verbs) -> None:
     verb = verbs.add_for_pipeline("replay", "read offset ranges again; cursors do not move", run)
     verb.add_argument("--partition", type=int, help="the partition of --from-offset and --until-offset")
     verb.add_argument("--from-offset", type=int, help="first offset")
-    verb.add_argument("--until-offset", type=int, help="end, not read itself")
+    verb.add_argument("--until-offset", type=int, help="end, exclusive")
     verb.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
-    verb.add_argument("--until", help="end of the record timestamps, not read itself")
+    verb.add_argument("--until", help="end of the record timestamps, exclusive")
     verb.add_argument("--scan", action="store_true", help="with --since and --until: also the records that came late")
-    verb.add_argument("--limit", type=int, help="at most so many offsets")
+    verb.add_argument("--limit", type=int, help="maximum number of offsets")
     verb.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
-    verb.add_argument("--why", help="kept with the batch")
+    verb.add_argument("--why", help="recorded with the batch")
 
 
 def run(arguments: Namespace) -> Outcome:

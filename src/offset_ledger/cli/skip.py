@@ -27,7 +27,7 @@ def run(arguments: Namespace) -> Outcome:
     question = loss_question(pipeline)
     if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
         batch = approve_tombstones(pipeline, current_origin(), arguments.why, question)
-        return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} goes on with the next ingest")
+        return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} continues with the next ingest")
     committed = skip_lost(pipeline, current_origin(), arguments.why)
     mirror(pipeline)
     lost = ", ".join(map(str, committed.batch.ranges))

@@ -50,7 +50,7 @@ class Verbs:
 
 def add_why(verb: ArgumentParser, kept_with: str) -> None:
     """The required reason of a decision; ``kept_with`` names what the ledger keeps it with."""
-    verb.add_argument("--why", required=True, help=f"kept with the {kept_with}")
+    verb.add_argument("--why", required=True, help=f"recorded with the {kept_with}")
 
 
 def add_connection(verb: ArgumentParser, default: str) -> None:
