@@ -61,7 +61,7 @@ def test_the_page_says_until_when_tombstones_should_be_read(world: World, logged
     hours_ago(world, "compacted", 20)
     ledger = look()
     assert re.fullmatch(r"in 3 h \d\d? min", deadline(ledger)[0])
-    expect(ledger.locator("h1 .chip")).to_have_text("compaction comes near unread tombstones")
+    expect(ledger.locator("h1 .chip")).to_have_text("compaction is close to unread tombstones")
     shot(page, "tombstones-near")
 
     hours_ago(world, "compacted", 5)
@@ -81,7 +81,7 @@ def test_a_batch_that_may_lack_tombstones_is_committed_after_a_yes(
     world.question("forgotten", run_id)
     page = logged_in(USER)
     page.goto(f"{world.airflow.address}/plugin/offset-ledger")
-    waits = f"batch {batch_id} may lack tombstones and waits for a decision"
+    waits = f"batch {batch_id} may lack tombstones and requires a decision"
     expect(ours(page).locator("tr", has_text="forgotten").locator(".chip").first).to_have_text(waits)
 
     said = open_question(page, world, f"commit batch {batch_id} of forgotten")

@@ -13,20 +13,12 @@ from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.ids import ingest_dag, redrive_dag
 from offset_ledger.page import queries
 from offset_ledger.page.batches import BatchView, batch_view, sheet
+from offset_ledger.page.conditions import Condition, Level, condition
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.history import history as in_steps
 from offset_ledger.page.live import BrokerAnswer, Watch
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import (
-    Condition,
-    LedgerPartition,
-    Level,
-    Position,
-    condition,
-    positions,
-    recreated,
-    totals,
-)
+from offset_ledger.page.positions import LedgerPartition, Position, positions, recreated, totals
 from offset_ledger.page.queries import LedgerRow, Wanted
 from offset_ledger.page.rights import Rights
 

@@ -15,7 +15,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.page.positions import BrokerSnapshot, Retention
+from offset_ledger.page.snapshots import BrokerSnapshot, Retention
 
 log = logging.getLogger(__name__)
 

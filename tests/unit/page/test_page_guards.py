@@ -16,13 +16,13 @@ from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import create_app, router
 from offset_ledger.page.live import BrokerAnswer, Watch
 from offset_ledger.page.pipelines import pipelines_folder, read_pipelines
-from offset_ledger.page.positions import BrokerSnapshot
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
+from offset_ledger.page.snapshots import BrokerSnapshot
 from tests.fixtures.asgi import Client
 from tests.fixtures.staged import a_pipeline
 from tests.paths import ROOT
-from tests.unit.page.test_page_positions import a_look
+from tests.unit.page.test_page_positions import a_snapshot
 
 # -- rights ----------------------------------------------------------------------------------------------------
 
@@ -179,14 +179,14 @@ def watch_of(answer: Callable[[], BrokerSnapshot], **settings: float) -> tuple[W
 
 
 def test_one_look_serves_everybody_while_it_is_fresh() -> None:
-    watch, asked = watch_of(a_look, fresh=3600)
+    watch, asked = watch_of(a_snapshot, fresh=3600)
     pipeline = a_pipeline()
-    assert [watch.looks([pipeline]) for _ in range(3)] == [{"orders": BrokerAnswer(a_look())}] * 3
+    assert [watch.looks([pipeline]) for _ in range(3)] == [{"orders": BrokerAnswer(a_snapshot())}] * 3
     assert asked == ["orders"]
 
 
 def test_a_stale_look_is_asked_for_again() -> None:
-    watch, asked = watch_of(a_look, fresh=0)
+    watch, asked = watch_of(a_snapshot, fresh=0)
     for _ in range(3):
         watch.looks([a_pipeline()])
     assert asked == ["orders"] * 3
@@ -213,12 +213,12 @@ def test_a_page_does_not_wait_for_a_broker_that_does_not_answer() -> None:
 
     def slow() -> BrokerSnapshot:
         answered.wait(60)
-        return a_look()
+        return a_snapshot()
 
     watch, asked = watch_of(slow, fresh=3600, most=0)
     assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(problem="the broker has not answered yet")}
     answered.set()
     waiting = watch._asked[("kafka_default", "orders")].answer
-    assert waiting.result(60) == BrokerAnswer(a_look())
-    assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(a_look())}
+    assert waiting.result(60) == BrokerAnswer(a_snapshot())
+    assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(a_snapshot())}
     assert asked == ["orders"]
