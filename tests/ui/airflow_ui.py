@@ -15,7 +15,7 @@ from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.airflow import Airflow
 from tests.fixtures.airflow_world import World
 
-FIRST_READ = "reads itself again"  # what our pages say below what they have read
+FIRST_READ = "refreshes every"  # in the footer of our pages, once they have read something
 
 
 def log_in(page: Page, airflow: Airflow, user: str) -> None:
@@ -195,7 +195,7 @@ def plan_log(page: Page, world: World, dag_id: str, run_id: str, words: str) -> 
 
 def confirmed(dialog: Locator) -> str:
     """The run that the dialog of one of our pages says is queued; closes it."""
-    expect(dialog.locator(".told.good")).to_have_text(re.compile("^Queued as"))
-    run_id = dialog.locator(".told a").inner_text()
+    expect(dialog.locator(".message.good")).to_have_text(re.compile("^Queued as"))
+    run_id = dialog.locator(".message a").inner_text()
     dialog.get_by_role("button", name="Close").click()
     return run_id

@@ -196,7 +196,7 @@ def test_a_link_to_a_run_leads_airflow_itself_there(world: World, logged_in: Cal
     replay.locator('textarea[name="ranges"]').fill("0:0-1")
     replay.locator('input[name="dry_run"]').check()
     replay.get_by_role("button", name="Replay").click()
-    link = replay.locator(".told.good a")
+    link = replay.locator(".message.good a")
     run_id = link.inner_text()
     link.click()
     assert shown_run(page, DAG) == run_id

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.local.layout import free_ports
 from offset_ledger.page.app import create_app
-from offset_ledger.page.live import Watch
+from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.rights import Rights
 from tests.fixtures.airflow_world import until
 from tests.ui.airflow_ui import says
@@ -76,7 +76,7 @@ def test_a_page_is_shown_by_a_server_that_is_slower_than_the_page_reads(
 ) -> None:
     for name in ("orders", "bills"):
         (tmp_path / f"{name}.yaml").write_text(PIPELINE.format(name=name))
-    slow = Slow(create_app(lambda: Rights(DAGS, DAGS, DAGS), tmp_path, Watch(away)))
+    slow = Slow(create_app(lambda: Rights(DAGS, DAGS, DAGS), tmp_path, BrokerCache(away)))
     with served(slow) as address:
         page.goto(f"{address}#%")  # an address that cannot be decoded names nothing
         says(page, "its ledger cannot be read")

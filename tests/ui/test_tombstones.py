@@ -37,9 +37,9 @@ def hours_ago(world: World, name: str, hours: int) -> None:
             )
 
 
-def figure(ledger: FrameLocator) -> tuple[str, str]:
-    """The figure of a pipeline and its tooltip."""
-    value = ledger.locator("dl.figures > div", has_text="Compaction takes tombstones").locator("dd")
+def deadline(ledger: FrameLocator) -> tuple[str, str]:
+    """The tombstone deadline of a pipeline, and its tooltip."""
+    value = ledger.locator("dl.metrics > div", has_text="Tombstone deadline").locator("dd")
     return value.inner_text(), value.locator("[title]").get_attribute("title") or ""
 
 
@@ -52,7 +52,7 @@ def test_the_page_says_until_when_tombstones_should_be_read(world: World, logged
     page = logged_in(USER)
     until = looked_at(world, "compacted") + KEPT
     ledger = look()
-    said, title = figure(ledger)
+    said, title = deadline(ledger)
     assert re.fullmatch(r"in (23 h|24 h|1 d)", said)
     assert title == f"from {until:%Y-%m-%d %H:%M:%S} UTC on"
     expect(ledger.locator("h1 .chip")).to_have_text("behind")
@@ -60,13 +60,13 @@ def test_the_page_says_until_when_tombstones_should_be_read(world: World, logged
 
     hours_ago(world, "compacted", 20)
     ledger = look()
-    assert re.fullmatch(r"in 3 h \d\d? min", figure(ledger)[0])
-    expect(ledger.locator("h1 .chip")).to_have_text("compaction comes near unread tombstones")
+    assert re.fullmatch(r"in 3 h \d\d? min", deadline(ledger)[0])
+    expect(ledger.locator("h1 .chip")).to_have_text("compaction is close to unread tombstones")
     shot(page, "tombstones-near")
 
     hours_ago(world, "compacted", 5)
     ledger = look()
-    assert figure(ledger)[0] == "at any moment"
+    assert deadline(ledger)[0] == "at any moment"
     expect(ledger.locator("h1 .chip")).to_have_text("compaction may remove unread tombstones at any moment")
 
 
@@ -81,7 +81,7 @@ def test_a_batch_that_may_lack_tombstones_is_committed_after_a_yes(
     world.question("forgotten", run_id)
     page = logged_in(USER)
     page.goto(f"{world.airflow.address}/plugin/offset-ledger")
-    waits = f"batch {batch_id} may lack tombstones and waits for a decision"
+    waits = f"batch {batch_id} may lack tombstones and requires a decision"
     expect(ours(page).locator("tr", has_text="forgotten").locator(".chip").first).to_have_text(waits)
 
     said = open_question(page, world, f"commit batch {batch_id} of forgotten")

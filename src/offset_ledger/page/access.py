@@ -14,9 +14,9 @@ from offset_ledger.page.rights import Rights
 
 
 def rights(user: GetUserDep) -> Rights:
-    """What this user may do; as a dependency it refuses, with 401 or 403, whoever is not logged in.
+    """What this user may do; as a dependency it refuses users who are not logged in, with 401 or 403.
 
-    Triggering is asked exactly as Airflow's own route asks it, which decides again when a button is pressed.
+    The right to trigger is checked as by Airflow's own route, which checks it again when a button is pressed.
     """
     manager = get_auth_manager()
     readable = manager.get_authorized_dag_ids(user=user, method="GET")

@@ -1,4 +1,4 @@
-"""What each address of the page's API answers, as plain values that JSON can carry."""
+"""The answers of the page's API as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -13,21 +13,13 @@ from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.ids import ingest_dag, redrive_dag
 from offset_ledger.page import queries
 from offset_ledger.page.batches import BatchView, batch_view, sheet
+from offset_ledger.page.conditions import Condition, Level, condition
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.history import history as in_steps
-from offset_ledger.page.live import BrokerAnswer, Watch
+from offset_ledger.page.live import BrokerAnswer, BrokerCache
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import (
-    Condition,
-    LedgerPartition,
-    Level,
-    Position,
-    condition,
-    positions,
-    recreated,
-    totals,
-)
-from offset_ledger.page.queries import LedgerRow, Wanted
+from offset_ledger.page.positions import LedgerPartition, Position, positions, recreated, totals
+from offset_ledger.page.queries import BatchFilter, LedgerRow
 from offset_ledger.page.rights import Rights
 
 JsonObject = dict[str, Any]
@@ -35,28 +27,28 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the ledger knows of some pipelines; or why it could not be asked."""
+    """What the ledger knows of some pipelines, or why it could not be read."""
 
     pipelines: Mapping[str, LedgerRow] = field(default_factory=dict)
     partitions: Mapping[str, Sequence[LedgerPartition]] = field(default_factory=dict)
     problem: str | None = None
 
 
-def overview(pipelines: Sequence[Pipeline], rights: Rights, watch: Watch) -> list[JsonObject]:
-    """Every pipeline in a line."""
-    seen = watch.looks(pipelines)
-    found: list[JsonObject] = []
-    for conn_id, here in by_ledger(pipelines):
-        ledger = _ledger(conn_id, [pipeline.name for pipeline in here])
-        found += [_summary(pipeline, rights, ledger, seen[pipeline.name])[0] for pipeline in here]
-    return sorted(found, key=lambda each: str(each["name"]))
+def overview(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache) -> list[JsonObject]:
+    """A summary of every pipeline."""
+    topics = brokers.answers(pipelines)
+    summaries: list[JsonObject] = []
+    for conn_id, group in by_ledger(pipelines):
+        ledger = _ledger(conn_id, [pipeline.name for pipeline in group])
+        summaries += [_summary(pipeline, rights, ledger, topics[pipeline.name])[0] for pipeline in group]
+    return sorted(summaries, key=lambda each: str(each["name"]))
 
 
-def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> JsonObject:
+def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Path) -> JsonObject:
     """One pipeline with its partitions, its quarantine, the findings about its topic and its quality report."""
-    seen = watch.looks([pipeline])[pipeline.name]
+    topic = brokers.answers([pipeline])[pipeline.name]
     ledger = _ledger(pipeline.target.connection, [pipeline.name])
-    summary, found = _summary(pipeline, rights, ledger, seen)
+    summary, partitions = _summary(pipeline, rights, ledger, topic)
     quarantined: LedgerRow = {"waiting": None, "codes": [], "dismissed": None}
     findings: list[LedgerRow] = []
     if ledger.problem is None:
@@ -65,7 +57,7 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> J
             findings = queries.findings(cursor, pipeline.name, pipeline.source.topic)
     return {
         **summary,
-        "partitions": [asdict(each) for each in found],
+        "partitions": [asdict(each) for each in partitions],
         "quarantined": quarantined["waiting"],
         "dismissed": quarantined["dismissed"],
         "quarantine_codes": quarantined["codes"],
@@ -75,23 +67,23 @@ def detail(pipeline: Pipeline, rights: Rights, watch: Watch, reports: Path) -> J
     }
 
 
-def batches(pipeline: Pipeline, wanted: Wanted, reports: Path) -> JsonObject:
-    """A page of batches, and the id to ask the next one below."""
+def batches(pipeline: Pipeline, matching: BatchFilter, reports: Path) -> JsonObject:
+    """A page of batches, and the id below which the next page starts."""
     now = datetime.now(UTC)
     with queries.reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, wanted)
+        rows = queries.batches(cursor, pipeline.name, matching)
     shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
-    return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == wanted.limit else None}
+    return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == matching.limit else None}
 
 
 def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
     """One batch with its ranges and its transitions.
 
     Raises:
-        UnknownBatch: the pipeline has none of this id.
+        UnknownBatch: the pipeline has no batch with this id.
     """
     with queries.reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, Wanted(batch_id=batch_id))
+        rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
         if not rows:
             raise UnknownBatch(f"pipeline {pipeline.name} has no batch {batch_id}")
         ranges, events = queries.batch_ranges(cursor, batch_id), queries.batch_events(cursor, batch_id)
@@ -119,15 +111,15 @@ def _ledger(conn_id: str, names: Sequence[str]) -> Ledger:
 
 
 def _summary(
-    pipeline: Pipeline, rights: Rights, ledger: Ledger, seen: BrokerAnswer
+    pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAnswer
 ) -> tuple[JsonObject, tuple[Position, ...]]:
     row = ledger.pipelines.get(pipeline.name)
     open_head = row if row and row["batch_id"] is not None else None
     topic_id = row["topic_id"] if row else None
-    known = () if recreated(topic_id, seen.look) else ledger.partitions.get(pipeline.name, ())
-    found = positions(known, seen.look) if ledger.problem is None else ()
-    whole, now = totals(found), datetime.now(UTC)
-    state = condition(topic_id, open_head, found, seen.look, now)
+    known = () if recreated(topic_id, topic.snapshot) else ledger.partitions.get(pipeline.name, ())
+    partitions = positions(known, topic.snapshot) if ledger.problem is None else ()
+    whole, now = totals(partitions), datetime.now(UTC)
+    state = condition(topic_id, open_head, partitions, topic.snapshot, now)
     if ledger.problem is not None:
         state = Condition(Level.BAD, "its ledger cannot be read")
     summary = {
@@ -140,16 +132,16 @@ def _summary(
         "dated_long_ago": whole.dated_long_ago(now),
         "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
         "last_commit": row["last_commit"] if row else None,
-        "looked_at": seen.look.taken_at if seen.look else None,
-        "retention": asdict(seen.look.retention) if seen.look else None,
-        "broker_problem": seen.problem,
+        "snapshot_taken_at": topic.snapshot.taken_at if topic.snapshot else None,
+        "retention": asdict(topic.snapshot.retention) if topic.snapshot else None,
+        "broker_problem": topic.problem,
         "ledger_problem": ledger.problem,
         "actions": {
             verb: {"dag_id": dag_id, "blocked_reason": rights.blocked_reason(dag_id)}
             for verb, dag_id in (("ingest", ingest_dag(pipeline.name)), ("redrive", redrive_dag(pipeline.name)))
         },
     }
-    return summary, found
+    return summary, partitions
 
 
 _OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")

@@ -1,6 +1,6 @@
-"""The ledger page and the page of audits: their HTML and static files, a small read-only API and the quality reports.
+"""The ledger page and the audit page: their HTML and static files, a small read-only API and the quality reports.
 
-Every route depends on the user's rights, and those are refused to whoever is not logged in. Nothing here changes
+Every route depends on the user's rights, and a request without a login is refused. Nothing here changes
 anything: the page's buttons call Airflow's own REST API.
 """
 
@@ -23,9 +23,9 @@ from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
 from offset_ledger.page import answers, audit_answers
 from offset_ledger.page.answers import JsonObject
 from offset_ledger.page.history import WINDOWS
-from offset_ledger.page.live import Watch
+from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import KnownPipelines, read_pipelines
-from offset_ledger.page.queries import NEWEST, Wanted, WantedAudits
+from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.reliability.audit.finding import Severity
@@ -44,28 +44,28 @@ _REPORT_POLICY = (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the routes stand on: the folder of pipeline files, and the looks at their topics."""
+    """What the routes need: the folder of pipeline files, and what the brokers say about their topics."""
 
     folder: Path
-    watch: Watch
+    brokers: BrokerCache
 
     def known(self) -> KnownPipelines:
         """The pipelines as their files are now."""
         return read_pipelines(self.folder)
 
 
-def create_app(rights: Callable[..., Rights], folder: Path, watch: Watch | None = None) -> FastAPI:
-    """The page over the pipeline files of ``folder``; the dependency ``rights`` tells the user's, or refuses."""
+def create_app(rights: Callable[..., Rights], folder: Path, brokers: BrokerCache | None = None) -> FastAPI:
+    """The page of the pipeline files in ``folder``. The dependency ``rights`` returns the user's rights, or refuses."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    app.state.site = Site(folder, watch or Watch())
+    app.state.site = Site(folder, brokers or BrokerCache())
     app.dependency_overrides[user_rights] = rights
     app.include_router(router)
-    app.add_exception_handler(OffsetLedgerError, _told)
+    app.add_exception_handler(OffsetLedgerError, _error_response)
     return app
 
 
 def user_rights() -> Rights:
-    """Replaced by the dependency given to :func:`create_app`; without one nobody gets in."""
+    """Replaced by the dependency given to :func:`create_app`; without one every request is refused."""
     raise HTTPException(401, "Not authenticated")
 
 
@@ -74,34 +74,34 @@ def _site(request: Request) -> Site:
     return site
 
 
-User = Annotated[Rights, Depends(user_rights)]
-Here = Annotated[Site, Depends(_site)]
+CurrentUser = Annotated[Rights, Depends(user_rights)]
+CurrentSite = Annotated[Site, Depends(_site)]
 
 
-def _pipeline(name: str, user: User, here: Here) -> Pipeline:
-    """The pipeline of the path; one that the user may not see looks like one that does not exist."""
-    found = here.known().pipelines.get(name) if user.sees(name) else None
-    if found is None:
+def _pipeline(name: str, user: CurrentUser, site: CurrentSite) -> Pipeline:
+    """The pipeline of the path; one that the user may not see does not exist for them."""
+    pipeline = site.known().pipelines.get(name) if user.sees(name) else None
+    if pipeline is None:
         raise HTTPException(404, f"there is no pipeline {name} that you may see")
-    return found
+    return pipeline
 
 
 def _private(response: Response) -> None:
-    """What one user may see is kept by no cache between."""
+    """What one user may see must not be cached."""
     response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 def _in_utc(moment: datetime) -> datetime:
     try:
-        return moment.astimezone(UTC)  # Postgres knows no zone further off than 16 hours
+        return moment.astimezone(UTC)  # Postgres knows no offset from UTC above 16 hours
     except OverflowError:
         raise ValueError("beyond the calendar") from None
 
 
-This = Annotated[Pipeline, Depends(_pipeline)]
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
-Word = Annotated[str | None, Query(pattern=r"^[^\x00]*$")]
-"""A text as Postgres takes it."""
+RequestedPipeline = Annotated[Pipeline, Depends(_pipeline)]
+UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+PostgresText = Annotated[str | None, Query(pattern=r"^[^\x00]*$")]
+"""A text that Postgres can store: without NUL."""
 router = APIRouter(dependencies=[Depends(user_rights), Depends(_private)])
 
 
@@ -118,90 +118,90 @@ def static(name: str) -> Response:
 
 
 @router.get("/api/pipelines")
-def overview(user: User, here: Here) -> JsonObject:
+def overview(user: CurrentUser, site: CurrentSite) -> JsonObject:
     """The pipelines that the user may see."""
-    known = here.known()
+    known = site.known()
     problems = known.problems if user.import_errors else ()
-    return {"problems": problems, "pipelines": answers.overview(known.visible(user), user, here.watch)}
+    return {"problems": problems, "pipelines": answers.overview(known.visible(user), user, site.brokers)}
 
 
 @router.get("/api/pipelines/{name}")
-def detail(this: This, user: User, here: Here) -> JsonObject:
+def detail(pipeline: RequestedPipeline, user: CurrentUser, site: CurrentSite) -> JsonObject:
     """One pipeline with its partitions."""
-    return answers.detail(this, user, here.watch, reports_folder())
+    return answers.detail(pipeline, user, site.brokers, reports_folder())
 
 
 @router.get("/api/pipelines/{name}/batches")
 def batches(
-    this: This,
+    pipeline: RequestedPipeline,
     before: Annotated[int, Query(ge=1, le=NEWEST)] = NEWEST,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    kind: Word = None,
-    state: Word = None,
-    dag_id: Word = None,
-    run_id: Word = None,
+    kind: PostgresText = None,
+    state: PostgresText = None,
+    dag_id: PostgresText = None,
+    run_id: PostgresText = None,
 ) -> JsonObject:
     """A page of batches, newest first."""
-    return answers.batches(this, Wanted(before, limit, kind, state, dag_id, run_id), reports_folder())
+    return answers.batches(pipeline, BatchFilter(before, limit, kind, state, dag_id, run_id), reports_folder())
 
 
 @router.get("/api/pipelines/{name}/batches/{batch_id}")
-def batch(this: This, batch_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
+def batch(pipeline: RequestedPipeline, batch_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
     """One batch with its ranges and transitions."""
-    return answers.batch(this, batch_id, reports_folder())
+    return answers.batch(pipeline, batch_id, reports_folder())
 
 
 @router.get("/api/pipelines/{name}/history")
-def history(this: This, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> list[JsonObject]:
+def history(pipeline: RequestedPipeline, window: Literal["1h", "24h", "7d", "30d"] = "24h") -> list[JsonObject]:
     """The points of the charts."""
-    return answers.history(this, WINDOWS[window])
+    return answers.history(pipeline, WINDOWS[window])
 
 
 @router.get("/audit")
 def audit_page() -> Response:
-    """The page of the audits; below the same folder, so that it has the same style and API."""
+    """The audit page; in the same folder, so that it has the same style and API."""
     return _static("audit.html")
 
 
 @router.get("/api/audits")
-def audit_overview(user: User, here: Here) -> JsonObject:
+def audit_overview(user: CurrentUser, site: CurrentSite) -> JsonObject:
     """The newest audits of the pipelines that the user may see."""
-    known = here.known()
+    known = site.known()
     problems = known.problems if user.import_errors else ()
     return {"problems": problems, **audit_answers.overview(known.visible(user), user)}
 
 
 @router.get("/api/pipelines/{name}/audits")
 def audits(
-    this: This,
+    pipeline: RequestedPipeline,
     topic: Annotated[str | None, Query(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = None,
     own: bool = True,
-    before: Moment | None = None,
+    before: UtcTime | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     severity: Severity | None = None,
     rule: Annotated[str | None, Query(pattern=r"^[a-z-]{1,100}$")] = None,
 ) -> JsonObject:
     """A page of past audits, newest first."""
-    wanted = WantedAudits(before, limit, severity.value if severity else None, rule)
-    return _found(audit_answers.audits(this, topic, own, wanted), f"pipeline {this.name} has no such topic")
+    matching = AuditFilter(before, limit, severity.value if severity else None, rule)
+    return _or_404(audit_answers.audits(pipeline, topic, own, matching), f"pipeline {pipeline.name} has no such topic")
 
 
 @router.get("/api/pipelines/{name}/audits/{audit_id}")
-def audit(this: This, audit_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
-    """One audit with what it said of each rule."""
-    return _found(audit_answers.audit(this, audit_id), f"pipeline {this.name} has no audit {audit_id}")
+def audit(pipeline: RequestedPipeline, audit_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
+    """One audit with its result for each rule."""
+    return _or_404(audit_answers.audit(pipeline, audit_id), f"pipeline {pipeline.name} has no audit {audit_id}")
 
 
 @router.get("/reports/{path:path}")
-def report(path: str, user: User, here: Here) -> Response:
+def report(path: str, user: CurrentUser, site: CurrentSite) -> Response:
     """A quality report, if it is one of a pipeline that the user may see."""
-    found = find_report(reports_folder(), path)
-    if found is None or not user.sees_report(found[0], here.known().pipelines):
+    served = find_report(reports_folder(), path)
+    if served is None or not user.sees_report(served[0], site.known().pipelines):
         raise HTTPException(404, "there is no report here that you may see")
-    return _file(found[1], found[2], _REPORT_POLICY)
+    return _file(served[1], served[2], _REPORT_POLICY)
 
 
-def _found(answer: JsonObject | None, missing: str) -> JsonObject:
+def _or_404(answer: JsonObject | None, missing: str) -> JsonObject:
     if answer is None:
         raise HTTPException(404, missing)
     return answer
@@ -209,7 +209,7 @@ def _found(answer: JsonObject | None, missing: str) -> JsonObject:
 
 def _static(name: str) -> Response:
     folder = files("offset_ledger").joinpath("page", "static")
-    known = {found.name: Path(str(found)) for found in folder.iterdir()}
+    known = {file.name: Path(str(file)) for file in folder.iterdir()}
     path = known.get(name)
     if path is None or path.suffix not in _MEDIA:
         raise HTTPException(404, "there is no such file")
@@ -226,7 +226,7 @@ def _file(path: Path, media_type: str, policy: str) -> Response:
     return FileResponse(path, media_type=media_type, headers=headers)
 
 
-def _told(_: Request, error: Exception) -> Response:
-    """Our own errors in their one line: 503 for what may pass, 404 for a batch there is none of, else 500."""
+def _error_response(_: Request, error: Exception) -> Response:
+    """Our own errors with their message: 503 for a transient one, 404 for an unknown batch, else 500."""
     status = 404 if isinstance(error, UnknownBatch) else 503 if isinstance(error, TransientError) else 500
     return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)

@@ -1,4 +1,4 @@
-"""What the addresses about audits answer, as plain values that JSON can carry."""
+"""The answers of the API about audits as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from offset_ledger.ids import AUDIT_DAG
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.page import queries
 from offset_ledger.page.answers import JsonObject
-from offset_ledger.page.audits import judged, line, severities
+from offset_ledger.page.audits import rule_statuses, severities, summary
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.queries import Series, WantedAudits
+from offset_ledger.page.queries import AuditFilter, Series
 from offset_ledger.page.rights import Rights
 
-NEWEST_ONE = WantedAudits(limit=1)
+NEWEST_AUDIT = AuditFilter(limit=1)
 
 
 def overview(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
-    """The newest audit of each pipeline's topics, and whether the user may have them audited now."""
-    found = [told for conn_id, here in by_ledger(pipelines) for told in _of_ledger(conn_id, here)]
+    """The newest audit of each pipeline's topics, and whether the user may trigger an audit."""
+    answers = [answer for conn_id, group in by_ledger(pipelines) for answer in _of_ledger(conn_id, group)]
     action = {"dag_id": AUDIT_DAG, "blocked_reason": rights.blocked_reason(AUDIT_DAG)}
-    return {"pipelines": sorted(found, key=lambda each: str(each["name"])), "action": action}
+    return {"pipelines": sorted(answers, key=lambda each: str(each["name"])), "action": action}
 
 
-def audits(pipeline: Pipeline, topic: str | None, own: bool, wanted: WantedAudits) -> JsonObject | None:
-    """A page of the audits of one topic, and the time to ask the next one below; None if it is not the pipeline's.
+def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilter) -> JsonObject | None:
+    """A page of the audits of one topic, and the time below which the next starts; None if it is not the pipeline's.
 
-    ``own`` are those made for the pipeline; the others were made of the topic alone.
+    ``own``: the audits for the pipeline; the others are those of the topic alone.
     """
     series = Series(pipeline.name if own else None, topic or pipeline.source.topic)
     if not own and series.topic not in topics_of(pipeline):
         return None
     with queries.reading(pipeline.target.connection) as cursor:
-        rows = queries.audits(cursor, series, wanted)
-    below = rows[-1]["audited_at"] if len(rows) == wanted.limit else None
-    return {"audits": [asdict(line(row)) for row in rows], "before": below}
+        rows = queries.audits(cursor, series, matching)
+    below = rows[-1]["audited_at"] if len(rows) == matching.limit else None
+    return {"audits": [asdict(summary(row)) for row in rows], "before": below}
 
 
 def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
-    """One audit with all that it said; None if the pipeline has none of this id."""
+    """One audit with its result for each rule; None if the pipeline has no audit with this id."""
     with queries.reading(pipeline.target.connection) as cursor:
-        found = queries.find_audit(cursor, audit_id, pipeline.name, topics_of(pipeline))
-        if found is None:
+        key = queries.find_audit(cursor, audit_id, pipeline.name, topics_of(pipeline))
+        if key is None:
             return None
-        series, at = found
-        (row,) = queries.audits(cursor, series, WantedAudits(at=at))
+        series, at = key
+        (row,) = queries.audits(cursor, series, AuditFilter(at=at))
         rules = queries.audit_findings(cursor, series, at)
-    told = judged(rules, severities(row["before"]))
-    return {**_named(pipeline, series), **asdict(line(row)), "rules": [asdict(each) for each in told]}
+    results = rule_statuses(rules, severities(row["before"]))
+    return {**_named(pipeline, series), **asdict(summary(row)), "rules": [asdict(each) for each in results]}
 
 
 def topics_of(pipeline: Pipeline) -> list[str]:
-    """The topics that the pipeline file names: the source, and where quarantined records are published too."""
+    """The topics that the pipeline file names: the source, and the dead letter topic."""
     dead_letters = pipeline.quality.dead_letter_topic
     return [pipeline.source.topic, *([dead_letters] if dead_letters else [])]
 
 
-def _of_ledger(conn_id: str, here: Sequence[Pipeline]) -> list[JsonObject]:
+def _of_ledger(conn_id: str, group: Sequence[Pipeline]) -> list[JsonObject]:
     try:
         with queries.reading(conn_id) as cursor:
-            known = queries.audited_topics(cursor, [pipeline.name for pipeline in here])
-            return [_pipeline(pipeline, _newest(cursor, pipeline, known)) for pipeline in here]
+            known = queries.audited_topics(cursor, [pipeline.name for pipeline in group])
+            return [_pipeline(pipeline, _newest(cursor, pipeline, known)) for pipeline in group]
     except OffsetLedgerError as error:
-        return [_pipeline(pipeline, [], str(error)) for pipeline in here]
+        return [_pipeline(pipeline, [], str(error)) for pipeline in group]
 
 
 def _pipeline(pipeline: Pipeline, topics: list[JsonObject], problem: str | None = None) -> JsonObject:
@@ -73,16 +73,16 @@ def _pipeline(pipeline: Pipeline, topics: list[JsonObject], problem: str | None 
 
 
 def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list[JsonObject]:
-    """By topic, that of the pipeline first, whether it was audited or not."""
+    """By topic; the pipeline's source first, whether it was audited or not."""
     source = Series(pipeline.name, pipeline.source.topic)
     others = [series for series in known if series.pipeline == pipeline.name and series != source]
-    found = []
+    topics = []
     for series in (source, *(Series(None, topic) for topic in topics_of(pipeline)), *others):
-        rows = queries.audits(cursor, series, NEWEST_ONE)
+        rows = queries.audits(cursor, series, NEWEST_AUDIT)
         if rows or series == source:
-            newest = asdict(line(rows[0])) if rows else None
-            found.append({**_named(pipeline, series), "newest": newest})
-    return found
+            newest = asdict(summary(rows[0])) if rows else None
+            topics.append({**_named(pipeline, series), "newest": newest})
+    return topics
 
 
 def _named(pipeline: Pipeline, series: Series) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Audits as the page shows them: counted by severity, and held against the audit before. Pure."""
+"""Audits as the page shows them: findings by severity, and changes since the previous audit. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from offset_ledger.reliability.audit.changes import changes
 from offset_ledger.reliability.audit.finding import Severity
 
 Severities = Mapping[str, Severity]
-"""What an audit said of each rule that it judged."""
+"""The severity of each rule that an audit checked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """An audit in one line. ``changes`` has the rules by the word of their change; None where no audit came before."""
+class AuditSummary:
+    """An audit in one line. ``changes``: the rules by kind of change; None for the first audit."""
 
     audit_id: int
     audited_at: datetime
@@ -28,12 +28,12 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What an audit said of one rule, and how that stands to the audit before.
+class RuleStatus:
+    """The result of one rule, and how it changed since the previous audit.
 
-    severity: None if only the audit before judged the rule. since: the first of the audits in a row that found the
-    rule broken, or kept, as this one does. change: ``new``, ``still``, ``worse``, ``better`` or ``gone``; None for a
-    rule that was ok and is, and where no audit came before. was: the severity then, None for a rule not judged then.
+    severity: None if only the previous audit checked the rule. since: the first of the consecutive audits in which
+    the rule has failed, or passed, as in this one. change: ``new``, ``still``, ``worse``, ``better`` or ``gone``; None
+    for a rule that passed both times, and in the first audit. was: the previous severity, None if not checked then.
     """
 
     rule: str
@@ -46,38 +46,38 @@ class Judged:
     was: str | None
 
 
-def words(after: Severities, before: Severities | None) -> dict[str, str]:
-    """By rule, in the order of ``after``: the word of each that one of the two audits found broken."""
+def change_kinds(after: Severities, before: Severities | None) -> dict[str, str]:
+    """By rule, in the order of ``after``: the kind of change of each rule that failed in one of the two audits."""
     return {each.rule: each.word for each in changes(before, after)}
 
 
-def line(row: Mapping[str, Any]) -> Line:
+def summary(row: Mapping[str, Any]) -> AuditSummary:
     """A row of ``page/audits.sql``."""
     after, before = severities(row["severities"]), severities(row["before"])
     assert after is not None
-    by_word: dict[str, list[str]] = {}
-    for rule, word in words(after, before).items():
-        by_word.setdefault(word, []).append(rule)
-    return Line(
+    by_kind: dict[str, list[str]] = {}
+    for rule, kind in change_kinds(after, before).items():
+        by_kind.setdefault(kind, []).append(rule)
+    return AuditSummary(
         **{name: row[name] for name in ("audit_id", "audited_at", "who", "dag_id", "run_id")},
         counts={severity.value: list(after.values()).count(severity) for severity in Severity},
-        changes=None if before is None else {word: sorted(rules) for word, rules in by_word.items()},
+        changes=None if before is None else {kind: sorted(rules) for kind, rules in by_kind.items()},
     )
 
 
-def judged(rows: Sequence[Mapping[str, Any]], before: Severities | None) -> tuple[Judged, ...]:
-    """The rows of ``page/audit_findings.sql``, then the rules that only the audit before had found broken."""
-    told = words({row["rule"]: Severity(row["severity"]) for row in rows}, before)
-    then = before or {}
-    here = [Judged(**row, change=told.get(row["rule"]), was=then.get(row["rule"])) for row in rows]
-    return (*here, *_dropped(told, {each.rule for each in here}, then))
+def rule_statuses(rows: Sequence[Mapping[str, Any]], before: Severities | None) -> tuple[RuleStatus, ...]:
+    """The rows of ``page/audit_findings.sql``, then the rules that failed in the previous audit only."""
+    kinds = change_kinds({row["rule"]: Severity(row["severity"]) for row in rows}, before)
+    previous = before or {}
+    checked = [RuleStatus(**row, change=kinds.get(row["rule"]), was=previous.get(row["rule"])) for row in rows]
+    return (*checked, *_dropped(kinds, {each.rule for each in checked}, previous))
 
 
-def severities(found: Mapping[str, str] | None) -> dict[str, Severity] | None:
+def severities(names: Mapping[str, str] | None) -> dict[str, Severity] | None:
     """Severities from their names; None for no audit."""
-    return None if found is None else {rule: Severity(severity) for rule, severity in found.items()}
+    return None if names is None else {rule: Severity(severity) for rule, severity in names.items()}
 
 
-def _dropped(told: Mapping[str, str], here: set[str], then: Severities) -> Iterable[Judged]:
-    gone = [rule for rule in told if rule not in here]
-    return [Judged(rule, None, "no longer judged", "", None, None, told[rule], then[rule]) for rule in gone]
+def _dropped(kinds: Mapping[str, str], checked: set[str], previous: Severities) -> Iterable[RuleStatus]:
+    gone = [rule for rule in kinds if rule not in checked]
+    return [RuleStatus(rule, None, "no longer checked", "", None, None, kinds[rule], previous[rule]) for rule in gone]

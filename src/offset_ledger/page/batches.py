@@ -1,4 +1,4 @@
-"""A batch as the page shows it: a row of the ledger in, values out. Pure."""
+"""A batch as the page shows it, from a row of the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _COPIED = (
 
 
 def batch_view(row: Mapping[str, Any], now: datetime) -> BatchView:
-    """The row of ``page/batches.sql`` as it is shown at ``now``."""
+    """The view at ``now`` of a row of ``page/batches.sql``."""
     return BatchView(
         **{name: row[name] for name in _COPIED},
         sheet=sheet(row),
@@ -75,9 +75,9 @@ def sheet(row: Mapping[str, Any]) -> dict[str, int] | None:
 
 
 def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
-    """How long each step took; the one under way runs until ``now``. Clocks of two machines never give less than 0.
+    """How long each step took; a running one lasts until ``now``. Clocks that differ never give a negative duration.
 
-    A batch that a person approved has waited for it between ``validate`` and ``commit``.
+    An approved batch has a step ``decision`` between ``validate`` and ``commit``.
     """
     ends = [
         ("wait", row["claimed_at"]),
@@ -88,13 +88,13 @@ def steps(row: Mapping[str, Any], now: datetime) -> tuple[BatchStep, ...]:
     ]
     known = [("plan", row["planned_at"]), *((name, at) for name, at in ends if at)]
     taken = [BatchStep(name, _seconds(before, at)) for (_, before), (name, at) in pairwise(known)]
-    under_way = _UNDER_WAY.get(State(row["state"]))
-    if under_way:
-        taken.append(BatchStep(under_way, _seconds(known[-1][1], now), running=True))
+    running = _RUNNING.get(State(row["state"]))
+    if running:
+        taken.append(BatchStep(running, _seconds(known[-1][1], now), running=True))
     return tuple(taken)
 
 
-_UNDER_WAY = {
+_RUNNING = {
     State.PLANNED: "wait",
     State.STAGING: "stage",
     State.STAGED: "validate",
@@ -108,7 +108,7 @@ def _seconds(since: datetime, until: datetime) -> float:
 
 
 def verdict(row: Mapping[str, Any]) -> str | None:
-    """What the gate said, and whether a person overruled it."""
+    """The verdict of the gate, or that a person approved the batch against it."""
     if row["success"] is None:
         return None
     if row["success"]:

@@ -18,7 +18,7 @@ class HistoryWindow:
     step: timedelta
 
     def begin(self, now: datetime) -> datetime:
-        """The start of the first step; steps lie on multiples of themselves since 1970, as date_bin has them."""
+        """The start of the first step; steps start at multiples of their length since 1970, like date_bin's."""
         return now - (now - EPOCH) % self.step - self.span + self.step
 
 
@@ -32,8 +32,8 @@ WINDOWS = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One step. ``head`` and ``again`` are records that head and other batches committed; ``lag`` is the greatest
-    number of offsets that was waiting when a head batch was planned; the two are None where there was no batch.
+    """One step. ``head`` and ``again`` are records that head and other batches committed; ``lag`` is the largest lag
+    at the time when a head batch was planned. Lag and share are None if there was no batch.
     """
 
     at: datetime
@@ -44,11 +44,11 @@ class Point:
 
 
 def history(rows: Iterable[Mapping[str, Any]], window: HistoryWindow, now: datetime) -> tuple[Point, ...]:
-    """One point for each step of the window, whether or not a batch fell into it."""
-    found = {row["at"]: _point(row) for row in rows}
+    """One point for each step of the window, whether it has a batch or not."""
+    points = {row["at"]: _point(row) for row in rows}
     begin = window.begin(now)
     times = [begin + window.step * n for n in range(window.span // window.step)]
-    return tuple(found.get(at, Point(at)) for at in times)
+    return tuple(points.get(at, Point(at)) for at in times)
 
 
 def _point(row: Mapping[str, Any]) -> Point:

@@ -1,4 +1,4 @@
-"""What the page reads from the ledger: short read-only transactions, one moment each."""
+"""The page's queries: short read-only transactions, each on one snapshot of the ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.positions import LedgerPartition
 
-COUNTED = 10_000  # quarantined records are counted so far
+COUNTED = 10_000  # quarantined records are counted up to here
 NEWEST = 2**63 - 1
 _CONNECT_SECONDS = "3"
 _STATEMENT_MILLISECONDS = 10_000
@@ -26,7 +26,7 @@ LedgerRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BatchFilter:
     """Which batches: the newest ``limit`` below the batch id ``before`` that match what is not None."""
 
     before: int = NEWEST
@@ -40,16 +40,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The audits that are held against each other: those of a topic, for the pipeline or, where None, without one."""
+    """The audits that are compared with each other: of a topic for a pipeline or, if None, of the topic alone."""
 
     pipeline: str | None
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
-class WantedAudits:
+class AuditFilter:
     """Which audits of a series: the newest ``limit`` below ``before``, or the one ``at`` a time, that have a finding
-    of this severity and rule, where these are not None.
+    of this severity and rule, if these are not None.
     """
 
     before: datetime | None = None
@@ -61,21 +61,21 @@ class WantedAudits:
 
 @contextmanager
 def reading(conn_id: str) -> Iterator[Cursor]:
-    """A cursor that can change nothing and sees one moment; no page waits for a database that is away.
+    """A read-only cursor on one snapshot; it does not wait for a database that is unavailable.
 
     Raises:
         DatabaseUnavailable: the database did not answer at once.
         ConfigurationError: the connection is not defined, or the ledger is not migrated.
     """
-    found = get_connection(conn_id)
-    impatient = replace(found, extra={"connect_timeout": _CONNECT_SECONDS, **found.extra})
-    with open_ledger_at(impatient, "offset-ledger page", timeout=0) as session:
+    defined = get_connection(conn_id)
+    connection = replace(defined, extra={"connect_timeout": _CONNECT_SECONDS, **defined.extra})
+    with open_ledger_at(connection, "offset-ledger page", timeout=0) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
             set_local(cursor, "statement_timeout", str(_STATEMENT_MILLISECONDS))
             try:
                 yield cursor
-            except pg.QueryCanceled as error:  # by the page's own limit: no setting of anybody's to correct
+            except pg.QueryCanceled as error:  # the page's own timeout, so there is no setting to correct
                 seconds = _STATEMENT_MILLISECONDS // 1000
                 raise DatabaseUnavailable(
                     f"the ledger did not answer the page within {seconds} s; load it again"
@@ -89,17 +89,17 @@ def pipelines(cursor: Cursor, names: Sequence[str]) -> dict[str, LedgerRow]:
 
 def partitions(cursor: Cursor, names: Sequence[str]) -> dict[str, list[LedgerPartition]]:
     """By pipeline: its partitions as the ledger knows them."""
-    found: dict[str, list[LedgerPartition]] = {}
+    by_pipeline: dict[str, list[LedgerPartition]] = {}
     for row in _rows(cursor, "partitions", pipelines=list(names)):
         values = {name: value for name, value in row.items() if name != "pipeline"}
-        found.setdefault(row["pipeline"], []).append(LedgerPartition(**values))
-    return found
+        by_pipeline.setdefault(row["pipeline"], []).append(LedgerPartition(**values))
+    return by_pipeline
 
 
-def batches(cursor: Cursor, pipeline: str, wanted: Wanted) -> list[LedgerRow]:
+def batches(cursor: Cursor, pipeline: str, matching: BatchFilter) -> list[LedgerRow]:
     """Newest first, with the sums of their ranges."""
-    asked = {name: getattr(wanted, name) for name in Wanted.__slots__}
-    return _rows(cursor, "batches", pipeline=pipeline, **asked)
+    arguments = {name: getattr(matching, name) for name in BatchFilter.__slots__}
+    return _rows(cursor, "batches", pipeline=pipeline, **arguments)
 
 
 def batch_ranges(cursor: Cursor, batch_id: int) -> list[LedgerRow]:
@@ -118,15 +118,15 @@ def history(cursor: Cursor, pipeline: str, window: HistoryWindow, now: datetime)
 
 
 def quarantined(cursor: Cursor, pipeline: str) -> LedgerRow:
-    """``waiting``: records that nothing has resolved, counted up to one more than COUNTED; ``codes``: their reasons.
+    """``waiting``: unresolved records, counted up to one more than COUNTED; ``codes``: their reasons.
 
-    ``dismissed``: those that a person has dismissed, counted up to there too.
+    ``dismissed``: dismissed records, counted likewise.
     """
-    return _rows(cursor, "quarantine", pipeline=pipeline, most=COUNTED)[0]
+    return _rows(cursor, "quarantine", pipeline=pipeline, limit=COUNTED)[0]
 
 
 def findings(cursor: Cursor, pipeline: str, topic: str) -> list[LedgerRow]:
-    """What the newest audit found for the topic; nothing where no audit ever ran."""
+    """The results of the topic's newest audit; empty if there was none."""
     return _rows(cursor, "findings", pipeline=pipeline, topic=topic)
 
 
@@ -135,20 +135,20 @@ def audited_topics(cursor: Cursor, names: Sequence[str]) -> list[Series]:
     return [Series(row["pipeline"], row["topic"]) for row in _rows(cursor, "audited_topics", pipelines=list(names))]
 
 
-def audits(cursor: Cursor, series: Series, wanted: WantedAudits) -> list[LedgerRow]:
-    """Newest first: when, by whom, and the severity of each rule then and in the audit before."""
-    asked = {**asdict(wanted), "before": wanted.before or "infinity"}
-    return _rows(cursor, "audits", **asdict(series), **asked)
+def audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:
+    """Newest first: when, by whom, and the severity of each rule then and in the previous audit."""
+    arguments = {**asdict(matching), "before": matching.before or "infinity"}
+    return _rows(cursor, "audits", **asdict(series), **arguments)
 
 
 def find_audit(cursor: Cursor, audit_id: int, pipeline: str, topics: Sequence[str]) -> tuple[Series, datetime] | None:
     """Series and time of the audit, if it is one of the pipeline or, without a pipeline, of one of the topics."""
-    found = _rows(cursor, "audit", audit_id=audit_id, pipeline=pipeline, topics=list(topics))
-    return (Series(found[0]["pipeline"], found[0]["topic"]), found[0]["audited_at"]) if found else None
+    rows = _rows(cursor, "audit", audit_id=audit_id, pipeline=pipeline, topics=list(topics))
+    return (Series(rows[0]["pipeline"], rows[0]["topic"]), rows[0]["audited_at"]) if rows else None
 
 
 def audit_findings(cursor: Cursor, series: Series, at: datetime) -> list[LedgerRow]:
-    """What one audit said of each rule, the worst first, and since when audits say so."""
+    """The result of each rule in one audit, the most severe first, and since when it has been so."""
     return _rows(cursor, "audit_findings", **asdict(series), at=at)
 
 

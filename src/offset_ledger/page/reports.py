@@ -1,4 +1,4 @@
-"""Which file a path under the reports folder names, if it may be served at all."""
+"""Which file a path under the reports folder names, if it may be served."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _SERVED = {".html": "text/html", ".json": "application/json"}
 def find_report(folder: Path, path: str) -> tuple[str, Path, str] | None:
     """The first folder below ``folder``, the file and its media type; None if it is no report that exists.
 
-    The path is resolved before it is judged, so neither ``..`` nor a symbolic link leads out of the folder, nor from
-    one pipeline's reports to another's: the first folder returned is that of the file which is really served.
+    The path is resolved before it is checked, so neither ``..`` nor a symbolic link leads out of the folder, nor from
+    one pipeline's reports to another's: the first folder returned is that of the file that is served.
     """
     root = folder.resolve()
     try:
-        found = (root / path.lstrip("/")).resolve(strict=True)
+        file = (root / path.lstrip("/")).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):  # absent, a NUL byte, a loop of links
         return None
-    if not found.is_relative_to(root) or not found.is_file():
+    if not file.is_relative_to(root) or not file.is_file():
         return None
-    parts = found.relative_to(root).parts
-    if len(parts) < 2 or any(part.startswith(".") for part in parts) or found.suffix not in _SERVED:
+    parts = file.relative_to(root).parts
+    if len(parts) < 2 or any(part.startswith(".") for part in parts) or file.suffix not in _SERVED:
         return None
-    return parts[0], found, _SERVED[found.suffix]
+    return parts[0], file, _SERVED[file.suffix]

@@ -1,4 +1,4 @@
-"""What a user may see and do on the page, as a value; DAG ids carry the rights."""
+"""What a user may see and do on the page; rights are those on DAGs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Rights:
         return self.sees(folder)
 
     def blocked_reason(self, dag_id: str) -> str | None:
-        """Why the user cannot trigger this DAG here; None where nothing is in the way."""
+        """Why the user cannot trigger this DAG here; None if they can."""
         if dag_id not in self.existing:
             return f"Airflow has no DAG {dag_id}"
         if dag_id not in self.triggerable:
             return f"you may not trigger {dag_id}"
-        return f"{dag_id} is paused: a run would wait until somebody unpauses it" if dag_id in self.paused else None
+        return f"{dag_id} is paused: a run would not start until the DAG is unpaused" if dag_id in self.paused else None

@@ -116,7 +116,7 @@ def test_the_first_and_last_moments_pass_every_step_in_every_zone(
     assert report(pipeline, done.batch.batch_id)
     with queries.reading("postgres_default") as cursor:
         known = queries.partitions(cursor, ["orders"])["orders"]
-        found = queries.batches(cursor, "orders", queries.Wanted())
+        found = queries.batches(cursor, "orders", queries.BatchFilter())
     assert [(p.partition, p.complete_to) for p in known if p.cursor] == [(0, datetime.max.replace(tzinfo=UTC))]
     assert [(b["batch_id"], b["max_timestamp"]) for b in found] == [(1, datetime.max.replace(tzinfo=UTC))]
 

@@ -29,7 +29,7 @@ from offset_ledger.model.states import State
 from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.page import queries
 from offset_ledger.page.app import create_app
-from offset_ledger.page.live import Watch
+from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.queries import reading
 from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
@@ -68,7 +68,7 @@ class Bench:
         return Path(os.environ["OFFSET_LEDGER_REPORTS"])
 
     def client(self, rights: Rights = FULL) -> Client:
-        return Client(create_app(lambda: rights, self.folder, Watch(fresh=0, most=30)))
+        return Client(create_app(lambda: rights, self.folder, BrokerCache(max_age=0, timeout=30)))
 
     def get(self, path: str, rights: Rights = FULL) -> Any:
         answer = self.client(rights).get(path)
@@ -83,7 +83,7 @@ class Bench:
         publish(sent, dict(self.servers.kafka.extra), self.pipeline.source.topic)
 
     def stage(self, batch: Batch | None) -> int:
-        """The planned batch, staged and judged without Spark."""
+        """The planned batch, staged and validated without Spark."""
         assert batch
         offsets = [(r.partition, offset) for r in batch.ranges for offset in range(r.from_offset, r.until_offset)]
         events = [Event(offset, partition, offset, f"{partition}/{offset}") for partition, offset in offsets]

@@ -155,9 +155,9 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
     for user in USERS:
         assert {path: asked.status[user][path] for path in escapes} == dict.fromkeys(escapes, 404)
     # A button is offered to whom Airflow would let press it, and Airflow itself refuses the others.
-    hindrances = {user: _hindrances(asked.text[user]) for user in ("reader", "worker", "boss")}
+    blocked_reasons = {user: _blocked_reasons(asked.text[user]) for user in ("reader", "worker", "boss")}
     refused = tuple(f"you may not trigger {dag_id}" for dag_id in ("ingest_orders", "audit_topics"))
-    assert hindrances == {"reader": refused, "worker": (None, None), "boss": (None, None)}
+    assert blocked_reasons == {"reader": refused, "worker": (None, None), "boss": (None, None)}
     assert (
         json.loads(asked.text["limited"]["/api/audits"])["action"]["blocked_reason"]
         == "Airflow has no DAG audit_topics"
@@ -169,7 +169,7 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
             "limited": 403,
         }
         assert asked.status["worker"][button] not in (401, 403)
-    # The ledger's connection came from Airflow's metadata, the broker's from the environment; no secret is told.
+    # The ledger's connection came from Airflow's metadata, the broker's from the environment; no secret is shown.
     (pipeline,) = json.loads(asked.text["boss"]["/api/pipelines"])["pipelines"]
     assert (pipeline["ledger_problem"], pipeline["broker_problem"] is None) == (None, False)
     assert SECRET not in asked.written
@@ -182,7 +182,7 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
     ]
 
 
-def _hindrances(answers: dict[str, str]) -> tuple[str | None, str | None]:
+def _blocked_reasons(answers: dict[str, str]) -> tuple[str | None, str | None]:
     """Of the ingest DAG and of the audit."""
     (pipeline,) = json.loads(answers["/api/pipelines"])["pipelines"]
     return pipeline["actions"]["ingest"]["blocked_reason"], json.loads(answers["/api/audits"])["action"][

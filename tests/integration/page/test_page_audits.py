@@ -87,7 +87,7 @@ def bench(postgres: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         yield Bench(session, tmp_path)
 
 
-def told(audit: Any) -> dict[str, tuple[Any, ...]]:
+def results(audit: Any) -> dict[str, tuple[Any, ...]]:
     """By rule: severity, change, what it was, and the days since which it is so."""
     days = {
         each["rule"]: each["since"] and (datetime.fromisoformat(each["since"]) - NOON).days for each in audit["rules"]
@@ -99,7 +99,7 @@ def test_each_finding_is_new_still_there_since_or_gone(bench: Bench) -> None:
     bench.audited(0, a="ok", b="error", c="warning", d="warning", e="info")
     bench.audited(1, RUN, a="error", b="ok", c="warning", d="error", f="ok")
     second = bench.newest()
-    assert told(second) == {
+    assert results(second) == {
         "a": ("error", "new", "ok", 1),
         "d": ("error", "worse", "warning", 0),
         "c": ("warning", "still", "warning", 0),
@@ -107,7 +107,7 @@ def test_each_finding_is_new_still_there_since_or_gone(bench: Bench) -> None:
         "f": ("ok", None, None, 1),
         "e": (None, "gone", "info", None),
     }
-    assert list(told(second)) == ["a", "d", "c", "b", "f", "e"]  # the worst first
+    assert list(results(second)) == ["a", "d", "c", "b", "f", "e"]  # the worst first
     shown = {name: second["rules"][0][name] for name in ("found", "risk", "remedy")}
     assert shown == {"found": "a is error", "risk": "the risk of a", "remedy": "mend a"}
     assert (second["who"], second["dag_id"], second["run_id"]) == (RUN.who, RUN.dag_id, RUN.run_id)
@@ -116,7 +116,7 @@ def test_each_finding_is_new_still_there_since_or_gone(bench: Bench) -> None:
     assert (one["changes"], one["who"], one["run_id"]) == (None, "test", None)
     assert one["counts"] == {"error": 1, "warning": 2, "info": 1, "ok": 1}
     assert two["changes"] == {"new": ["a"], "worse": ["d"], "still": ["c"], "gone": ["b", "e"]}
-    first = told(bench.get(f"/api/pipelines/orders/audits/{one['audit_id']}"))
+    first = results(bench.get(f"/api/pipelines/orders/audits/{one['audit_id']}"))
     assert {rule: (change, days) for rule, (_, change, _, days) in first.items()} == dict.fromkeys("abcde", (None, 0))
 
 
@@ -153,7 +153,7 @@ def test_a_rule_is_so_since_the_first_audit_in_a_row_that_said_so(bench: Bench) 
         return day + 1 - len(list(takewhile(lambda d: (said[d][rule] == "ok") is fine, range(day, -1, -1))))
 
     for day, audit in enumerate(reversed(bench.get("/api/pipelines/orders/audits")["audits"])):
-        whole = told(bench.get(f"/api/pipelines/orders/audits/{audit['audit_id']}"))
+        whole = results(bench.get(f"/api/pipelines/orders/audits/{audit['audit_id']}"))
         assert {rule: days for rule, (_, _, _, days) in whole.items()} == {
             rule: since(rule, day) for rule in "abcdefgh"
         }
@@ -208,7 +208,7 @@ def test_the_topics_of_a_pipeline_are_told_apart(bench: Bench) -> None:
         ("orders.before", True),
     ]
     assert [(each["topic"], each["own"]) for each in flights["topics"]] == [("flights.events", True)]
-    said = [list(told(bench.newest(f"&topic={topic}&own={own}"))) for topic, own in series]
+    said = [list(results(bench.newest(f"&topic={topic}&own={own}"))) for topic, own in series]
     assert said == [["a"], ["alone"], ["dead"], ["before"]]
 
 

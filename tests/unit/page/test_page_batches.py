@@ -21,28 +21,28 @@ def at(seconds: float) -> datetime:
 def a_row(**changes: Any) -> dict[str, Any]:
     times = {"claimed_at": at(1), "staged_at": at(11), "validated_at": at(13), "decided_at": None, "ended_at": at(14)}
     counts = dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
-    found = {
+    row = {
         "batch_id": 7, "kind": "head", "state": "committed", "epoch": 1, "dag_id": "ingest_orders", "run_id": "r",
         "planned_at": T0, "partitions": 2, "offsets": 100, "min_timestamp": None, "max_timestamp": None,
         "success": True, "reasons": [], "notes": ["n"], "quarantined_share": 0.1,
         "changed_by": "a", "changed_why": None,
     }  # fmt: skip
-    return {**found, **times, **counts, **changes}
+    return {**row, **times, **counts, **changes}
 
 
 def test_a_committed_batch_shows_its_sheet_and_each_step() -> None:
-    found = batch_view(a_row(), at(99))
-    assert found.sheet == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
-    assert found.steps == (
+    view = batch_view(a_row(), at(99))
+    assert view.sheet == dict.fromkeys(SHEET, 0) | {"inserted": 90, "quarantined": 10}
+    assert view.steps == (
         BatchStep("wait", 1),
         BatchStep("stage", 10),
         BatchStep("validate", 2),
         BatchStep("commit", 1),
     )
-    assert (found.verdict, found.notes, found.decisions) == ("passed", ("n",), ())
+    assert (view.verdict, view.notes, view.decisions) == ("passed", ("n",), ())
 
 
-def test_a_batch_a_person_approved_has_waited_for_the_decision() -> None:
+def test_an_approved_batch_has_waited_for_the_decision() -> None:
     row = a_row(success=False, decided_at=at(73), ended_at=at(75))
     assert steps(row, at(99))[-2:] == (BatchStep("decision", 60), BatchStep("commit", 2))
     assert verdict(row) == "approved"
@@ -58,7 +58,7 @@ def test_a_batch_a_person_approved_has_waited_for_the_decision() -> None:
         ("validated", 3, BatchStep("commit", 7, running=True)),
     ],
 )
-def test_the_step_under_way_runs_until_now(state: str, known: int, expected: BatchStep) -> None:
+def test_a_running_step_lasts_until_now(state: str, known: int, expected: BatchStep) -> None:
     later = dict.fromkeys(("claimed_at", "staged_at", "validated_at")[known:])
     row = a_row(state=state, success=None, inserted=None, ended_at=None, **later)
     assert steps(row, at(20))[-1] == expected
@@ -69,7 +69,7 @@ def test_clocks_of_two_machines_give_no_negative_time() -> None:
     assert steps(a_row(staged_at=at(0.5)), at(20))[1] == BatchStep("stage", 0)
 
 
-def test_an_abandoned_batch_has_no_step_under_way() -> None:
+def test_an_abandoned_batch_has_no_running_step() -> None:
     row = a_row(state="abandoned", staged_at=None, validated_at=None, success=None)
     assert steps(row, at(99)) == (BatchStep("wait", 1),)
 

@@ -1,4 +1,4 @@
-"""What the ledger page may show: rights, report files, pipeline files, and looks that never make a page wait."""
+"""What the ledger page may show: rights, report files, pipeline files, and brokers that never make a page wait."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import create_app, router
-from offset_ledger.page.live import BrokerAnswer, Watch
+from offset_ledger.page.live import BrokerAnswer, BrokerCache
 from offset_ledger.page.pipelines import pipelines_folder, read_pipelines
-from offset_ledger.page.positions import BrokerSnapshot
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
+from offset_ledger.page.snapshots import BrokerSnapshot
 from tests.fixtures.asgi import Client
 from tests.fixtures.staged import a_pipeline
 from tests.paths import ROOT
-from tests.unit.page.test_page_positions import a_look
+from tests.unit.page.test_page_positions import a_snapshot
 
 # -- rights ----------------------------------------------------------------------------------------------------
 
@@ -40,12 +40,12 @@ def test_the_daily_reports_are_for_those_who_may_read_all_that_is_in_them() -> N
         assert not Rights(readable=everything - {dag_id}).sees_report("_daily", both)
 
 
-def test_the_hindrance_names_what_is_in_the_way() -> None:
+def test_the_blocked_reason_names_what_is_in_the_way() -> None:
     dags = frozenset({"ingest_a", "ingest_b", "ingest_c"})
     rights = Rights(dags, frozenset({"ingest_a", "ingest_b"}), dags, paused=frozenset({"ingest_b", "ingest_c"}))
     assert {dag: rights.blocked_reason(dag) for dag in (*sorted(dags), "ingest_d")} == {
         "ingest_a": None,
-        "ingest_b": "ingest_b is paused: a run would wait until somebody unpauses it",
+        "ingest_b": "ingest_b is paused: a run would not start until the DAG is unpaused",
         "ingest_c": "you may not trigger ingest_c",
         "ingest_d": "Airflow has no DAG ingest_d",
     }
@@ -54,7 +54,7 @@ def test_the_hindrance_names_what_is_in_the_way() -> None:
 # -- routes ----------------------------------------------------------------------------------------------------
 
 
-def test_without_a_gate_nobody_gets_in(tmp_path: Path) -> None:
+def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) -> None:
     app = create_app(Rights, tmp_path)
     app.dependency_overrides.clear()
     values = {"name": "orders", "batch_id": "1", "audit_id": "1", "path": "orders/1.html"}
@@ -140,7 +140,7 @@ def test_the_folder_is_that_of_the_file_which_is_served(reports: Path, path: str
 # -- pipeline files --------------------------------------------------------------------------------------------
 
 
-def test_a_file_with_mistakes_does_not_hide_the_others_and_is_read_again_when_mended(tmp_path: Path) -> None:
+def test_a_file_with_mistakes_does_not_hide_the_others_and_is_read_again_when_fixed(tmp_path: Path) -> None:
     shutil.copy(ROOT / "dags" / "pipelines" / "flights.yaml", tmp_path)
     broken = tmp_path / "orders.yaml"
     broken.write_text("pipeline: orders\n")
@@ -165,46 +165,48 @@ def test_the_variable_comes_before_the_dags_folder(monkeypatch: pytest.MonkeyPat
     assert pipelines_folder(Path("d")) == Path("/elsewhere")
 
 
-# -- looks -----------------------------------------------------------------------------------------------------
+# -- brokers ---------------------------------------------------------------------------------------------------
 
 
-def watch_of(answer: Callable[[], BrokerSnapshot], **settings: float) -> tuple[Watch, list[str]]:
+def cache_of(answer: Callable[[], BrokerSnapshot], **settings: float) -> tuple[BrokerCache, list[str]]:
     asked: list[str] = []
 
     def ask(pipeline: Pipeline) -> BrokerSnapshot:
         asked.append(pipeline.name)
         return answer()
 
-    return Watch(ask, **{"most": 30.0, **settings}), asked  # type: ignore[arg-type]
+    return BrokerCache(ask, **{"timeout": 30.0, **settings}), asked  # type: ignore[arg-type]
 
 
-def test_one_look_serves_everybody_while_it_is_fresh() -> None:
-    watch, asked = watch_of(a_look, fresh=3600)
+def test_a_broker_is_asked_once_while_its_answer_is_fresh() -> None:
+    cache, asked = cache_of(a_snapshot, max_age=3600)
     pipeline = a_pipeline()
-    assert [watch.looks([pipeline]) for _ in range(3)] == [{"orders": BrokerAnswer(a_look())}] * 3
+    assert [cache.answers([pipeline]) for _ in range(3)] == [{"orders": BrokerAnswer(a_snapshot())}] * 3
     assert asked == ["orders"]
 
 
-def test_a_stale_look_is_asked_for_again() -> None:
-    watch, asked = watch_of(a_look, fresh=0)
+def test_a_broker_is_asked_again_when_its_answer_is_old() -> None:
+    cache, asked = cache_of(a_snapshot, max_age=0)
     for _ in range(3):
-        watch.looks([a_pipeline()])
+        cache.answers([a_pipeline()])
     assert asked == ["orders"] * 3
 
 
-def test_a_broker_that_is_away_is_told_in_its_own_line() -> None:
+def test_a_broker_that_is_unavailable_is_reported_with_its_error() -> None:
     def away() -> BrokerSnapshot:
         raise BrokerUnavailable("Kafka at x did not answer")
 
-    assert watch_of(away)[0].looks([a_pipeline()]) == {"orders": BrokerAnswer(problem="Kafka at x did not answer")}
+    assert cache_of(away)[0].answers([a_pipeline()]) == {"orders": BrokerAnswer(problem="Kafka at x did not answer")}
 
 
-def test_what_a_client_raises_is_not_told_for_it_may_hold_secrets(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_message_of_an_unknown_error_may_contain_secrets_and_is_not_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def wrong() -> BrokerSnapshot:
         raise ValueError("sasl_plain_password=hunter2")
 
-    (seen,) = watch_of(wrong)[0].looks([a_pipeline()]).values()
-    assert seen == BrokerAnswer(problem="looking at topic orders failed: ValueError")
+    (answer,) = cache_of(wrong)[0].answers([a_pipeline()]).values()
+    assert answer == BrokerAnswer(problem="asking about topic orders failed: ValueError")
     assert "hunter2" not in caplog.text
 
 
@@ -213,12 +215,12 @@ def test_a_page_does_not_wait_for_a_broker_that_does_not_answer() -> None:
 
     def slow() -> BrokerSnapshot:
         answered.wait(60)
-        return a_look()
+        return a_snapshot()
 
-    watch, asked = watch_of(slow, fresh=3600, most=0)
-    assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(problem="the broker has not answered yet")}
+    cache, asked = cache_of(slow, max_age=3600, timeout=0)
+    assert cache.answers([a_pipeline()]) == {"orders": BrokerAnswer(problem="the broker has not answered yet")}
     answered.set()
-    waiting = watch._asked[("kafka_default", "orders")].answer
-    assert waiting.result(60) == BrokerAnswer(a_look())
-    assert watch.looks([a_pipeline()]) == {"orders": BrokerAnswer(a_look())}
+    pending = cache._requests[("kafka_default", "orders")].answer
+    assert pending.result(60) == BrokerAnswer(a_snapshot())
+    assert cache.answers([a_pipeline()]) == {"orders": BrokerAnswer(a_snapshot())}
     assert asked == ["orders"]

@@ -1,4 +1,4 @@
-// What the page has in common with the Airflow around it: colours, links and the REST API.
+// The Airflow UI around the page: its theme, links into it, and its REST API.
 
 const framed = window.parent !== window;
 const base = new URL("../", document.baseURI); // the page is mounted one level below Airflow
@@ -6,21 +6,21 @@ const base = new URL("../", document.baseURI); // the page is mounted one level 
 /** Follow Airflow's light or dark, now and when the user changes it. */
 export function followTheme() {
   const outer = framed ? window.parent.document.documentElement : null;
-  const wanted = () => {
+  const chosen = () => {
     if (outer?.classList.contains("dark")) return "dark";
     if (outer?.classList.contains("light")) return "light";
-    const kept = localStorage.getItem("theme");
-    if (kept === "dark" || kept === "light") return kept;
+    const stored = localStorage.getItem("theme");
+    if (stored === "dark" || stored === "light") return stored;
     return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   };
-  const apply = () => (document.documentElement.dataset.theme = wanted());
+  const apply = () => (document.documentElement.dataset.theme = chosen());
   apply();
   if (outer) new MutationObserver(apply).observe(outer, { attributeFilter: ["class"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", apply);
   window.addEventListener("storage", apply);
 }
 
-/** Attributes of a link to a page of Airflow. Its frame may open no window: the link is followed in Airflow's own. */
+/** Attributes of a link to a page of Airflow, which is followed in Airflow's own window: a frame may not open one. */
 export function airflowLink(path) {
   const href = new URL(path, base).href;
   const onclick = (event) => {
@@ -36,12 +36,12 @@ export function airflowLink(path) {
 
 export const runPath = (dagId, runId) => `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
 
-const PATIENCE = 60000; // milliseconds after which an answer is given up
+const READ_TIMEOUT = 60000; // milliseconds
 
-/** JSON from the page's own API; throws an Error with the server's line. */
+/** JSON from the page's own API; throws an Error with the server's message. */
 export async function read(path) {
-  const signal = AbortSignal.timeout(PATIENCE);
-  return answered(await fetch(`api/${path}`, { credentials: "same-origin", signal }));
+  const signal = AbortSignal.timeout(READ_TIMEOUT);
+  return checkedJson(await fetch(`api/${path}`, { credentials: "same-origin", signal }));
 }
 
 /** Trigger a DAG as the logged-in user; Airflow itself decides whether this user may. Returns the run. */
@@ -49,13 +49,13 @@ export async function trigger(dagId, conf) {
   const address = new URL(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`, base);
   const body = JSON.stringify({ logical_date: null, conf });
   const headers = { "Content-Type": "application/json" };
-  return answered(await fetch(address, { method: "POST", credentials: "same-origin", headers, body }));
+  return checkedJson(await fetch(address, { method: "POST", credentials: "same-origin", headers, body }));
 }
 
-async function answered(response) {
-  const found = await response.json().catch(() => null);
-  if (response.ok) return found;
+async function checkedJson(response) {
+  const body = await response.json().catch(() => null);
+  if (response.ok) return body;
   if (response.status === 401) throw new Error("You are logged out; reload the page to log in again.");
-  const told = typeof found?.detail === "string" ? found.detail : JSON.stringify(found?.detail ?? response.statusText);
-  throw new Error(response.status === 403 ? `Airflow refused: ${told}` : told);
+  const message = typeof body?.detail === "string" ? body.detail : JSON.stringify(body?.detail ?? response.statusText);
+  throw new Error(response.status === 403 ? `Airflow refused: ${message}` : message);
 }

@@ -1,4 +1,4 @@
-// The page of the audits: what is chosen, what is read of it, and its sections.
+// The audit page: its filters, what it reads from the API, and its sections.
 
 import { read } from "./airflow.js";
 import { auditButton, head, newestAudit, overview, past, topicKey } from "./audits.js";
@@ -6,8 +6,8 @@ import { h } from "./dom.js";
 import { addressed, named, readings } from "./readings.js";
 
 const LIMIT = 20;
-const NOTHING = { severity: "", rule: "", pages: [] };
-const view = { ...NOTHING, open: new Set() };
+const NO_FILTER = { severity: "", rule: "", pages: [] };
+const view = { ...NO_FILTER, open: new Set() };
 
 /** The topic that the address names after its pipeline, or the first. */
 function chosenTopic(pipeline) {
@@ -15,12 +15,12 @@ function chosenTopic(pipeline) {
   return pipeline.topics.find((each) => topicKey(each) === key) ?? pipeline.topics[0];
 }
 
-/** Everything that is on view. */
+/** Everything that the page shows. */
 async function readAll() {
-  const found = await read("audits");
-  const pipeline = named(found.pipelines);
+  const answer = await read("audits");
+  const pipeline = named(answer.pipelines);
   const topic = pipeline && chosenTopic(pipeline);
-  return { ...found, ...(topic?.newest && (await readTopic(pipeline.name, topic))), name: pipeline?.name };
+  return { ...answer, ...(topic?.newest && (await readTopic(pipeline.name, topic))), name: pipeline?.name };
 }
 
 async function readTopic(name, topic) {
@@ -34,10 +34,10 @@ async function readTopic(name, topic) {
   return { page, newest, opened: new Map(opened.map((audit) => [audit.audit_id, audit])), topic: topicKey(topic) };
 }
 
-/** Change what is on view, and read it. */
+/** Change what the page shows, and read it. */
 function refresh(change = {}) {
   if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
-  for (const name of Object.keys(NOTHING)) if (name in change) view[name] = change[name];
+  for (const name of Object.keys(NO_FILTER)) if (name in change) view[name] = change[name];
   return reading.refresh();
 }
 
@@ -57,7 +57,7 @@ const top = (action) => h("div.head", {}, h("h1", {}, "Topic audit"), auditButto
 
 const reading = readings(document.getElementById("page"), readAll, draw);
 window.addEventListener("hashchange", () => {
-  Object.assign(view, NOTHING, { open: new Set() });
+  Object.assign(view, NO_FILTER, { open: new Set() });
   reading.show();
   reading.refresh();
 });

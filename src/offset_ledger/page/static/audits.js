@@ -1,4 +1,4 @@
-// Audits in lines: the newest of every topic, the head of one pipeline, and the audits of the past.
+// The newest audit of every topic, the header of one pipeline, and its past audits.
 
 import { airflowLink, runPath } from "./airflow.js";
 import { filter, pager } from "./batches.js";
@@ -10,7 +10,7 @@ import { row, table } from "./tables.js";
 import { notice } from "./views.js";
 
 const OVERVIEW = ["Pipeline and topic", "Newest audit", "Changed", "Audited", "By"];
-const PAST = ["Audited", "Found", "Changed", "By"];
+const PAST = ["Audited", "Findings", "Changed", "By"];
 const CELLS = ["td.lead", "td", "td", "td", "td"];
 const NAMES = {
   error: ["error", "errors"],
@@ -24,7 +24,9 @@ const WORDS = ["new", "worse", "better", "gone"];
 export function overview(pipelines) {
   if (!pipelines.length)
     return h("p.notice", {}, "There is no pipeline that you may see; you see those whose DAG you may read.");
-  const rows = pipelines.flatMap((p) => (p.ledger_problem ? [lost(p)] : p.topics.map((topic) => newestRow(p, topic))));
+  const rows = pipelines.flatMap((p) =>
+    p.ledger_problem ? [unreadable(p)] : p.topics.map((topic) => newestRow(p, topic)),
+  );
   return h("section", {}, table("newest", OVERVIEW, rows));
 }
 
@@ -38,26 +40,26 @@ function newestRow(pipeline, topic) {
   return row(OVERVIEW, CELLS, [[name, h("span.soft", {}, topicName(topic))], ...values]);
 }
 
-function lost({ name, topic, ledger_problem }) {
+function unreadable({ name, topic, ledger_problem }) {
   const link = h("a.name", { href: `#${name}`, "data-key": name }, name);
-  const told = [severityChip("error", "its ledger cannot be read"), h("span.soft", {}, ledger_problem)];
+  const problem = [severityChip("error", "its ledger cannot be read"), h("span.soft", {}, ledger_problem)];
   return h(
     "tr",
     {},
     h("td.lead", {}, link, h("span.soft", {}, topic)),
-    h("td.lead", { colspan: OVERVIEW.length - 1 }, told),
+    h("td.lead", { colspan: OVERVIEW.length - 1 }, problem),
   );
 }
 
-/** What tells a pipeline's topics apart: one may be audited for the pipeline, and without it too. */
+/** Identifies a topic of a pipeline: it may be audited for the pipeline, and also without it. */
 export const topicKey = ({ topic, own }) => (own ? topic : `${topic}/alone`);
 
-/** Where a pipeline's topic is shown; no name of either holds a slash. */
+/** The address of a pipeline's topic; neither name contains a slash. */
 const address = ({ name }, topic) => `#${name}/${topicKey(topic)}`;
 
 const topicName = ({ topic, own }) => (own ? topic : `${topic}, audited without the pipeline`);
 
-/** Name, topics and the button of a pipeline; its figures are those of the newest audit. */
+/** The header of a pipeline: name, topics, button, and the metrics of the newest audit. */
 export function head(pipeline, topic, action, several, refresh) {
   const links = [
     several && h("a", { href: "#", "data-key": "back" }, "All topics"),
@@ -79,12 +81,12 @@ export function head(pipeline, topic, action, several, refresh) {
       auditButton(action, refresh),
     ),
     pipeline.ledger_problem && notice("bad", "The ledger cannot be read. ", pipeline.ledger_problem),
-    topic?.newest && figures(topic.newest),
+    topic?.newest && metrics(topic.newest),
     topic && !topic.newest && notice("plain", "This topic was never audited. Audit it now, or: ", byHand(pipeline)),
   ];
 }
 
-/** The button that has every topic audited now, and why it is disabled where it is. */
+/** The button that audits every topic now; if it is disabled, with the reason. */
 export function auditButton({ dag_id, blocked_reason }, refresh) {
   const press = () => auditNow(dag_id, refresh);
   const attributes = { onclick: press, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": "audit-now" };
@@ -92,7 +94,7 @@ export function auditButton({ dag_id, blocked_reason }, refresh) {
     "div",
     {},
     h("div.buttons", {}, h("button", attributes, "Audit now…")),
-    blocked_reason && h("div.soft.blocked_reason", {}, blocked_reason),
+    blocked_reason && h("div.soft.blocked-reason", {}, blocked_reason),
   );
 }
 
@@ -105,9 +107,9 @@ function topicLinks(pipeline, chosen) {
   });
 }
 
-function figures(newest) {
+function metrics(newest) {
   const all = Object.values(newest.counts).reduce((sum, count) => sum + count, 0);
-  const found = [
+  const values = [
     ["Errors", newest.counts.error],
     ["Warnings", newest.counts.warning],
     ["Good to know", newest.counts.info],
@@ -116,27 +118,27 @@ function figures(newest) {
     ["Audited", when(newest), [" by ", by(newest)]],
   ];
   return h(
-    "dl.figures.card",
+    "dl.metrics.card",
     {},
-    found.map(([name, value, more]) =>
+    values.map(([name, value, more]) =>
       h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("span.of", {}, more))),
     ),
   );
 }
 
-/** The newest audit: its findings, then the rules that passed; narrowed by what is chosen in ``view``. */
+/** The newest audit: its findings, then the rules that passed, both filtered by ``view``. */
 export function newestAudit(audit, view, refresh) {
-  const wanted = audit.rules.filter((each) => matches(each, view));
-  const found = findingsTable(wanted, "newest");
-  const passed = passedTable(wanted);
-  const narrowed = view.severity || view.rule;
-  const none = narrowed ? "No finding matches." : `Every one of the ${audit.counts.ok} rules passed.`;
+  const rules = audit.rules.filter((each) => matches(each, view));
+  const findings = findingsTable(rules, "newest");
+  const passed = passedTable(rules);
+  const filtered = view.severity || view.rule;
+  const none = filtered ? "No finding matches." : `All ${audit.counts.ok} rules passed.`;
   return [
     h(
       "section",
       {},
       h("div.head", {}, h("h2", {}, "Findings"), filters(audit, view, refresh)),
-      found || notice(narrowed ? "plain" : "good", none),
+      findings || notice(filtered ? "plain" : "good", none),
     ),
     passed && h("section", {}, h("div.head", {}, h("h2", {}, "Rules that passed")), passed),
   ];
@@ -157,7 +159,7 @@ function filters(audit, view, refresh) {
   );
 }
 
-/** The audits of the past, a line each, opened to what they found. */
+/** Past audits, one line each; an expanded one shows its findings. */
 export function past(page, opened, view, refresh) {
   const rows = page.audits.flatMap((audit) => {
     const isOpen = view.open.has(audit.audit_id);
@@ -167,15 +169,15 @@ export function past(page, opened, view, refresh) {
   return h(
     "section",
     {},
-    h("div.head", {}, h("h2", {}, "Audits"), narrowing(view)),
+    h("div.head", {}, h("h2", {}, "Audits"), filterText(view)),
     table("past", PAST, rows.length ? rows : none),
     pager(view, page, refresh),
   );
 }
 
-function narrowing({ severity, rule }) {
+function filterText({ severity, rule }) {
   if (!severity && !rule) return null;
-  const what = severity ? `where ${rule || "a rule"} was ${severity}` : `that found ${rule} broken`;
+  const what = severity ? `where ${rule || "a rule"} was ${severity}` : `with a finding of ${rule}`;
   return h("span.soft", {}, `those ${what}`);
 }
 
@@ -200,14 +202,14 @@ function unfolded(audit) {
   return h("tr.unfolded", {}, h("td", { colspan: PAST.length }, body));
 }
 
-/** Chips for what was found, or that nothing was. */
+/** Chips with the number of findings by severity, or that there is none. */
 function counts(audit) {
-  const found = ["error", "warning", "info"].filter((severity) => audit.counts[severity]);
-  if (!found.length) return severityChip("ok", `clean: ${plural(audit.counts.ok, "rule")} passed`);
+  const severities = ["error", "warning", "info"].filter((severity) => audit.counts[severity]);
+  if (!severities.length) return severityChip("ok", `clean: ${plural(audit.counts.ok, "rule")} passed`);
   return h(
     "span.chips",
     {},
-    found.map((severity) => severityChip(severity, plural(audit.counts[severity], ...NAMES[severity]))),
+    severities.map((severity) => severityChip(severity, plural(audit.counts[severity], ...NAMES[severity]))),
   );
 }
 

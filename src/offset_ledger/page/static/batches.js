@@ -1,4 +1,4 @@
-// The batches: one line each, opened to ranges, steps and transitions.
+// The batches, one line each; an expanded one shows its ranges, steps and transitions.
 
 import { airflowLink, runPath } from "./airflow.js";
 import { decide, replay, report } from "./dialogs.js";
@@ -15,7 +15,7 @@ const COLUMNS = ["Batch", "State", "Ranges", "Balance sheet", "Duration", "Quali
 export const chip = (level, text) => h(`span.chip.${level}`, {}, text);
 export const stateChip = (state) => chip(STATE_LEVEL[state] ?? "info", state);
 
-/** The section of batches. ``view`` holds filters, pages and what is open; ``page`` is what the API answered. */
+/** The section of batches. ``view``: filters, pages and expanded batches; ``page``: the API's answer. */
 export function batches(pipeline, view, page, opened, refresh) {
   const rows = page.batches.flatMap((batch) => [
     line(batch, view, refresh),
@@ -27,7 +27,7 @@ export function batches(pipeline, view, page, opened, refresh) {
     h(
       "td.soft",
       { colspan: COLUMNS.length },
-      view.run_id ? "This run has no batch: nothing was new, or it has not planned yet." : "No batch matches.",
+      view.run_id ? "This run has no batch: there was nothing new, or it has not planned yet." : "No batch matches.",
     ),
   );
   return h(
@@ -66,7 +66,7 @@ export function batches(pipeline, view, page, opened, refresh) {
   );
 }
 
-/** A choice that narrows what is on view. */
+/** A select that filters a table. */
 export function filter(view, name, all, choices, refresh) {
   const change = (event) => refresh({ [name]: event.target.value, pages: [] });
   const options = [
@@ -131,19 +131,19 @@ function line(batch, view, refresh) {
   );
 }
 
-const quarantined = (found) => found !== null && h("span.soft.num", {}, ` ${share(found)}`);
+const quarantined = (part) => part !== null && h("span.soft.num", {}, ` ${share(part)}`);
 
-function sheet(found, state) {
-  if (!found) return h("span.soft", {}, state === "abandoned" ? "nothing was committed" : "open");
-  const parts = SHEET.filter((name) => found[name]).map((name) =>
-    h(`span.count.${name}`, {}, h("b.num", {}, number(found[name])), ` ${name}`),
+function sheet(counts, state) {
+  if (!counts) return h("span.soft", {}, state === "abandoned" ? "nothing was committed" : "open");
+  const parts = SHEET.filter((name) => counts[name]).map((name) =>
+    h(`span.count.${name}`, {}, h("b.num", {}, number(counts[name])), ` ${name}`),
   );
   return parts.length ? h("span.counts", {}, parts) : "nothing";
 }
 
-function unfolded(pipeline, batch, found, refresh) {
-  const body = found
-    ? [facts(batch), buttons(pipeline, batch, found, refresh), ranges(found.ranges), events(found.events)]
+function unfolded(pipeline, batch, details, refresh) {
+  const body = details
+    ? [facts(batch), buttons(pipeline, batch, details, refresh), ranges(details.ranges), events(details.events)]
     : h("p.soft", {}, "Reading…");
   return h("tr.unfolded", {}, h("td", { colspan: COLUMNS.length }, body));
 }
@@ -171,16 +171,16 @@ function facts(batch) {
   ];
 }
 
-function buttons(pipeline, batch, found, refresh) {
+function buttons(pipeline, batch, details, refresh) {
   const { blocked_reason } = pipeline.actions.ingest;
-  const words = found.ranges.map((r) => `${r.partition}:${r.from_offset}-${r.until_offset}`).join("\n");
+  const written = details.ranges.map((r) => `${r.partition}:${r.from_offset}-${r.until_offset}`).join("\n");
   const button = (name, act) =>
     h(
       "button",
       { onclick: act, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": `${name}-${batch.batch_id}` },
       name,
     );
-  const again = batch.state === "committed" && button("Replay these ranges…", () => replay(pipeline, refresh, words));
+  const again = batch.state === "committed" && button("Replay these ranges…", () => replay(pipeline, refresh, written));
   return h(
     "div.buttons",
     {},
@@ -192,8 +192,8 @@ function buttons(pipeline, batch, found, refresh) {
   );
 }
 
-function ranges(found) {
-  const used = SHEET.filter((name) => found.some((r) => r.sheet?.[name]));
+function ranges(rows) {
+  const used = SHEET.filter((name) => rows.some((r) => r.sheet?.[name]));
   const row = (r) =>
     h(
       "tr",
@@ -209,12 +209,12 @@ function ranges(found) {
   );
   return h(
     "div.inner",
-    { "data-scroll": `ranges-${found[0]?.partition}` },
-    h("table", {}, h("thead", {}, head), h("tbody", {}, found.map(row))),
+    { "data-scroll": `ranges-${rows[0]?.partition}` },
+    h("table", {}, h("thead", {}, head), h("tbody", {}, rows.map(row))),
   );
 }
 
-function events(found) {
+function events(rows) {
   const row = (e) =>
     h(
       "tr",
@@ -225,5 +225,5 @@ function events(found) {
       h("td.who", {}, e.who),
       h("td.why", {}, e.why ?? ""),
     );
-  return h("div.inner", {}, h("table", {}, h("tbody", {}, found.map(row))));
+  return h("div.inner", {}, h("table", {}, h("tbody", {}, rows.map(row))));
 }

@@ -1,4 +1,4 @@
-// Small charts: shapes in SVG, words beside them in HTML, so that both keep their size.
+// Small charts: shapes in SVG and text in HTML, so that the text keeps its size when a chart is stretched.
 
 import { h, svg } from "./dom.js";
 import { moment, number, share } from "./format.js";
@@ -43,16 +43,16 @@ export function charts(points) {
 
 function chart(title, points, value, format, draw, legend = []) {
   const known = points.filter((p) => value(p) !== null);
-  const most = Math.max(0, ...known.map(value));
+  const max = Math.max(0, ...known.map(value));
   const picture = svg(
     "svg",
     {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": `${title}: at most ${format(most)}`,
+      "aria-label": `${title}: maximum ${format(max)}`,
     },
-    most > 0 && draw(most * 1.05),
+    max > 0 && draw(max * 1.05),
     points.map((p, n) => hit(n, points.length, `${moment(p.at, { seconds: false })}: ${format(value(p))}`)),
   );
   return h(
@@ -63,9 +63,9 @@ function chart(title, points, value, format, draw, legend = []) {
       {},
       h("span", {}, title),
       legend.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)),
-      h("b.num", {}, known.length ? `max ${format(most)}` : ""),
+      h("b.num", {}, known.length ? `max ${format(max)}` : ""),
     ),
-    known.length && most > 0 ? picture : h("div.empty.soft", {}, known.length ? "all zero" : "no batch in this time"),
+    known.length && max > 0 ? picture : h("div.empty.soft", {}, known.length ? "all zero" : "no batch in this time"),
     h(
       "div.axis.soft",
       {},

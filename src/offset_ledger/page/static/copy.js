@@ -2,13 +2,13 @@
 
 import { h } from "./dom.js";
 
-const TOLD = 2000; // milliseconds for which the button says what came of it
+const RESULT_SHOWN = 2000; // milliseconds
 
-/** ``what`` says to those who cannot see it what the button copies; ``key`` keeps the focus on it. */
+/** ``what`` completes the button's name for screen readers; ``key`` keeps the focus on it. */
 export function copyButton(text, what, key) {
   const press = async ({ currentTarget: button }) => {
     button.textContent = (await copied(text, button)) ? "Copied" : "Not copied";
-    setTimeout(() => (button.textContent = "Copy"), TOLD);
+    setTimeout(() => (button.textContent = "Copy"), RESULT_SHOWN);
   };
   return h(
     "button",

@@ -1,11 +1,11 @@
-// The dialogs of the buttons. Each asks what a run needs, triggers a DAG through Airflow's REST API, and says what came of it.
+// The dialogs of the buttons. Each asks for a run's conf, triggers a DAG through Airflow's REST API, and shows the result.
 
 import { airflowLink, runPath, trigger } from "./airflow.js";
 import { focusOn, h } from "./dom.js";
 
 const RANGE = /^(\d+):(\d+)-(\d+)$/;
 
-/** Offset ranges, or a window of record timestamps, again. ``suggested``: the ranges at first. */
+/** Replay offset ranges or a window of record timestamps. ``suggested``: the ranges to start with. */
 export function replay(pipeline, done, suggested = "") {
   const by = h(
     "select",
@@ -16,13 +16,13 @@ export function replay(pipeline, done, suggested = "") {
   const offsets = field(
     "Ranges",
     h("textarea", { name: "ranges", rows: 4, placeholder: "0:100-200", spellcheck: "false" }, suggested),
-    "partition:from-until, one a line; until is not read itself",
+    "partition:from-until, one on each line; until is exclusive",
   );
   const window = h(
     "div",
     { hidden: true },
-    h("div.pair", {}, field("Since (UTC)", moment("since")), field("Until (UTC)", moment("until"), "not read itself")),
-    check("scan", "also the records that came late (full scan)"),
+    h("div.pair", {}, field("Since (UTC)", moment("since")), field("Until (UTC)", moment("until"), "exclusive")),
+    check("scan", "also late records (full scan)"),
   );
   by.addEventListener("change", () => {
     offsets.hidden = by.value !== "ranges";
@@ -32,8 +32,8 @@ export function replay(pipeline, done, suggested = "") {
     field("Read again by", by),
     offsets,
     window,
-    field("At most", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
-    field("Why", h("input", { name: "why", maxlength: 500 }), "kept with the batch"),
+    field("Limit", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
+    field("Why", h("input", { name: "why", maxlength: 500 }), "stored with the batch"),
     check("dry_run", "only show the plan (dry run)"),
   ];
   ask(
@@ -64,9 +64,9 @@ function ranges(written) {
   const lines = written.split(/[\s,]+/).filter(Boolean);
   if (!lines.length) throw new Error("Give at least one range, such as 0:100-200.");
   for (const line of lines) {
-    const found = RANGE.exec(line);
-    if (!found) throw new Error(`“${line}” is not a range; write partition:from-until, such as 0:100-200.`);
-    if (BigInt(found[2]) >= BigInt(found[3])) throw new Error(`“${line}” is empty; until must be above from.`);
+    const match = RANGE.exec(line);
+    if (!match) throw new Error(`“${line}” is not a range; write partition:from-until, such as 0:100-200.`);
+    if (BigInt(match[2]) >= BigInt(match[3])) throw new Error(`“${line}” is empty; until must be above from.`);
   }
   const twice = lines.map((line) => line.split(":")[0]).find((partition, n, all) => all.indexOf(partition) !== n);
   if (twice) throw new Error(`Partition ${twice} has two ranges; give one for each partition.`);
@@ -82,7 +82,7 @@ function times(form) {
   return { since, until };
 }
 
-/** Records from quarantine, tried again. */
+/** Retry records from quarantine. */
 export function redrive(pipeline, done) {
   const codes = pipeline.quarantine_codes ?? [];
   const known = h("datalist", { id: "reason-codes" }, codes.map((code) => h("option", { value: code })));
@@ -94,8 +94,8 @@ export function redrive(pipeline, done) {
       codes.length ? `in quarantine: ${codes.join(", ")}` : "nothing is in quarantine",
     ),
     field("Quarantined since (UTC)", moment("since")),
-    field("At most", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
-    field("Why", h("input", { name: "why", maxlength: 500 }), "kept with the batch"),
+    field("Limit", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
+    field("Why", h("input", { name: "why", maxlength: 500 }), "stored with the batch"),
   ];
   const conf = (form) => ({
     reason: text(form.get("reason")),
@@ -105,7 +105,7 @@ export function redrive(pipeline, done) {
   });
   ask(
     `Redrive ${pipeline.name}`,
-    "Tries quarantined records again, with the pipeline and the suite as they are now.",
+    "Retries quarantined records with the current pipeline file and suite.",
     fields,
     "Redrive",
     pipeline.actions.redrive.dag_id,
@@ -115,35 +115,35 @@ export function redrive(pipeline, done) {
 }
 
 const DECISIONS = {
-  approve: ["Approve", "Commits exactly what was judged, although the quality gate rejected it."],
-  abandon: ["Abandon", "Gives the batch up. A head batch's offsets are planned again by the next run."],
+  approve: ["Approve", "Commits exactly what was validated, although the quality gate rejected it."],
+  abandon: ["Abandon", "Commits nothing of the batch. A head batch's offsets are planned again by the next run."],
 };
 
-/** Approve or abandon a batch; both need a why. */
+/** Approve or abandon a batch; both require a reason. */
 export function decide(pipeline, action, batchId, done) {
-  const [verb, means] = DECISIONS[action];
+  const [verb, effect] = DECISIONS[action];
   const fields = [
     field(
       "Why",
       h("textarea", { name: "why", rows: 3, required: true, maxlength: 500 }),
-      "kept with the batch, with your name",
+      "stored with the batch, with your name",
     ),
   ];
   const conf = (form) => {
     const why = text(form.get("why"));
-    if (!why) throw new Error("Say why; it is kept with the batch.");
+    if (!why) throw new Error("Give a reason; it is stored with the batch.");
     return { action, batch_id: batchId, why };
   };
-  ask(`${verb} batch ${batchId} of ${pipeline.name}`, means, fields, verb, pipeline.actions.ingest.dag_id, conf, done);
+  ask(`${verb} batch ${batchId} of ${pipeline.name}`, effect, fields, verb, pipeline.actions.ingest.dag_id, conf, done);
 }
 
-/** Every pipeline's topic, audited now. */
+/** Audit every pipeline's topic now. */
 export function auditNow(dagId, done) {
-  const means = "Holds the topic of every pipeline against the rules, a task for each. What they find shows here.";
-  ask("Audit the topics now", means, [], "Audit", dagId, () => ({}), done);
+  const effect = "Checks the topic of every pipeline against the rules, in a task for each. The findings are shown here.";
+  ask("Audit the topics now", effect, [], "Audit", dagId, () => ({}), done);
 }
 
-/** A quality report over the page, with a way back. */
+/** A quality report in a dialog over the page. */
 export function report(path) {
   const frame = h("iframe", { src: `reports/${path}`, title: `Quality report ${path}` });
   const dialog = h(
@@ -160,33 +160,33 @@ export function report(path) {
   open(dialog);
 }
 
-function ask(title, means, fields, verb, dagId, conf, done) {
-  const told = h("p.told", { role: "status" });
+function ask(title, effect, fields, verb, dagId, conf, done) {
+  const message = h("p.message", { role: "status" });
   const submit = h("button.primary", { type: "submit" }, verb);
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
   const form = h(
     "form",
     {},
     h("h2", {}, title),
-    h("p.soft", {}, means),
+    h("p.soft", {}, effect),
     fields,
-    told,
+    message,
     h("div.buttons", {}, close, submit),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     submit.disabled = true;
-    told.className = "told";
+    message.className = "message";
     try {
       const run = await trigger(dagId, conf(new FormData(form)));
-      told.replaceChildren("Queued as ", h("a", airflowLink(runPath(dagId, run.dag_run_id)), run.dag_run_id), ".");
-      told.classList.add("good");
+      message.replaceChildren("Queued as ", h("a", airflowLink(runPath(dagId, run.dag_run_id)), run.dag_run_id), ".");
+      message.classList.add("good");
       submit.remove();
       close.textContent = "Close";
       done();
     } catch (error) {
-      told.textContent = error.message;
-      told.classList.add("bad");
+      message.textContent = error.message;
+      message.classList.add("bad");
       submit.disabled = false;
     }
   });
@@ -198,7 +198,7 @@ function open(dialog) {
   const key = document.activeElement?.dataset?.key;
   dialog.addEventListener("close", () => {
     dialog.remove();
-    if (key) focusOn(document, key); // the page may have been drawn again: the button is another one then
+    if (key) focusOn(document, key); // the page may have been drawn again, with another button
   });
   document.body.append(dialog);
   dialog.showModal();

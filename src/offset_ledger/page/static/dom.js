@@ -1,4 +1,4 @@
-// Elements without markup in strings: nothing that the ledger holds is ever parsed as HTML.
+// Elements without markup in strings: nothing from the ledger is ever parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -27,7 +27,7 @@ function build(make, spec, attributes, children) {
   return element;
 }
 
-/** Put new children into an element, and the focus back to what had it (found again by its data-key). */
+/** Put new children into an element, and the focus back to what had it (by its data-key). */
 export function fill(element, ...children) {
   const key = document.activeElement?.dataset?.key;
   const scrolled = new Map([...element.querySelectorAll("[data-scroll]")].map((e) => [e.dataset.scroll, e.scrollTop]));

@@ -1,4 +1,4 @@
-// The page of the ledger: what is chosen, what is read of it, and its sections.
+// The ledger page: its filters, what it reads from the API, and its sections.
 
 import { read } from "./airflow.js";
 import { batches } from "./batches.js";
@@ -28,12 +28,12 @@ function chosen(pipelines) {
     : named(pipelines);
 }
 
-/** Everything that is on view; ``before`` is what was read last. */
+/** Everything that the page shows; ``before`` is the result of the last time. */
 async function readAll(before) {
-  const found = await read("pipelines");
-  const pipeline = chosen(found.pipelines);
+  const answer = await read("pipelines");
+  const pipeline = chosen(answer.pipelines);
   const more = pipeline && !pipeline.ledger_problem ? await readPipeline(pipeline.name, before) : {};
-  return { ...found, ...more, name: pipeline?.name };
+  return { ...answer, ...more, name: pipeline?.name };
 }
 
 async function readPipeline(name, before) {
@@ -53,7 +53,7 @@ async function readPipeline(name, before) {
   return { detail, page, points, opened: new Map(opened.map((batch) => [batch.batch_id, batch])) };
 }
 
-/** Change what is on view, and read it. */
+/** Change what the page shows, and read it. */
 function refresh(change = {}) {
   if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
   for (const name of ["kind", "state", "pages", "window"]) if (name in change) view[name] = change[name];

@@ -1,4 +1,4 @@
-// One bar a partition: what was lost, what is committed, what waits, and what open transactions hold back.
+// A bar for each partition: lost, committed and pending offsets, and those in open transactions.
 
 import { h, svg } from "./dom.js";
 import { moment, number } from "./format.js";
@@ -6,15 +6,15 @@ import { moment, number } from "./format.js";
 const PARTS = [
   ["lost", "deleted before it was read"],
   ["committed", "committed"],
-  ["waiting", "waits up to the last stable offset"],
+  ["waiting", "pending up to the last stable offset"],
   ["unstable", "in open transactions up to the high watermark"],
 ];
 const FEW = 12;
 
 /** The section of all partitions: a table while they are few, a grid of small bars when they are many. */
-export function partitions(found) {
-  const shown = found.length <= FEW ? table(found) : grid(found);
-  const legend = PARTS.filter(([, text], n) => text && found.some((p) => p.bar[n] > 0));
+export function partitions(positions) {
+  const shown = positions.length <= FEW ? table(positions) : grid(positions);
+  const legend = PARTS.filter(([, text], n) => text && positions.some((p) => p.bar[n] > 0));
   return h(
     "section",
     {},
@@ -32,7 +32,7 @@ export function partitions(found) {
   );
 }
 
-function table(found) {
+function table(positions) {
   const heads = ["Partition", "", "Log start", "Cursor", "Last stable", "High watermark", "Lag"];
   const row = (p) =>
     h(
@@ -57,21 +57,21 @@ function table(found) {
           heads.map((name, n) => h(n === 1 ? "th.wide" : "th.num", {}, name)),
         ),
       ),
-      h("tbody", {}, found.map(row)),
+      h("tbody", {}, positions.map(row)),
     ),
   );
 }
 
-function grid(found) {
+function grid(positions) {
   const cell = (p) =>
     h(
       "div.partition",
-      { title: told(p) },
+      { title: tooltip(p) },
       h("span.num.soft", {}, p.partition),
       bar(p),
       h("span.num", {}, number(p.lag)),
     );
-  return h("div.card.partitions", {}, found.map(cell));
+  return h("div.card.partitions", {}, positions.map(cell));
 }
 
 const cells = (p) => [
@@ -82,7 +82,7 @@ const cells = (p) => [
   ["Lag", p.lag],
 ];
 
-const told = (p) =>
+const tooltip = (p) =>
   [
     `partition ${p.partition}`,
     ...cells(p).map(([name, value]) => `${name.toLowerCase()} ${number(value)}`),
@@ -99,8 +99,8 @@ function bar(p) {
   };
   return svg(
     "svg.bar",
-    { role: "img", "aria-label": told(p) },
-    svg("title", {}, told(p)),
+    { role: "img", "aria-label": tooltip(p) },
+    svg("title", {}, tooltip(p)),
     svg("rect.ground", { width: "100%", height: "100%" }),
     p.bar.map(part),
   );

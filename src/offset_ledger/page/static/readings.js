@@ -1,59 +1,59 @@
-// Reading again and again while somebody looks, and what both pages say about it.
+// Refreshes a page while it is visible, and shows when it was read or why it could not be.
 
 import { followTheme } from "./airflow.js";
 import { fill, h } from "./dom.js";
 import { moment } from "./format.js";
 import { notice } from "./views.js";
 
-const EVERY = 8000; // milliseconds between two readings
+const REFRESH_INTERVAL = 8000; // milliseconds
 
 /**
- * Keep ``place`` filled: ``readAll`` reads what is on view, ``draw`` makes elements of it. Of two readings under way
- * the one begun later wins. Returns ``refresh``, which reads at once, and ``show``, which draws what was read last.
+ * Keep ``place`` filled: ``readAll`` reads what the page shows, ``draw`` makes elements of it. Of two concurrent reads
+ * the later one wins. Returns ``refresh``, which reads now, and ``show``, which draws the last result again.
  */
 export function readings(place, readAll, draw) {
   let shown = null;
   let failure = null;
-  let turn = 0;
-  let underWay = 0;
+  let lastRead = 0;
+  let running = 0;
 
   function show() {
     const problems = [
-      failure && notice("bad", failure, shown && ` What is shown is from ${moment(shown.at)}.`),
+      failure && notice("bad", failure, shown && ` The data below is from ${moment(shown.at)}.`),
       shown?.problems.map((line) => notice("bad", line)),
     ];
     fill(place, problems, shown && [draw(shown), footer(shown.at)]);
   }
 
   async function refresh() {
-    const mine = ++turn;
-    underWay++;
+    const thisRead = ++lastRead;
+    running++;
     try {
-      const found = { ...(await readAll(shown)), at: new Date().toISOString() };
-      if (mine !== turn) return;
-      shown = found;
+      const answer = { ...(await readAll(shown)), at: new Date().toISOString() };
+      if (thisRead !== lastRead) return;
+      shown = answer;
       failure = null;
     } catch (error) {
-      if (mine !== turn) return;
+      if (thisRead !== lastRead) return;
       failure = error.message;
     } finally {
-      underWay--;
+      running--;
     }
     show();
   }
 
-  /** Only when the last one has come: a server slower than this clock would never be heard out. */
-  const again = () => document.hidden || underWay || refresh();
+  /** Not while a read is running: a server slower than the interval would never get to answer. */
+  const refreshIfVisible = () => document.hidden || running || refresh();
 
   followTheme();
-  document.addEventListener("visibilitychange", again);
-  setInterval(again, EVERY);
+  document.addEventListener("visibilitychange", refreshIfVisible);
+  setInterval(refreshIfVisible, REFRESH_INTERVAL);
   return { refresh, show };
 }
 
-const footer = (at) => h("footer.soft", {}, `Read at ${moment(at)}; reads itself again every ${EVERY / 1000} s.`);
+const footer = (at) => h("footer.soft", {}, `Read at ${moment(at)}; refreshes every ${REFRESH_INTERVAL / 1000} s.`);
 
-/** What the address names after #, by its slashes; nothing where it cannot be decoded. */
+/** The fragment of the address, split at slashes; empty if it cannot be decoded. */
 export function addressed() {
   try {
     return decodeURIComponent(location.hash.slice(1)).split("/");

@@ -1,4 +1,4 @@
-// The overview of all pipelines, and the head of one.
+// The overview of all pipelines, and the header of one.
 
 import { airflowLink, runPath } from "./airflow.js";
 import { chip, stateChip } from "./batches.js";
@@ -11,14 +11,14 @@ const COLUMNS = [
   "Condition",
   "Lag",
   "Complete up to",
-  "Retention takes the cursor",
+  "Data-loss deadline",
   "Open batch",
   "Last commit",
 ];
 
 /** All pipelines, one line each. */
-export function overview(found) {
-  if (!found.length)
+export function overview(pipelines) {
+  if (!pipelines.length)
     return h(
       "p.notice",
       {},
@@ -30,7 +30,7 @@ export function overview(found) {
       chip(p.condition.level, p.condition.text),
       lag(p),
       completeTo(p),
-      retention(p),
+      dataLossDeadline(p),
       p.open_batch ? [stateChip(p.open_batch.state), ` ${p.open_batch.batch_id}`] : "none",
       h("span", { title: moment(p.last_commit) }, ago(p.last_commit)),
     ];
@@ -55,7 +55,7 @@ export function overview(found) {
           COLUMNS.map((name) => h("th", {}, name)),
         ),
       ),
-      h("tbody", {}, found.map(row)),
+      h("tbody", {}, pipelines.map(row)),
     ),
   );
 }
@@ -74,9 +74,9 @@ function completeTo(p) {
     : "not known";
 }
 
-function retention(p) {
+function dataLossDeadline(p) {
   if (!p.retention) return "not known";
-  if (p.totals.lag === 0) return h("span.soft", {}, "nothing waits");
+  if (p.totals.lag === 0) return h("span.soft", {}, "no lag");
   const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
   if (p.retention.age === null) return bySize || "never";
   const at = p.totals.gone_after;
@@ -87,7 +87,7 @@ function retention(p) {
   return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment", dated);
 }
 
-function tombstones(p) {
+function tombstoneDeadline(p) {
   const at = p.totals.tombstones_after;
   const left = -since(at);
   return h("span", { title: `from ${moment(at)} on` }, left > 0 ? `in ${duration(left)}` : "at any moment");
@@ -95,7 +95,7 @@ function tombstones(p) {
 
 const datedSince = (p) => `records dated ${moment(p.totals.complete_to, { zone: false }).slice(0, 10)}`;
 
-/** How long what waits has been waiting; from timestamps of long ago nothing can be told. */
+/** How long pending records have been waiting; timestamps of long ago say nothing about that. */
 function behind(p) {
   const at = p.totals.complete_to;
   if (!at) return ["not known"];
@@ -103,7 +103,7 @@ function behind(p) {
   return p.dated_long_ago ? ["no estimate", ` ${datedSince(p)}`] : [duration(Math.max(0, since(at)))];
 }
 
-/** One pipeline above its partitions: condition, figures, what is wrong, and the buttons. */
+/** One pipeline above its partitions: condition, metrics, problems, and the buttons. */
 export function head(p, several, refresh) {
   const back = several && h("a.soft", { href: "#", "data-key": "back" }, "All pipelines");
   return [
@@ -121,9 +121,9 @@ export function head(p, several, refresh) {
     ),
     notices(p, refresh),
     h(
-      "dl.figures.card",
+      "dl.metrics.card",
       {},
-      figures(p).map(([name, value, more]) =>
+      metrics(p).map(([name, value, more]) =>
         h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("span.of", {}, more))),
       ),
     ),
@@ -135,7 +135,7 @@ function buttons(p, refresh) {
     const { blocked_reason } = p.actions[verb];
     return h("button", { onclick: act, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": name }, name);
   };
-  const hindrances = [...new Set(Object.values(p.actions).map((action) => action.blocked_reason))].filter(Boolean);
+  const reasons = [...new Set(Object.values(p.actions).map((action) => action.blocked_reason))].filter(Boolean);
   return h(
     "div",
     {},
@@ -146,11 +146,11 @@ function buttons(p, refresh) {
       button("Replay…", "ingest", () => replay(p, refresh)),
       button("Redrive…", "redrive", () => redrive(p, refresh)),
     ),
-    hindrances.length > 0 && h("div.soft.blocked_reason", {}, hindrances.join("; ")),
+    reasons.length > 0 && h("div.soft.blocked-reason", {}, reasons.join("; ")),
   );
 }
 
-function figures(p) {
+function metrics(p) {
   const at = p.totals.complete_to;
   const more = p.quarantined > p.quarantine_counted;
   const open = p.open_batch;
@@ -159,8 +159,8 @@ function figures(p) {
     ["Lag", lag(p)],
     ["Behind in time", ...behind(p)],
     ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
-    ["Retention takes the cursor", retention(p)],
-    ...(p.totals.tombstones_after ? [["Compaction takes tombstones", tombstones(p)]] : []),
+    ["Data-loss deadline", dataLossDeadline(p)],
+    ...(p.totals.tombstones_after ? [["Tombstone deadline", tombstoneDeadline(p)]] : []),
     [
       "In quarantine",
       more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined),
@@ -193,13 +193,13 @@ function notices(p, refresh) {
     p.broker_problem &&
       notice(
         "warn",
-        "No news from the broker; what is shown of the log is what the last batches saw. ",
+        "The broker has not answered; the log is shown as the last batches saw it. ",
         p.broker_problem,
       ),
     p.totals.lost > 0 &&
       notice(
         "bad",
-        `${plural(p.totals.lost, "offset")} under the cursors were deleted by retention before they were read. Runs fail until a person decides about the loss.`,
+        `${plural(p.totals.lost, "offset")} above the cursors were deleted by retention before they were read. Runs fail until the loss is approved.`,
       ),
     open?.state === "rejected" &&
       h(
@@ -208,7 +208,7 @@ function notices(p, refresh) {
         h(
           "span",
           {},
-          `The quality gate rejected batch ${open.batch_id}. Nothing was merged, and the pipeline waits for a person.`,
+          `The quality gate rejected batch ${open.batch_id}. Nothing was merged. Approval required.`,
         ),
         h("div.buttons", {}, act("approve"), act("abandon")),
       ),
