@@ -55,7 +55,9 @@ def test_a_script_needs_the_public_names_only(bench: Bench) -> None:
     assert "orders" in check(bench.path)
 
     (first,) = ingest(bench.path, until_drained=True, say=said.append)
-    assert {p: (sheet.inserted, sheet.superseded + sheet.duplicate) for p, sheet in first.committed.sheet.items()} == {0: (2, 1)}
+    assert {p: (sheet.inserted, sheet.superseded + sheet.duplicate) for p, sheet in first.committed.sheet.items()} == {
+        0: (2, 1)
+    }
     assert sorted(bench.rows("event_id, state, _partition, _offset")) == [("a", "paid", 0, 2), ("b", "new", 0, 1)]
     assert any(line.startswith("planned") for line in said)
     assert ingest(bench.path) == ()
