@@ -92,9 +92,9 @@ class PlanOperator(BaseOperator, SkipMixin):
     def _preview(self, pipeline: Pipeline, request: Request, context: Context) -> None:
         from offset_ledger.operations.preview import preview
 
-        found = preview(pipeline, request)
-        self.log.info("%s", found)
-        context["ti"].xcom_push("preview", found.data)
+        shown = preview(pipeline, request)
+        self.log.info("%s", shown)
+        context["ti"].xcom_push("preview", shown.data)
         self.skip(context["ti"], self.downstream_list)
 
     def _nothing(self, context: Context, outcome: str, message: str) -> None:

@@ -57,18 +57,18 @@ class Value:
     def entries(self) -> dict[str, Value]:
         """The entries of a mapping by key, of a repeated key the first; none of anything else."""
         pairs = self.node.value if isinstance(self.node, yaml.MappingNode) else ()
-        found: dict[str, Value] = {}
+        entries: dict[str, Value] = {}
         for key, node in pairs:
             if is_text(key):
-                found.setdefault(key.value, self._entry(key, node))
-        return found
+                entries.setdefault(key.value, self._entry(key, node))
+        return entries
 
     def at(self, *keys: str) -> Value | None:
         """The value under these keys, one inside the other, where the file gives one."""
-        found: Value | None = self
+        value: Value | None = self
         for key in keys:
-            found = found.entries().get(key) if found else None
-        return found
+            value = value.entries().get(key) if value else None
+        return value
 
     def note_lost_keys(self) -> None:
         """Note each key of a mapping that is not text, or that an earlier line has."""

@@ -51,5 +51,5 @@ def native(text: str) -> str | None:
         return _UNSIGNED.get(unsigned[1])
     size = re.search(r"[(\[] *\d", name)
     name = re.split(r"[(\[<]", name)[0].strip()
-    found = _SPARK.get(name) or _BY_NAME.get(name) or _BY_NAME.get(name.removesuffix("type"))
-    return "varchar(n) or text" if found == "text" and size else found
+    ours = _SPARK.get(name) or _BY_NAME.get(name) or _BY_NAME.get(name.removesuffix("type"))
+    return "varchar(n) or text" if ours == "text" and size else ours

@@ -95,14 +95,14 @@ def find_pipeline(name_or_path: str, folder: Path = FOLDER) -> Path:
                 return path
         raise ConfigurationError(f"there is no pipeline file {name_or_path}; {_known_in(folder)}")
     known = _names(folder)
-    found = [path for path, name in known.items() if name == name_or_path]
-    if len(found) > 1:
-        raise ConfigurationError(f"{' and '.join(map(str, found))} are both called {name_or_path}; rename one of them")
-    if not found:
+    paths = [path for path, name in known.items() if name == name_or_path]
+    if len(paths) > 1:
+        raise ConfigurationError(f"{' and '.join(map(str, paths))} are both called {name_or_path}; rename one of them")
+    if not paths:
         close = get_close_matches(name_or_path, known.values(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ConfigurationError(f"there is no pipeline {quoted(name_or_path)}; {hint}{_known_in(folder)}")
-    return found[0]
+    return paths[0]
 
 
 def _bytes(path: Path) -> bytes:
@@ -127,8 +127,8 @@ def _names(folder: Path) -> dict[Path, str]:
     """The name of each file of the folder; a file that cannot be read goes by its own, so that its mistakes show."""
     if not folder.is_dir():
         return {}
-    found = {path: _top_level(path).get("pipeline") for path in pipeline_files(folder)}
-    return {path: node.value if isinstance(node, yaml.ScalarNode) else path.stem for path, node in found.items()}
+    names = {path: _top_level(path).get("pipeline") for path in pipeline_files(folder)}
+    return {path: node.value if isinstance(node, yaml.ScalarNode) else path.stem for path, node in names.items()}
 
 
 def _known_in(folder: Path) -> str:

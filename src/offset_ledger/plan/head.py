@@ -66,8 +66,8 @@ def start_offsets(
     if start is StartAt.LATEST:
         return {p.partition: p.last_stable for p in new}
     if start is StartAt.TIMESTAMP:
-        found = {p: at_timestamp.get(p.partition) for p in new}
-        return {p.partition: p.last_stable if offset is None else offset for p, offset in found.items()}
+        offsets = {p: at_timestamp.get(p.partition) for p in new}
+        return {p.partition: p.last_stable if offset is None else offset for p, offset in offsets.items()}
     raise NoStartOffset(
         f"topic {snapshot.topic}: the pipeline says start: none and has no cursors; "
         "set source.start to earliest, latest or a timestamp"

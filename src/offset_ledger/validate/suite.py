@@ -74,10 +74,10 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
     except Refused as refused:
         raise ConfigurationError(f"{path}:{refused.line}: {refused}") from None
     reader = _Reader(columns, lines)
-    found = reader.suite(document)
+    expectations = reader.suite(document)
     if reader.mistakes:
         raise ConfigurationError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(reader.mistakes)))
-    return Suite(str(document["name"]), path, hashlib.sha256(raw).hexdigest(), tuple(found))
+    return Suite(str(document["name"]), path, hashlib.sha256(raw).hexdigest(), tuple(expectations))
 
 
 class _Reader:
