@@ -540,9 +540,13 @@ def test_an_interrupted_command_says_what_is_committed_and_goes_on(
 
         yield advance
 
-    with monkeypatch.context() as patch:
-        patch.setattr("offset_ledger.reliability.publishing.progress.progress", pressing_control_c)
-        code, _, err = run()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("offset_ledger.reliability.publishing.progress.progress", pressing_control_c)
+            code, _, err = run()
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert code == 130
     assert "100 of 450 records are committed, and no others are visible; the same command sends" in err
     assert ids(extra, name) == [f"e{n}" for n in range(100)]
