@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from itertools import pairwise
 
 from offset_ledger.errors import ConfigurationError
 
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _LARGEST = 2**63 - 1
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SPAN_NAMES = (("days", "d", 86_400, 2), ("hours", "h", 3600, 1), ("minutes", "min", 60, 1), ("seconds", "s", 1, 0))
+_SPAN_NAMES = (("days", 86_400, 2), ("hours", 3600, 1), ("minutes", 60, 1), ("seconds", 1, 0))
+_DURATION_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _LONGEST = timedelta(days=365_000)
 _LONGEST_MILLISECONDS = 365_000 * 86_400_000
 
@@ -66,13 +68,20 @@ def show_size(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-def show_span(span: timedelta, short: bool = False) -> str:
-    """``17.7 days``, ``5.2 hours`` or ``12 minutes``; in short ``17.7 d``, ``5.2 h`` or ``12 min``."""
+def show_span(span: timedelta) -> str:
+    """``17.7 days``, ``5.2 hours`` or ``12 minutes``, for a sentence."""
     seconds = abs(span.total_seconds())
-    name, symbol, size, _ = next(unit for unit in _SPAN_NAMES if seconds >= unit[2] * unit[3])
-    if short:
-        return f"{_number(seconds / size)} {symbol}"
+    name, size, _ = next(unit for unit in _SPAN_NAMES if seconds >= unit[1] * unit[2])
     return _with_unit(_number(seconds / size if size > 1 else round(seconds)), name)
+
+
+def show_duration(seconds: float) -> str:
+    """``4.2 s``, ``15 min``, ``1 h 20 min`` or ``4,830 d``, for a table: its two largest units."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    (unit, size), (smaller, step) = next(pair for pair in pairwise(_DURATION_UNITS) if seconds >= pair[0][1])
+    whole, rest = divmod(round(seconds / step), size // step)
+    return f"{whole:,} {unit} {rest} {smaller}" if rest and whole < 100 else f"{whole:,} {unit}"
 
 
 def _number(value: float) -> str:

@@ -6,7 +6,6 @@ import os
 import re
 from datetime import UTC, datetime
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.charts import bars
+from offset_ledger.units import show_duration
 
 _NONE = "\N{EN DASH}"
 _SMALLEST = 0.0001
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
 _LONG_DECIMALS = re.compile(r"(?<![\w.])(\d+)\.\d{6,}(?:e-?\d+)?\b")
 
@@ -110,11 +109,5 @@ def moment(value: datetime | str | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A duration in its two largest units: 4.2 s, 15 min, 1 h 20 min, 4,830 d."""
-    if seconds is None:
-        return _NONE
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    (unit, size), (smaller, step) = next(pair for pair in pairwise(_UNITS) if seconds >= pair[0][1])
-    whole, rest = divmod(round(seconds / step), size // step)
-    return f"{whole:,} {unit} {rest} {smaller}" if rest and whole < 100 else f"{whole:,} {unit}"
+    """A duration; a dash where there is none."""
+    return _NONE if seconds is None else show_duration(seconds)
