@@ -122,13 +122,13 @@ def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
     shot(page, "recreated-tab")
 
 
-def test_a_log_that_was_cut_off_is_read_on_from_where_it_agrees_after_a_yes(
+def test_a_truncated_log_is_read_on_from_where_it_agrees_after_an_approval(
     world: World, asked: dict[str, str], logged_in: Callable[[str], Page]
 ) -> None:
     world.question("truncated", asked["truncated"])
     (log,) = {log for log, *_ in batches(world, "truncated")}
     page = logged_in(USER)
-    said = open_question(page, world, "the log of topic truncated was cut off")
+    said = open_question(page, world, "the log of topic truncated was truncated")
     shot(page, "required-action-truncated")
     ((open_batch,),) = world.rows(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'truncated' AND state = 'planned'"
