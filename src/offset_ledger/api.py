@@ -18,13 +18,12 @@ from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations import ingest as _ingest
+from offset_ledger.operations import replay as _replay
 from offset_ledger.operations import verify as _verify
 from offset_ledger.operations.check_table import compare_table
 from offset_ledger.operations.ingest import Ingested
-from offset_ledger.operations.requests import wanted_ranges
 from offset_ledger.operations.status import PipelineStatus
 from offset_ledger.operations.status import status as _status
-from offset_ledger.plan.step import plan_replay
 from offset_ledger.validate.step import read_suite
 
 AnyPipeline = Pipeline | str | Path
@@ -103,15 +102,7 @@ def replay(
         raise ConfigurationError("replay takes ranges, or since and until; give one of the two")
     action = RunAction.RANGES if ranges else RunAction.WINDOW
     request = Request(action, since=since, until=until, scan=scan, ranges=tuple(ranges), limit=limit, why=why)
-    known, origin = _pipeline(pipeline), current_origin()
-    wanted, notes = wanted_ranges(known, request)
-    if not wanted:
-        raise ConfigurationError(notes)
-    planned = plan_replay(
-        known, wanted, origin, request.kind, "; ".join(filter(None, [why, notes])) or None, request.key
-    )
-    say("; ".join(filter(None, [planned.message, notes])))
-    return _ingest.run_batch(known, planned, origin, say)
+    return _replay.replay(_pipeline(pipeline), request, current_origin(), say)
 
 
 def status(pipeline: AnyPipeline) -> PipelineStatus:

@@ -41,19 +41,11 @@ def run(arguments: Namespace) -> Outcome:
 
 def _replay(pipeline: Pipeline, request: Request) -> Outcome:
     from offset_ledger.ledger.origin import current_origin
-    from offset_ledger.operations.ingest import run_batch
-    from offset_ledger.operations.requests import wanted_ranges
-    from offset_ledger.plan.step import plan_replay
+    from offset_ledger.operations.replay import replay
     from offset_ledger.stage.session import session_ended
 
-    ranges, notes = wanted_ranges(pipeline, request)
-    if not ranges:
-        raise ConfigurationError(notes)
-    why = "; ".join(filter(None, [request.why, notes])) or None
-    planned = plan_replay(pipeline, ranges, current_origin(), request.kind, why, request.key)
-    say("; ".join(filter(None, [planned.message, notes])))
     with session_ended():
-        batch = run_batch(pipeline, planned, current_origin(), say)
+        batch = replay(pipeline, request, current_origin(), say)
     return Outcome(batch_data(batch), batch_line(batch))
 
 
