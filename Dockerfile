@@ -13,10 +13,10 @@ WORKDIR /build
 RUN python -m venv /opt/venv
 COPY requirements.lock requirements-uv.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock \
-    && uv pip sync --no-cache --python /opt/venv/bin/python --require-hashes requirements.lock requirements-uv.lock
+    && uv pip sync --no-cache --compile-bytecode --python /opt/venv/bin/python --require-hashes requirements.lock requirements-uv.lock
 # .dockerignore is an allow-list.
 COPY . .
-RUN uv pip install --no-cache --python /opt/venv/bin/python --no-deps --no-build-isolation .
+RUN uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps --no-build-isolation .
 # Spark's Kafka connector, of pyspark's own version; found in its cache, it is not fetched again.
 # The archive of the driver's classes lies in the environment.
 RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.local.jars import spark_kafka_jars; spark_kafka_jars()" \
@@ -35,6 +35,9 @@ COPY --from=build /build/dags dags
 COPY --from=build /build/jobs jobs
 COPY --from=build /build/plugins plugins
 COPY --from=build /build/expectations expectations
+# The scheduler imports once what each task needs.
+RUN install --directory /var/lib/airflow/config \
+    && printf 'from offset_ledger.airflow.preload import preload\n\npreload()\n' > /var/lib/airflow/config/airflow_local_settings.py
 ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/offset-ledger/dags \
     AIRFLOW__CORE__PLUGINS_FOLDER=/opt/offset-ledger/plugins \

@@ -40,6 +40,10 @@ _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "dag-processor": (),
     "triggerer": ("--skip-serve-logs",),
 }
+_LOCAL_SETTINGS = """from offset_ledger.airflow.preload import preload
+
+preload()
+"""
 _SETTINGS = {
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__PARALLELISM": "4",
@@ -105,6 +109,7 @@ class Airflow:
         if "api-server" in (daemon.name for daemon in missing):
             require_free("Airflow", self.port)
         env = {**_outer_environment(), **connections, **self.environment()}
+        self._write_local_settings()
         self._migrate(env, launch)
         for daemon in missing:
             command = [sys.executable, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
@@ -175,6 +180,11 @@ class Airflow:
             write_private(self.passwords, json.dumps(logins))
             write_private(path, json.dumps({**keys, "fernet_key": Fernet.generate_key().decode()}))
         return dict(json.loads(path.read_text()))
+
+    def _write_local_settings(self) -> None:
+        place = self.directory / "config" / "airflow_local_settings.py"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(_LOCAL_SETTINGS)
 
     def _migrate(self, env: Mapping[str, str], launch: Launch) -> None:
         """``airflow db migrate``, unless the database is where the last one of this version left it."""

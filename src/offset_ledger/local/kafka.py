@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.local.broker_jvm import kafka_archive, kafka_command
 from offset_ledger.local.jars import kafka_jars
 from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.kafka_folder import JVM, LOGGING_FILE, SETTINGS_FILE, KafkaFolder, class_path
+from offset_ledger.local.kafka_folder import LOGGING_FILE, SETTINGS_FILE, KafkaFolder
 from offset_ledger.local.kafka_settings import broker_settings
 from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, Ports, accepts, require_free
+from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, require_free
 from offset_ledger.local.process import Daemon, Server, silent
 
 _READY_SECONDS = 120
@@ -28,6 +31,8 @@ class Broker(Server):
     node: int
     port: int
     directory: Path
+    jvm: tuple[str, ...] = ()
+    """More options of its JVM."""
 
     @property
     def daemon(self) -> Daemon:
@@ -55,7 +60,7 @@ class Broker(Server):
     def _command(self, java: JavaRuntime) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory.parent / LOGGING_FILE}"
         main = ["kafka.Kafka", str(self.directory / SETTINGS_FILE)]
-        return [java.executable, *JVM, logging, "-cp", class_path(java), *main]
+        return kafka_command(java, main, (logging, *self.jvm))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +72,15 @@ class Kafka:
     ports: Ports
     settings: Mapping[str, str] = field(default_factory=dict)
     """Brokers' settings over those of kafka_settings.py."""
+    jvm: tuple[str, ...] = ()
+    """More options of each broker's JVM."""
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """All brokers, node 1 first."""
         return tuple(
-            Broker(node, self.ports.kafka[node - 1], self.directory / str(node)) for node in range(1, self.count + 1)
+            Broker(node, self.ports.kafka[node - 1], self.directory / str(node), self.jvm)
+            for node in range(1, self.count + 1)
         )
 
     def broker(self, node: int) -> Broker:
@@ -126,6 +134,26 @@ class Kafka:
         data = broker.directory / "data"
         own = broker_settings(broker.node, self.count, broker.address, self.ports.controller, data)
         return {**own, **self.settings}
+
+
+def make_kafka_archive(java: JavaRuntime, say: Callable[[str], None]) -> bool:
+    """Make the archive of a broker's classes, unless it is there; False where this Java cannot.
+
+    Takes as long as one start of a broker, once for each machine.
+    """
+    archive = kafka_archive(java)
+    return archive is not None and archive.make(partial(_record, java, say))
+
+
+def _record(java: JavaRuntime, say: Callable[[str], None], option: str) -> None:
+    say("archiving the classes of a Kafka broker (once)")
+    with tempfile.TemporaryDirectory(prefix="offset-ledger-") as folder:
+        kafka = Kafka(Path(folder), 1, Ports.choose(PortChoice.any_free()), jvm=(option,))
+        launch = Launch(silent)
+        try:
+            kafka.up(java, launch)
+        finally:
+            kafka.broker(1).stop(_READY_SECONDS)  # it writes the archive when it ends
 
 
 def _cluster_size(bootstrap: str) -> int:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.jars import kafka_jars
+from offset_ledger.local.broker_jvm import kafka_command
 from offset_ledger.local.java import JavaRuntime
 from offset_ledger.local.process import run
 
-JVM = ("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 LOGGING_FILE = "log4j2.properties"
 SETTINGS_FILE = "server.properties"
 _LOGGING = """\
@@ -67,20 +66,15 @@ class KafkaFolder:
         first, *others = (broker / "data" for broker in self.brokers)
         for data in (first, *others):
             shutil.rmtree(data, ignore_errors=True)
-        tool = [java.executable, *JVM, "-cp", class_path(java), "kafka.tools.StorageTool", "format"]
         settings = str(first.parent / SETTINGS_FILE)
-        run([*tool, "-t", _new_id(), "-c", settings], os.environ, self.directory / "format.log", "formatting Kafka")
+        tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
+        run(tool, os.environ, self.directory / "format.log", "formatting Kafka")
         meta = dict(_properties(first / "meta.properties"))
         for node, data in enumerate(others, start=2):
             shutil.copytree(first, data)
             _write_properties(data / "meta.properties", {**meta, "node.id": str(node), "directory.id": _new_id()})
         cluster = {"brokers": len(self.brokers), "cluster_id": meta["cluster.id"]}
         (self.directory / "cluster.json").write_text(json.dumps(cluster))
-
-
-def class_path(java: JavaRuntime) -> str:
-    """The broker's class path."""
-    return os.pathsep.join(map(str, kafka_jars(java)))
 
 
 def _new_id() -> str:

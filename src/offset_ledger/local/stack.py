@@ -15,6 +15,7 @@ from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.local.java import find_java
+from offset_ledger.local.kafka import make_kafka_archive
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger.local.process import Daemon, silent
@@ -91,8 +92,9 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(4) as pool:
         sides = [pool.submit(start, stack, launch) for start in (_start_kafka, _start_postgres_and_airflow)]
+        pool.submit(make_kafka_archive, stack.java, launch.say)
         if meanwhile:
             pool.submit(meanwhile, launch.say)
         try:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import psycopg2
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
 
 from offset_ledger.connections import environment_name, parse_connection
 from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.local import stack as local
-from offset_ledger.local.layout import HOST, PortChoice, Ports
-from offset_ledger.local.process import Daemon
+from offset_ledger.local.broker_jvm import kafka_archive
+from offset_ledger.local.class_archive import ClassArchive
+from offset_ledger.local.layout import HOST, PortChoice
 from offset_ledger.local.stack import Stack
+from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 
-pytestmark = pytest.mark.minutes(2)
-
-LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+pytestmark = pytest.mark.minutes(1)
 
 
 @pytest.fixture(autouse=True)
@@ -58,34 +54,6 @@ def empty() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="offset-ledger-") as name:
         yield Path(name).resolve()
         local.down(Path(name))
-
-
-def pids(stack: Stack) -> dict[str, int | None]:
-    return {part.name: part.pid for part in local.status(stack.home)}
-
-
-def listeners(daemon: Daemon) -> set[str]:
-    leader = psutil.Process(daemon.pid())
-    opened = []
-    for process in (leader, *leader.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):  # a Postgres backend ends with its session
-            opened += process.net_connections("tcp")
-    return {each.laddr.ip for each in opened if each.status == psutil.CONN_LISTEN}
-
-
-def write(stack: Stack, topic: str, value: bytes) -> None:
-    with closing(KafkaAdminClient(bootstrap_servers=stack.kafka.bootstrap)) as admin:
-        admin.create_topics([NewTopic(topic, 1, stack.brokers)])
-    with closing(KafkaProducer(bootstrap_servers=stack.kafka.bootstrap)) as producer:
-        producer.send(topic, value).get(20)
-
-
-def read(stack: Stack, topic: str) -> bytes:
-    partition = TopicPartition(topic, 0)
-    with closing(KafkaConsumer(bootstrap_servers=stack.kafka.bootstrap, consumer_timeout_ms=20000)) as consumer:
-        consumer.assign([partition])
-        consumer.seek(partition, 0)
-        return bytes(next(consumer).value)
 
 
 def query(stack: Stack, statement: str) -> list[tuple[object, ...]]:
@@ -155,6 +123,27 @@ def test_a_killed_broker_comes_back_with_its_records_and_postgres_is_left_alone(
     after = pids(small)
     assert (after["postgres"], after["kafka-1"] is None) == (before["postgres"], False)
     assert read(small, "survives") == b"acknowledged"
+
+
+def test_a_broker_maps_the_archive_of_its_classes_that_the_first_start_has_made(small: Stack) -> None:
+    archive = kafka_archive(small.java)
+    if archive is None:
+        pytest.skip("this Java has no archive of its own classes to add to")
+    broker = small.kafka.broker(1)
+    broker.stop()
+    broker.start(small.java)
+    small.kafka.wait()
+    assert str(archive.place) in {each.path for each in psutil.Process(broker.daemon.pid()).memory_maps()}
+
+
+def test_a_broker_whose_archive_cannot_be_written_starts_without_it(tmp_path: Path) -> None:
+    def record(option: str) -> None:
+        Path(option.partition("=")[2]).write_text("cut short")
+        raise StackError("it ended")
+
+    archive = ClassArchive(tmp_path / "classes" / "kafka.jsa")
+    assert not archive.make(record)
+    assert (archive.options, list(archive.place.parent.iterdir())) == ((), [])
 
 
 def test_a_paused_broker_is_reported_and_resumes(small: Stack) -> None:
@@ -240,54 +229,3 @@ def test_a_damaged_description_says_what_to_do(empty: Path) -> None:
     with pytest.raises(StackError, match=r"stack\.json cannot be read .*; end the servers by hand and remove"):
         local.status(empty)
     (empty / "stack.json").unlink()
-
-
-@pytest.fixture(scope="module")
-def large(folder: Path) -> Iterator[Stack]:
-    """Three brokers, Postgres and Airflow on an empty project."""
-    home, project = folder / "large", folder / "project"
-    for name in ("dags", "plugins"):
-        (project / name).mkdir(parents=True)
-    yield local.up(brokers=3, airflow=True, ports=PortChoice.any_free(), home=home, project=project)
-    local.down(home)
-
-
-def test_all_parts_of_the_large_stack_run_on_the_loopback_only(large: Stack) -> None:
-    names = ["postgres", "kafka-1", "kafka-2", "kafka-3", "api-server", "scheduler", "dag-processor", "triggerer"]
-    assert {daemon.name: listeners(daemon) - LOOPBACK for daemon, _ in large.parts()} == {name: set() for name in names}
-
-
-def test_airflow_gives_a_token_for_the_rest_api(large: Stack) -> None:
-    token = large.airflow.token()
-    assert large.airflow.request("GET", "/api/v2/dags", token=token) == (200, {"dags": [], "total_entries": 0})
-    assert large.airflow.request("GET", "/api/v2/dags")[0] == 401
-
-
-def test_airflow_secrets_are_private(large: Stack) -> None:
-    names = ("secrets.json", "passwords.json")
-    assert [oct((large.airflow.directory / name).stat().st_mode & 0o777) for name in names] == ["0o600", "0o600"]
-
-
-def test_a_record_survives_a_killed_broker(large: Stack) -> None:
-    write(large, "replicated", b"three times")
-    large.kafka.broker(2).kill()
-    try:
-        assert read(large, "replicated") == b"three times"
-    finally:
-        large.kafka.broker(2).start()
-        large.kafka.wait()
-
-
-def test_only_the_missing_component_is_started(large: Stack) -> None:
-    before = pids(large)
-    Daemon("triggerer", large.airflow.directory).kill()
-    assert local.up(home=large.home) == large
-    after = pids(large)
-    assert {name for name in before if after[name] != before[name]} == {"triggerer"}
-    assert None not in after.values()
-
-
-def test_a_description_is_read_as_it_was_written(large: Stack) -> None:
-    assert local.load(large.home) == large
-    assert json.loads((large.home / "stack.json").read_text())["ports"]["kafka"] == list(large.ports.kafka)
-    assert replace(large, ports=Ports((1, 2, 3), 4, 5, 6)) != large

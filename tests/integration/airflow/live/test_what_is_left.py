@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg2
 import pytest
 from psycopg2 import sql
@@ -71,6 +72,16 @@ def test_assets_have_the_uris_of_openlineage_where_the_environment_knows_their_c
         "postgres_stored/public.woken": "offset-ledger://postgres_stored/public.woken",
     }
     assert {name: found[name] for name in wanted} == wanted
+
+
+def test_tasks_are_forked_from_a_process_that_has_imported_what_they_need(world: World) -> None:
+    with_pandas = {daemon.name for daemon in world.airflow.daemons if maps(daemon.pid(), "/pandas/")}
+    assert with_pandas == {"scheduler"}  # Great Expectations brings pandas; no other component of Airflow loads it
+
+
+def maps(pid: int | None, part: str) -> bool:
+    """Whether the process has a library loaded whose path has this part."""
+    return any(part in each.path for each in psutil.Process(pid).memory_maps())
 
 
 def test_no_password_stands_in_a_log_a_rendered_field_an_xcom_or_a_report(world: World, woken: list[str]) -> None:

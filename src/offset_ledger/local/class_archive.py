@@ -1,0 +1,58 @@
+"""Archives of the classes of a Java program, which its JVM maps instead of reading them from jars.
+
+Java's class data sharing (JEP 350). An archive that does not fit, for another Java or class path, is left aside by the
+JVM; one that is cut short would crash it, so it is made under another name and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from offset_ledger.errors import StackError
+from offset_ledger.local.layout import only_one
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """One archive, which may not have been made yet."""
+
+    place: Path
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a JVM needs to map the archive; nothing where there is none yet."""
+        if not self.place.exists():
+            return ()
+        # Unless it is silenced, a JVM that does not use the archive says so in the middle of the program's output.
+        return (f"-XX:SharedArchiveFile={self.place}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+    def make(self, record: Callable[[str], None]) -> bool:
+        """Have it made, unless it is there; False where this Java cannot, or the folder cannot be written.
+
+        ``record`` runs the program with the JVM option that it gets, and returns when the program has ended.
+        """
+        if self.place.exists():
+            return True
+        with only_one(self.place.name):
+            return self.place.exists() or self._make(record)
+
+    def _make(self, record: Callable[[str], None]) -> bool:
+        draft = self.place.with_name(f".{self.place.name}.{os.getpid()}")
+        try:
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            record(f"-XX:ArchiveClassesAtExit={draft}")
+            draft.rename(self.place)
+        except (OSError, subprocess.SubprocessError, StackError):
+            draft.unlink(missing_ok=True)
+            return False
+        return True
+
+
+def own_classes(java_home: Path | None) -> Path | None:
+    """The archive that a Java has of its own classes; one without it cannot add others to it."""
+    base = java_home / "lib" / "server" / "classes.jsa" if java_home else None
+    return base if base and base.exists() else None
