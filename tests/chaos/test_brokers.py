@@ -90,7 +90,7 @@ def test_one_of_three_brokers_dies_while_a_batch_is_staged(bench: Bench) -> None
     assert [state for _, state, _ in bench.states()] == ["committed"]
 
 
-def test_a_leader_stopped_past_its_session_wakes_with_an_old_log(bench: Bench) -> None:
+def test_a_leader_stopped_past_its_session_resumes_with_an_old_log(bench: Bench) -> None:
     produced(bench)
     bench.drain()
     bench.broker(3).pause()
@@ -152,7 +152,7 @@ def test_leaders_that_move_between_plan_and_read_are_followed(bench: Bench) -> N
     assert len(moved) > 1
 
 
-def test_an_unclean_election_is_told_before_anything_is_committed(
+def test_an_unclean_election_is_reported_before_anything_is_committed(
     bench: Bench, servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with new_database(servers.stack) as other, new_database(servers.stack) as third:

@@ -151,7 +151,7 @@ def test_two_live_tasks_of_one_slice_stage_it_once(bench: Bench) -> None:
     assert bench.states() == [(batch, "committed", 1)]
 
 
-def test_a_live_task_stages_what_its_failing_twin_does_not(bench: Bench) -> None:
+def test_a_live_task_stages_what_its_failing_concurrent_attempt_does_not(bench: Bench) -> None:
     bench.partitions = 1
     produced(bench)
     batch = to_step(bench, "plan")
@@ -195,7 +195,7 @@ def test_a_replay_that_died_is_resumed_by_the_same_replay(bench: Bench) -> None:
     assert bench.fingerprint() == before
 
 
-def test_a_replay_beside_a_live_batch_keeps_the_newest(bench: Bench) -> None:
+def test_a_replay_during_a_live_batch_keeps_the_newest(bench: Bench) -> None:
     produced(bench)
     bench.drain()
     produced(bench, seed=2)
@@ -215,7 +215,7 @@ def test_staging_emptied_by_a_crash_is_noticed_and_staged_again(bench: Bench) ->
     assert bench.states() == [(batch, "committed", 2)]
 
 
-def test_staging_emptied_before_it_is_judged_is_noticed(bench: Bench) -> None:
+def test_staging_emptied_before_validation_is_noticed(bench: Bench) -> None:
     produced(bench)
     batch = to_step(bench, "stage")
     bench.lab.stack.postgres.restart(immediate=True)
@@ -317,7 +317,7 @@ def test_an_approved_batch_whose_staging_was_emptied_is_staged_again_and_stays_a
     ]  # fmt: skip
 
 
-def test_an_approval_does_not_pass_to_what_is_judged_otherwise(bench: Bench) -> None:
+def test_an_approval_does_not_cover_another_verdict(bench: Bench) -> None:
     batch = approved(bench)
     bench.lab.stack.postgres.restart(immediate=True)
     bench.settings["share"] = 0.05  # another limit, so another reason
@@ -536,7 +536,7 @@ def test_staging_of_a_batch_that_was_never_reported_is_dropped_by_a_later_one(be
     assert bench.query("SELECT tablename FROM pg_tables WHERE schemaname = 'offset_ledger_staging'") == []
 
 
-def test_a_twin_that_comes_second_finds_the_work_done(bench: Bench) -> None:
+def test_a_concurrent_attempt_that_comes_second_finds_the_work_done(bench: Bench) -> None:
     produced(bench)
     batch = to_step(bench, "validate")
     bench.lab.arm("before_merge=sleep:1")

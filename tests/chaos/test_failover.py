@@ -185,7 +185,7 @@ def test_rows_quarantine_sheets_and_cursors_go_back_together(world: World, serve
 
 
 @pytest.mark.parametrize("name", ["planned", "staging", "staged", "validated"])
-def test_the_pipeline_goes_on_from_the_cursors_that_are_left(world: World, server: Postgres, name: str) -> None:
+def test_the_pipeline_continues_from_the_remaining_cursors(world: World, server: Postgres, name: str) -> None:
     bench = world.on(server, name)
     step = {"staged": validate, "validated": commit}.get(name)
     if step:  # no standby and no backup has UNLOGGED tables

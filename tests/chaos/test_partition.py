@@ -141,7 +141,7 @@ def parted(servers: tuple[Network, Kafka, Postgres, Path]) -> Iterator[Parted]:
 
 
 @pytest.mark.parametrize(("link", "error"), [("broker", "BrokerUnavailable"), ("postgres", "DatabaseUnavailable")])
-def test_a_step_that_cannot_reach_a_server_says_which_and_the_next_attempt_goes_on(
+def test_a_step_that_cannot_reach_a_server_names_it_and_the_next_attempt_continues(
     parted: Parted, link: str, error: str
 ) -> None:
     parted.produce(1)

@@ -31,7 +31,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return answer_of(_LOOK, home)
 
 
-def test_one_task_a_day_that_tells_its_asset(parsed: Any) -> None:
+def test_one_task_a_day_that_updates_its_asset(parsed: Any) -> None:
     assert (parsed["dag_id"], parsed["timetable"], parsed["catchup"]) == ("daily_quality_report", "0 0 * * *", False)
     assert parsed["outlets"] == {"report": ["daily_quality_report"]}
     assert parsed["heavy"] == []

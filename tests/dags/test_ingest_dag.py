@@ -105,7 +105,7 @@ def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_t
     assert len(set(sections.values())) == 4
 
 
-def test_stage_is_a_spark_submit_whose_rendered_fields_hold_no_connection(parsed: Any) -> None:
+def test_stage_is_a_spark_submit_whose_rendered_fields_contain_no_connection(parsed: Any) -> None:
     dag = parsed["dags"]["ingest_flights"]
     assert dag["types"]["stage"] == "StageOperator"
     shown = json.dumps(dag["stage"])

@@ -103,7 +103,7 @@ def test_an_admin_has_the_topics_audited_and_sees_what_was_found(
     assert shown_run(page, DAG) == run_id
 
 
-def test_a_viewer_looks_and_audits_nothing(stack: Stack, logged_in: Callable[[str], Page]) -> None:
+def test_a_viewer_can_read_and_cannot_audit(stack: Stack, logged_in: Callable[[str], Page]) -> None:
     page = logged_in(VIEWER)
     page.goto(f"{stack.airflow.address}/plugin/offset-ledger-audit")
     audits = ours(page, TITLE)

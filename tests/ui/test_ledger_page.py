@@ -232,7 +232,7 @@ def test_a_viewer_changes_nothing(world: World, logged_in: Callable[[str], Page]
     assert world.call("GET", "/dags/~/dagRuns")["total_entries"] == before
 
 
-def test_somebody_without_rights_sees_no_data_and_changes_nothing(
+def test_a_user_without_rights_sees_no_data_and_changes_nothing(
     world: World, logged_in: Callable[[str], Page], batches: dict[str, int]
 ) -> None:
     page = logged_in(LIMITED)

@@ -118,7 +118,7 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
         ] * 2
 
 
-def test_what_postgres_does_not_allow_is_told(roles: Roles) -> None:
+def test_what_postgres_does_not_allow_is_access_denied(roles: Roles) -> None:
     with pytest.raises(AccessDenied, match="permission denied for table batch"), connect(roles.reader) as session:
         rows(session, "DELETE FROM offset_ledger.batch RETURNING 1")
     with pytest.raises(AccessDenied, match="permission denied for database"), connect(roles.writer) as session:

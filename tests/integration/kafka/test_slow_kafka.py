@@ -66,9 +66,7 @@ def test_a_slice_that_waits_longer_for_records_than_the_server_lets_a_session_id
         assert {tuple(row) for row in staged} == {("0", 0), ("1", 1), ("2", 2)}
 
 
-def test_whoever_does_not_wait_for_records_loses_the_session_as_before(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_kept_awake_an_idle_session_is_lost(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     database = impatient(servers, monkeypatch, "300ms")
 
     def stand_still() -> None:

@@ -131,7 +131,7 @@ def test_skip_existing_keeps_the_first(session: Session) -> None:
         assert tuple(cursor.one()) == (1, 2)
 
 
-def test_the_balance_sheet_tells_where_every_offset_went(session: Session) -> None:
+def test_the_balance_sheet_shows_where_every_offset_went(session: Session) -> None:
     pipeline = a_pipeline()
     run(session, pipeline, [OffsetRange(0, 0, 3)], [Event(1, 0, 0, "a"), Event(1, 0, 1, "b"), Event(5, 0, 2, "c")])
     events = [

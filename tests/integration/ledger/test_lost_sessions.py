@@ -182,7 +182,7 @@ def until(session: Session, counted: str) -> None:
     raise AssertionError(counted)
 
 
-def test_a_session_that_somebody_else_ended_is_what_it_was(session: Session, servers: Servers) -> None:
+def test_a_session_that_was_terminated_from_outside_is_reported_as_that(session: Session, servers: Servers) -> None:
     pipeline = a_pipeline()
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
     claim(session, pipeline, batch_id, ME)

@@ -271,7 +271,7 @@ def test_the_verb_fails_for_a_violation_and_not_for_what_an_earlier_pipeline_fil
     ]
 
 
-def test_with_skip_existing_what_stands_is_compared(bench: Bench, produced: list[Raw]) -> None:
+def test_with_skip_existing_the_published_records_are_compared(bench: Bench, produced: list[Raw]) -> None:
     bench.merge = "skip_existing"
     bench.fill(produced)
     assert compare_with_topic(bench.pipeline).violations == ()

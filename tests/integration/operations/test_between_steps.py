@@ -93,7 +93,7 @@ def test_a_file_that_names_the_table_of_another_pipeline_writes_nothing_there(se
     assert events(session, "ours") == {"a"}
 
 
-def test_a_table_goes_on_under_another_name_only_if_it_was_renamed(session: Session) -> None:
+def test_a_table_continues_under_another_name_only_if_it_was_renamed(session: Session) -> None:
     pipeline = a_pipeline()
     commit(pipeline, ready(session, pipeline), ME)
     other = replace(pipeline, target=Target("postgres_default", "public", "order_lines"))
@@ -149,7 +149,7 @@ def test_texts_are_the_same_whatever_encoding_the_environment_names(
     assert [bytes(each).decode() for each in found[0]] == ["schlüssel", text]
 
 
-def test_a_database_that_cannot_hold_every_text_is_refused(stack: Stack) -> None:
+def test_a_database_that_cannot_store_every_text_is_refused(stack: Stack) -> None:
     with (
         new_database(stack, "template0", "ENCODING 'LATIN1' LOCALE 'C'") as latin,
         connect(latin) as made,
@@ -167,7 +167,7 @@ def a_question(session: Session, pipeline: Pipeline, batch_id: int) -> int:
         return decisions.ask(cursor, asked, Origin("airflow", "ingest_orders", "run 1"))
 
 
-def test_of_two_people_who_decide_at_once_the_first_one_holds(
+def test_of_two_simultaneous_decisions_the_first_one_counts(
     session: Session, servers: Servers, beside: ThreadPoolExecutor
 ) -> None:
     pipeline = a_pipeline()
@@ -184,7 +184,7 @@ def test_of_two_people_who_decide_at_once_the_first_one_holds(
     assert [tuple(row) for row in kept] == [("abandon", "ann")]
 
 
-def test_a_question_that_is_asked_again_while_somebody_answers_it(
+def test_a_question_that_is_asked_again_while_it_is_being_answered(
     session: Session, servers: Servers, beside: ThreadPoolExecutor
 ) -> None:
     pipeline = a_pipeline()

@@ -88,7 +88,7 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
         yield made
 
 
-def test_a_topic_that_was_compacted_once_goes_on_when_the_file_says_so(bench: Bench) -> None:
+def test_a_topic_that_was_compacted_once_continues_when_the_pipeline_file_says_so(bench: Bench) -> None:
     bench.publish(record("a", 1, "old"), record("a", 2, "newer"), record("b", 3))
     bench.alter(OFTEN)
     left = bench.compact_until(0)

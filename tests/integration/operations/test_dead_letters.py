@@ -221,7 +221,7 @@ def test_a_zombie_delivers_nothing_twice(bench: Bench, place: Failpoint, exit_co
     assert bench.counted() == bench.quarantined()
 
 
-def test_somebody_elses_open_transaction_is_waited_out_and_then_named(
+def test_an_open_transaction_of_another_application_is_waited_for_and_then_named(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.refuse(0, 2)

@@ -110,7 +110,7 @@ def test_nothing_is_dismissed_by_mistake(
     assert set(by_decision(bench).values()) == {None}
 
 
-def test_a_letter_that_waits_is_not_sent_while_its_record_is_dismissed(bench: Bench) -> None:
+def test_a_waiting_dead_letter_is_not_sent_while_its_record_is_dismissed(bench: Bench) -> None:
     with transaction(bench.session) as cursor:
         dead_letters.enqueue(cursor, 1, "orders.dead")
 

@@ -331,7 +331,7 @@ def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench
 
 
 @pytest.mark.parametrize("timestamp", [MILLIS * 1_000_000, -300_000_000_000_000], ids=["nanoseconds", "7537 BC"])
-def test_a_record_timestamp_that_nobody_can_hold_is_named_and_passed_by_a_person(bench: Bench, timestamp: int) -> None:
+def test_an_unreadable_record_timestamp_is_named_and_can_be_skipped(bench: Bench, timestamp: int) -> None:
     from kafka import KafkaProducer
 
     bench.topic += ".far"

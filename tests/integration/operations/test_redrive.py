@@ -164,7 +164,7 @@ def test_after_a_rule_was_loosened_exactly_the_fixed_records_come_in(bench: Benc
     assert verify(bench.pipeline)[0] == []
 
 
-def test_what_fails_again_keeps_its_old_reasons_beside_the_new_ones(bench: Bench) -> None:
+def test_what_fails_again_keeps_its_old_reasons_with_the_new_ones(bench: Bench) -> None:
     seeded(bench)
     bench.rule("paid")
     bench.amount, again = "numeric(12,3)", {(0, 3): [RULE]}

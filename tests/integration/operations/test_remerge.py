@@ -114,7 +114,7 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
         yield made
 
 
-def test_after_a_remerge_the_newest_by_one_clock_stands(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_remerge_the_newest_by_one_clock_wins(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.table() == MIXED
     with pytest.raises(TargetMismatch, match="offset-ledger remerge orders --why"):
         plan(bench.pipeline, ME)

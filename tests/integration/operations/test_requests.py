@@ -214,7 +214,7 @@ def test_a_person_approves_exactly_the_loss_that_was_shown(bench: Bench) -> None
     assert [tuple(row) for row in kept] == [("lost_range", "approve", "ann", "gone for good", 2, "backfill__1")]
 
 
-def test_who_decides_by_another_way_answers_the_run_that_waits(bench: Bench) -> None:
+def test_a_decision_made_elsewhere_answers_the_waiting_run(bench: Bench) -> None:
     bench.settings["expired"] = "earliest_after_approval"
     bench.publish(*(at(minute, 0, f"{minute}") for minute in range(4)))
     plan(bench.pipeline, ME)
@@ -288,7 +288,7 @@ def test_a_no_changes_nothing_and_a_loss_that_changed_its_shape_is_not_skipped(b
     assert cursors(bench) == {}
 
 
-def test_an_accepted_topic_begins_anew_and_the_old_one_stays_in_the_ledger(bench: Bench) -> None:
+def test_an_accepted_topic_starts_again_and_the_old_one_stays_in_the_ledger(bench: Bench) -> None:
     extra = dict(bench.servers.kafka.extra)
     bench.settings["start"] = "latest"  # of the first run only: a new topic is read from its first record
     plan(bench.pipeline, ME)
@@ -354,7 +354,7 @@ def test_the_mirror_follows_every_commit_and_its_failure_harms_nothing(
     assert "the consumer group offset-ledger.orders was not set: Kafka at 127.0.0.1:9 did not answer" in caplog.text
 
 
-def test_figures_of_a_batch_and_of_the_lag_that_is_left(bench: Bench) -> None:
+def test_metrics_of_a_batch_and_of_the_remaining_lag(bench: Bench) -> None:
     bench.publish(at(0, 0, "a"), Record(b"k", b"{", (), None, 1))
     bench.ingest()
     bench.publish(at(1, 0, "b"), at(2, 1, "c"))
@@ -372,7 +372,7 @@ def test_moments_between_two_milliseconds_leave_no_record_to_both_sides(bench: B
         assert kafka.offsets_at(bench.topic, moment)[0] is None
 
 
-def test_of_two_runs_that_begin_together_one_looks_after_the_other_has_planned(bench: Bench) -> None:
+def test_of_two_simultaneous_runs_one_plans_after_the_other(bench: Bench) -> None:
     seen: list[str] = []
 
     def second() -> None:

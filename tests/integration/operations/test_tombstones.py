@@ -152,7 +152,7 @@ def test_a_range_without_a_gap_may_be_read_as_late_as_it_is(bench: Bench) -> Non
     assert bench.stage(bench.plan()).state is State.STAGED
 
 
-def test_an_idle_pipeline_that_looks_is_not_late(bench: Bench) -> None:
+def test_an_idle_pipeline_that_takes_snapshots_is_not_late(bench: Bench) -> None:
     bench.publish(3)
     bench.through()
     for _ in range(5):
@@ -164,7 +164,7 @@ def test_an_idle_pipeline_that_looks_is_not_late(bench: Bench) -> None:
     assert bench.stage(bench.plan(), missing=[3]).state is State.STAGED
 
 
-def test_a_pipeline_that_is_only_woken_looks_without_a_plan(bench: Bench) -> None:
+def test_a_pipeline_that_is_only_woken_takes_snapshots_without_a_plan(bench: Bench) -> None:
     bench.publish(3)
     bench.through()
     bench.hours_ago(30)
@@ -191,7 +191,7 @@ def test_what_waits_for_a_later_batch_waits_since_it_was_stable(bench: Bench) ->
         bench.stage(bench.plan(), missing=[6])
 
 
-def test_a_pipeline_that_deletes_by_nothing_keeps_no_looks_and_only_head_batches_are_checked(bench: Bench) -> None:
+def test_a_pipeline_without_deletes_keeps_no_snapshots_and_only_head_batches_are_checked(bench: Bench) -> None:
     skips = replace(bench.pipeline, record=replace(bench.pipeline.record, tombstone=Tombstone.SKIP))
     bench.publish(1)
     batch = plan(skips, ME).batch
@@ -221,7 +221,7 @@ def test_the_shortest_time_that_plans_saw_counts_and_not_what_was_raised_since(b
         bench.stage(batch, missing=[4], kept=TombstoneRetention(None))
 
 
-def test_an_audit_tells_before(bench: Bench) -> None:
+def test_an_audit_warns_before(bench: Bench) -> None:
     bench.publish(3)
     bench.through()
     bench.hours_ago(17)
@@ -305,7 +305,7 @@ def test_only_what_was_shown_is_approved(bench: Bench, late: Batch) -> None:
     assert bench.read(late).state is State.STAGING
 
 
-def test_a_file_that_says_fail_asks_nobody(bench: Bench, late: Batch) -> None:
+def test_on_expired_fail_asks_no_question(bench: Bench, late: Batch) -> None:
     no = replace(bench.pipeline, source=replace(bench.pipeline.source, on_expired=OnExpired.FAIL))
     assert loss_question(no) is None
     with pytest.raises(ConfigurationError, match="on_expired: fail"):
@@ -316,7 +316,7 @@ def test_a_file_that_says_fail_asks_nobody(bench: Bench, late: Batch) -> None:
 # -- since when ------------------------------------------------------------------------------------------------
 
 
-def test_a_partition_that_was_added_waits_since_the_last_look_without_it(bench: Bench) -> None:
+def test_an_added_partition_waits_since_the_last_snapshot_without_it(bench: Bench) -> None:
     bench.publish(3)
     bench.through()
     bench.hours_ago(25)

@@ -266,7 +266,7 @@ def test_without_the_ledger_the_page_says_what_is_wrong(bench: Bench, monkeypatc
     assert "hunter2" not in answer.text + json.dumps(found)
 
 
-def test_a_ledger_that_is_not_migrated_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_is_not_migrated_is_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = replace(bench.servers.postgres, schema="postgres")
     monkeypatch.setenv(environment_name("postgres_default"), bare.to_json())
     (found,) = bench.get("/api/pipelines")["pipelines"]

@@ -185,7 +185,7 @@ def test_a_thousand_audits_come_in_pages_and_by_severity_and_rule(bench: Bench) 
     assert (one["audited_at"], one["changes"]) == (at(994).isoformat().replace("+00:00", "Z"), {"new": ["a", "b"]})
 
 
-def test_the_topics_of_a_pipeline_are_told_apart(bench: Bench) -> None:
+def test_the_topics_of_a_pipeline_are_distinguished(bench: Bench) -> None:
     (flights, orders) = bench.get("/api/audits")["pipelines"]
     assert [(each["topic"], each["own"], each["newest"]) for each in orders["topics"]] == [
         ("orders.events", True, None)

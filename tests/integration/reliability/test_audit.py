@@ -240,7 +240,7 @@ def test_a_rule_is_found_on_a_topic_made_wrong_for_it(
     assert case.found in found.found
 
 
-def test_the_remedy_for_settings_is_a_command_that_mends_them(
+def test_the_remedy_for_settings_is_a_command_that_fixes_them(
     connection: Connection, topics: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = topics("both-retentions")
@@ -249,7 +249,7 @@ def test_the_remedy_for_settings_is_a_command_that_mends_them(
     assert (mended.severity, mended.found) == (OK, "one retention: 7 days")
 
 
-def test_the_remedy_for_a_single_copy_is_a_plan_that_mends_it(
+def test_the_remedy_for_a_single_replica_is_a_plan_that_adds_more(
     connection: Connection, topics: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = topics("one-copy")
@@ -272,7 +272,7 @@ def test_a_record_older_than_its_retention_is_found(connection: Connection, kafk
     assert (found.severity, "400 days old" in found.found) == (WARNING, True)
 
 
-def test_spans_and_timestamps_beyond_every_calendar_are_told(connection: Connection, kafka: Kafka) -> None:
+def test_spans_and_timestamps_beyond_every_calendar_are_shown(connection: Connection, kafka: Kafka) -> None:
     most = str(2**63 - 1)
     for_ever = {"retention.ms": most, "segment.ms": most, "message.timestamp.after.max.ms": most}
     make(kafka, "events.for-ever", {**RIGHT, **for_ever})
@@ -291,7 +291,7 @@ def test_the_open_segment_of_a_quiet_topic_is_deleted_like_any_other(connection:
     assert (left.log_start, left.high_watermark, left.first_at) == (4, 4, None)
 
 
-def test_unread_bytes_are_held_against_the_bytes_kept(connection: Connection, kafka: Kafka) -> None:
+def test_unread_bytes_are_compared_with_the_retained_bytes(connection: Connection, kafka: Kafka) -> None:
     topic, unlimited = "events.size", {**RIGHT, "retention.ms": "-1"}
     make(kafka, topic, unlimited)
     publish(records(), connection.extra, topic)
@@ -356,7 +356,7 @@ def pipeline(
     return path
 
 
-def test_results_are_kept_and_changes_are_told(
+def test_results_are_kept_and_changes_are_reported(
     connection: Connection, kafka: Kafka, postgres: Connection, pipeline: Path
 ) -> None:
     first = audit_pipeline(parse_pipeline(pipeline))
@@ -457,7 +457,7 @@ def test_the_command_line_fails_by_severity(
     assert (code, err.startswith("offset-ledger: UnknownTopic: topic 'events.nowhere' does not exist")) == (1, True)
 
 
-def test_without_brokers_nothing_is_judged(
+def test_without_brokers_nothing_is_audited(
     pipeline: Path, postgres: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     away = Connection("kafka_default", "kafka", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})

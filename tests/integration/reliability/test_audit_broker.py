@@ -279,7 +279,7 @@ def test_racks_are_held_against_the_rack_of_the_reader(
     assert (judged.severity, judged.found) == (severity, found)
 
 
-def test_a_topic_that_was_made_by_naming_it_is_told_from_one_made_on_purpose(
+def test_an_automatically_created_topic_differs_from_one_created_on_purpose(
     connection: Connection, kafka: Kafka
 ) -> None:
     with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap)) as producer:
@@ -314,7 +314,7 @@ def test_every_one_of_many_partitions_is_sampled(connection: Connection) -> None
 # -- rights ----------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_the_user_may_not_see_is_told_as_that(connection: Connection) -> None:
+def test_a_topic_that_the_user_may_not_describe_is_reported_as_that(connection: Connection) -> None:
     topic = "events.denied"
     create_topic(connection.extra, topic, 1, 1)
     hidden = ACL(

@@ -308,7 +308,7 @@ def ids(extra: dict[str, str], topic: str) -> list[str]:
     return [json.loads(value or b"")["event_id"] for value in values(extra, topic)]
 
 
-def test_a_crashed_publication_goes_on_where_it_was(
+def test_a_crashed_publication_continues_where_it_stopped(
     extra: dict[str, str], topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name, path = topic(), tmp_path / "events.jsonl"

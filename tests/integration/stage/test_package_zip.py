@@ -17,8 +17,9 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
-from offset_ledger.stage.spark_settings import spark_jars
+from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
 from tests.fixtures.servers import Servers
 from tests.paths import ROOT
 
@@ -45,10 +46,11 @@ def test_the_stage_job_runs_with_only_the_zip_on_the_path(
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     libraries = str(Path(pyspark.__file__).parents[1])
+    settings = [f"--conf={name}={value}" for name, value in with_archive(SETTINGS).items()]
     done = subprocess.run(
         [
             *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", "--jars", spark_jars()),
-            *("--py-files", str(package_zip(tmp_path)), str(ROOT / "jobs" / "stage_batch.py")),
+            *(*settings, "--py-files", str(package_zip(tmp_path)), str(ROOT / "jobs" / "stage_batch.py")),
             *(str(path), str(batch.batch_id)),
         ],
         env={**os.environ, "PYTHONPATH": libraries, "PYSPARK_PYTHON": str(python)},

@@ -82,7 +82,7 @@ def table(session: Session) -> set[tuple[Any, ...]]:
 )
 @pytest.mark.parametrize("deletes", [TOMBSTONE, OPERATION])
 @pytest.mark.parametrize("publish_at", ["$.at", "kafka_timestamp"])
-def test_the_last_of_a_row_and_its_delete_stands(
+def test_the_later_of_a_row_and_its_delete_wins(
     session: Session,
     tmp_path: Path,
     publish_at: str,
@@ -103,7 +103,7 @@ def test_the_last_of_a_row_and_its_delete_stands(
     assert verify(pipeline)[0] == []
 
 
-def test_what_nobody_can_call_a_delete_waits_in_quarantine_for_a_file_that_can(
+def test_an_undecidable_delete_waits_in_quarantine_for_a_pipeline_file_that_decides_it(
     session: Session, tmp_path: Path
 ) -> None:
     pipeline = written(tmp_path, "$.at", OPERATION)
@@ -216,7 +216,7 @@ def test_markers_of_tombstones_are_not_ordered_by_a_path(session: Session, tmp_p
 
 
 @pytest.mark.parametrize("events", [AHEAD, AGAIN])
-def test_markers_of_before_are_not_taken_for_the_right_ones(
+def test_earlier_delete_markers_are_not_mistaken_for_the_right_ones(
     session: Session, tmp_path: Path, events: list[tuple[int, int, str | None]]
 ) -> None:
     pipeline = written(tmp_path, "kafka_timestamp", TOMBSTONE)

@@ -26,7 +26,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_stands_in_the_module_of_its_name(verb: str) -> None:
+def test_a_verb_is_in_the_module_of_its_name(verb: str) -> None:
     module = import_module(f"offset_ledger.cli.{verb.replace('-', '_')}")
     assert build_parser().parse_args([verb, *required(verb)]).run is module.run
 

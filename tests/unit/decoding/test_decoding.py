@@ -133,7 +133,7 @@ def test_a_wrong_record_is_refused_with_its_place(value: bytes, path: str, code:
         ("jsonb", (), "null", "null"),
     ],
 )
-def test_a_value_that_its_type_cannot_hold_is_refused(
+def test_a_value_that_does_not_fit_its_type_is_refused(
     type_: str, args: tuple[int, ...], literal: str, code: str
 ) -> None:
     assert refused(decoder_of(type_, *args).decode(with_value(literal), None, AT)) == [("$.value", code)]

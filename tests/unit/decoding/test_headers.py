@@ -51,12 +51,12 @@ def headers(**changed: bytes | None) -> list[tuple[str, bytes]]:
     return [(f"offset-ledger.{name}", value) for name, value in made.items() if value is not None]
 
 
-def test_a_letter_tells_its_coordinates_by_the_last_of_equal_headers() -> None:
+def test_a_dead_letter_has_its_coordinates_from_the_last_of_equal_headers() -> None:
     assert source_position([("x", b"y"), *headers(offset=b"1"), *headers()], "p") == RecordPosition("t", 3, 70)
 
 
 @pytest.mark.parametrize(
     "foreign", [[], headers(pipeline=b"q"), headers(offset=None), headers(offset=b"x"), headers(topic_id=b"\xff")]
 )
-def test_a_record_of_somebody_else_has_no_coordinates(foreign: list[tuple[str, bytes]]) -> None:
+def test_a_record_of_another_producer_has_no_coordinates(foreign: list[tuple[str, bytes]]) -> None:
     assert source_position(foreign, "p") is None

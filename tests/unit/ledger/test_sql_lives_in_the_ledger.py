@@ -42,7 +42,7 @@ def found_in(paths: list[Path]) -> list[tuple[str, int, int, str]]:
     return [(str(path.relative_to(PACKAGE)), *each) for path in paths for each in statements(path.read_text())]
 
 
-def test_no_statement_stands_outside_of_the_ledger() -> None:
+def test_no_sql_statement_is_outside_of_the_ledger() -> None:
     others = {path.name for path in PACKAGE.iterdir()} - {*OWN, *OTHER_DATABASES}
     assert found_in(modules(*others)) == []
 

@@ -64,7 +64,7 @@ def test_the_file_follows_the_compose_schema() -> None:
     assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(COMPOSE)] == []
 
 
-def test_every_variable_stands_in_the_example_and_a_default_is_the_same_there() -> None:
+def test_every_variable_is_in_the_example_with_the_same_default() -> None:
     used = {name: default for name, kind, default in VARIABLE.findall(TEXT) if kind == "-"}
     assert {name for name, _, _ in VARIABLE.findall(TEXT)} == set(EXAMPLE)
     assert used == {name: EXAMPLE[name] for name in used}

@@ -78,7 +78,7 @@ def test_a_daemon_that_ended_by_itself_is_not_running(daemon: Daemon) -> None:
     assert daemon.pid() is None
 
 
-def test_stop_tells_whether_it_ran(daemon: Daemon) -> None:
+def test_stop_returns_whether_it_ran(daemon: Daemon) -> None:
     daemon.start(SLEEP, os.environ)
     assert (daemon.stop(), daemon.stop()) == (True, False)
 

@@ -19,7 +19,7 @@ def test_each_missing_offset_gets_its_cause() -> None:
     )
 
 
-def test_on_a_compacted_topic_nothing_tells_a_control_record_from_a_removed_one() -> None:
+def test_on_a_compacted_topic_a_control_record_looks_like_a_removed_one() -> None:
     assert explain(RANGE, set(range(10, 19)), set(range(10, 19)), compacted=True) == (
         Gap(OffsetRange(2, 19, 20), Cause.COMPACTED),
     )

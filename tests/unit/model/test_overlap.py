@@ -40,7 +40,7 @@ def test_each_offset_counts_once(wanted: OffsetRange, before: list[tuple[int, Of
         (1, [OffsetRange(0, 5, 6)]),
     ],
 )
-def test_a_limit_cuts_ends_and_starves_nobody_small(limit: int | None, left: list[OffsetRange]) -> None:
+def test_a_limit_shortens_ranges_and_starves_no_small_partition(limit: int | None, left: list[OffsetRange]) -> None:
     assert list(limited([OffsetRange(0, 5, 15), OffsetRange(3, 0, 2)], limit)) == left
 
 
@@ -70,6 +70,6 @@ def places(ranges: Iterable[OffsetRange]) -> list[tuple[int, int]]:
         ((0, 2), []),
     ],
 )
-def test_what_lies_outside_of_the_log_is_cut_away(bounds: tuple[int, int], expected: list[OffsetRange]) -> None:
+def test_offsets_outside_of_the_log_are_dropped(bounds: tuple[int, int], expected: list[OffsetRange]) -> None:
     assert list(within([OffsetRange(0, 2, 5)], {0: bounds})) == expected
     assert within([OffsetRange(1, 2, 5)], {0: bounds}) == ()

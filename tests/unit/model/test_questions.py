@@ -92,7 +92,7 @@ def shown(body: str) -> list[list[tuple[str, str]]]:
         ("`" * 100_000, "`" * 2000 + "…"),
     ],
 )
-def test_what_records_hold_is_shown_as_it_is_and_is_no_markdown(value: str, visible: str | None) -> None:
+def test_record_contents_are_shown_as_they_are_and_not_as_markdown(value: str, visible: str | None) -> None:
     question = Question("orders", QuestionKind.REJECTED_BATCH, "topic", "go on?", {"rows": 2, "reasons": value})
     assert shown(question.body()) == [
         [("text", "rows")],

@@ -91,7 +91,7 @@ def test_a_backfill_run_takes_nothing_that_contradicts_its_interval(form: dict[s
         parse_request(form, (FIRST, SECOND))
 
 
-def test_the_key_tells_requests_apart_and_no_more() -> None:
+def test_the_key_only_distinguishes_requests() -> None:
     first = parse_request(WINDOW)
     assert parse_request({**WINDOW, "why": "another reason"}).key == first.key
     others = [{**WINDOW, "limit": 3}, {**WINDOW, "scan": True}, {**WINDOW, "until": "2026-03-03T00:00:00Z"}]

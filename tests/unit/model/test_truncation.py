@@ -35,7 +35,7 @@ def test_an_offset_without_a_known_epoch_is_compared_with_the_end_of_the_log() -
     assert not agrees(Boundary(0, 8), {0: 7}, {})
 
 
-def test_a_partition_that_no_answer_tells_of_is_left_alone() -> None:
+def test_a_partition_that_no_answer_mentions_is_left_alone() -> None:
     assert agrees(Boundary(3, 8, 1), {0: 7}, {})
 
 

@@ -558,7 +558,7 @@ def test_what_is_odd_and_right_is_no_finding(facts: TopicFacts) -> None:
     assert [each for each in check_topic(facts) if each.severity is not OK] == []
 
 
-def test_more_copies_in_sync_than_there_are_are_taken_for_all() -> None:
+def test_min_insync_replicas_above_the_factor_count_as_the_factor() -> None:
     two = with_copies(1, 2, facts=with_settings(min_insync_replicas="3"))
     (found,) = (each for each in check_topic(two) if each.rule == "replicas-in-sync")
     assert found.severity is OK
@@ -592,7 +592,7 @@ def test_changes_are_named_by_severity() -> None:
     assert changes(None, now) == ()
 
 
-def test_a_list_is_cut_where_nobody_reads_on() -> None:
+def test_a_long_list_is_shortened() -> None:
     assert numbered("partition", range(100)) == "partitions 0, 1, 2, 3, 4 and 95 more"
     assert (numbered("broker", {2}), numbered("broker", (3, 1))) == ("broker 2", "brokers 1, 3")
     assert (counted(1, "offset"), counted(1200, "offset")) == ("1 offset", "1,200 offsets")

@@ -17,7 +17,7 @@ from offset_ledger.report.consumer_group import to_move
         ({0: 10, 1: 20, 2: 7}, True, {}),
     ],
 )
-def test_it_never_goes_back_unless_a_person_approved_a_new_beginning(
+def test_it_never_goes_back_unless_a_person_approved_a_new_start(
     group: dict[int, int], backwards: bool, wanted: dict[int, int]
 ) -> None:
     assert to_move({0: 10, 1: 20}, group, backwards) == wanted

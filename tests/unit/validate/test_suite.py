@@ -146,7 +146,7 @@ def test_a_suite_cannot_change_how_it_is_run(tmp_path: Path, key: str, value: ob
     assert mistakes(write(tmp_path, entry)) == [f"4: {key} is not allowed in a suite: {why}; remove it"]
 
 
-def test_a_parameter_that_nobody_supplies_is_a_mistake(tmp_path: Path) -> None:
+def test_a_parameter_without_a_value_is_a_mistake(tmp_path: Path) -> None:
     kwargs = {"column": "distance", "value_set": {"$PARAMETER": "known"}}
     path = write(tmp_path, {"type": "expect_column_values_to_be_in_set", "kwargs": kwargs})
     assert mistakes(path) == ["4: parameter 'known' is not supplied here; write the value itself"]

@@ -42,7 +42,7 @@ def test_a_failure_rejects_unless_it_only_warns_or_its_rows_are_named(
         ({"exception": "no such operator"}, "carrier is known: Great Expectations raised: no such operator"),
     ],
 )
-def test_the_summary_says_what_was_found(changes: dict[str, object], summary: str) -> None:
+def test_the_summary_contains_every_finding(changes: dict[str, object], summary: str) -> None:
     assert replace(FINDING, success=False, **changes).summary == summary  # type: ignore[arg-type]
 
 

@@ -86,7 +86,7 @@ def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(world: World, 
     assert found == [("bad", "broken"), ("good", "new")]
 
 
-def test_a_backfill_reads_its_intervals_beside_a_live_run(world: World, started: dict[str, str]) -> None:  # noqa: ARG001
+def test_a_backfill_reads_its_intervals_during_a_live_run(world: World, started: dict[str, str]) -> None:  # noqa: ARG001
     runs = world.backfills("orders")
     assert len(runs) == 2
     scheduled = until(lambda: world.runs("orders", run_type="scheduled"), "the scheduled run")

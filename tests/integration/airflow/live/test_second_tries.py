@@ -27,7 +27,7 @@ def test_a_rejected_redrive_is_given_up_by_a_person_and_its_records_stay(world: 
     assert world.rows(end) == [("rejected", "abandoned", "admin", "the suite is wrong")]
 
 
-def test_what_was_mended_comes_in_and_every_attempt_is_kept(
+def test_what_was_fixed_is_merged_and_every_attempt_is_kept(
     world: World, redriven: Redriven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.succeeded("redrive_woken", redriven.mended)

@@ -39,7 +39,7 @@ def test_the_audit_keeps_what_it_finds_and_fails_on_an_error_alone(world: World)
     assert task["try_number"] == 1
 
 
-def test_the_daily_report_is_a_page_and_figures_that_the_ledger_bears_out(world: World, redriven: Redriven) -> None:
+def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World, redriven: Redriven) -> None:
     world.succeeded("redrive_woken", redriven.mended)
     nightly = scheduled(world, "daily_quality_report")
     ((day,),) = world.rows(

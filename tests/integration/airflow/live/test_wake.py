@@ -27,7 +27,7 @@ def test_records_wake_a_run_also_those_that_come_while_it_works_and_the_triggere
     assert set(world.rows(refused)) == {(0, 1), (0, 2)}
 
 
-def test_no_run_was_woken_in_vain(world: World, woken: list[str]) -> None:
+def test_no_run_was_woken_without_new_records(world: World, woken: list[str]) -> None:
     """By now the trigger has looked many times: at records that a run was about to read, and at none."""
     told = [(event["extra"]["from_trigger"], event["extra"]["payload"]) for event in world.events("new_records_woken")]
     assert told == [(True, {"last_stable": {"0": 3}}), (True, {"last_stable": {"0": 4}})]

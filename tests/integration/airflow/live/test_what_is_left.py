@@ -84,7 +84,7 @@ def maps(pid: int | None, part: str) -> bool:
     return any(part in each.path for each in psutil.Process(pid).memory_maps())
 
 
-def test_no_password_stands_in_a_log_a_rendered_field_an_xcom_or_a_report(world: World, woken: list[str]) -> None:
+def test_no_log_rendered_field_xcom_or_report_contains_a_password(world: World, woken: list[str]) -> None:
     password = world.postgres.password
     assert password is not None
     stage = world.call("GET", f"{world.run('woken', woken[0])}/taskInstances/stage")

@@ -120,7 +120,7 @@ def written(folder: Path, text: str | bytes, name: str = "records.jsonl") -> Pat
     return path
 
 
-def test_a_line_that_lacks_nothing_is_published_as_it_stands(tmp_path: Path) -> None:
+def test_a_complete_line_is_published_unchanged(tmp_path: Path) -> None:
     line = (
         b'{"event_id": "e", "publish_at":"2026-01-01T00:00:00Z", "amount": 1.10, "n": 123456789012345678901234567890}'
     )

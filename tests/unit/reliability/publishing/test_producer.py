@@ -67,7 +67,7 @@ def test_keyless_records_stay_in_one_partition_until_its_batch_is_full() -> None
     assert {chosen(sticky, None, partitions=1) for _ in range(3)} == {0}
 
 
-def test_round_robin_goes_on_whatever_the_key_and_loses_no_turn_to_a_new_batch() -> None:
+def test_round_robin_ignores_the_key_and_loses_no_turn_to_a_new_batch() -> None:
     turns = RoundRobin()
     assert [chosen(turns, key) for key in (b"a", b"a", None, b"a")] == [0, 1, 2, 0]
     asked_for_a_batch = chosen(turns, None)
@@ -124,7 +124,7 @@ def test_no_broker_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_records_that_nobody_answers_for_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unacknowledged_records_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "GRACE_SECONDS", 0.5)
     waiting, sent = outbox.Outbox(0), [Record(None, b"%d" % n) for n in range(900)]
     for record in sent:  # half a second for each would be more than a test may take

@@ -82,7 +82,7 @@ def test_each_unsafe_combination_is_refused_with_what_can_happen(
 
 
 @pytest.mark.parametrize(("given", "transactional", "starts"), REFUSED, ids=[str(case[0]) for case in REFUSED])
-def test_dangers_are_allowed_by_name_and_contradictions_by_nobody(
+def test_dangers_can_be_allowed_by_name_and_contradictions_cannot(
     given: dict[str, str], transactional: bool, starts: list[str]
 ) -> None:
     dangers = {begin.split(":")[0] for begin in starts} & ALL
@@ -124,7 +124,7 @@ def test_a_record_is_measured_with_everything_in_it() -> None:
     RecordLimits(fetch_bytes=weight - 1, allow={"blocking"}).check(record)
 
 
-def test_what_readers_fetch_stands_in_the_connection() -> None:
+def test_fetch_settings_come_from_the_connection() -> None:
     assert fetch_bytes({}) == 1_048_576
     assert fetch_bytes({"max.partition.fetch.bytes": "5"}) == 5
     with pytest.raises(ConfigurationError, match="'many'"):
