@@ -18,7 +18,7 @@ from offset_ledger.stage import submitted
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
 from offset_ledger.stage.scratch import scratch, with_scratch
-from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS, spark_jars
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -59,9 +59,11 @@ class StageOperator(SparkSubmitOperator):
         self.jars = spark_jars()
         settings = with_archive(self.conf or {})
         with scratch() as folder:
-            self.conf = with_scratch(settings, folder)
-            if not (get_connection(self._conn_id).host or "").startswith("local"):
+            if (get_connection(self._conn_id).host or "").startswith("local"):
+                settings |= LOCAL_SETTINGS
+            else:
                 self.py_files = str(package_zip(folder))  # executors on other machines import the package from it
+            self.conf = with_scratch(settings, folder)
             failure = folder / "failure.json"
             self.application_args = [*(self.application_args or []), "--failure", str(failure)]
             try:

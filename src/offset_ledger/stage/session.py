@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS, spark_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,8 @@ def _make(cores: int, memory: str) -> SparkSession:
     )
     builder = builder.config("spark.driver.memory", memory)
     with ExitStack() as stack:
-        for key, value in with_scratch(with_archive(SETTINGS), stack.enter_context(scratch())).items():
+        settings = with_archive({**SETTINGS, **LOCAL_SETTINGS})
+        for key, value in with_scratch(settings, stack.enter_context(scratch())).items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
         stack.callback(_stop, session)

@@ -24,6 +24,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|AIRFLOW_CONN",
 }
 
+# More of them on a local master, whose workers run where the package is installed.
+LOCAL_SETTINGS: Mapping[str, str] = {"spark.python.daemon.module": "offset_ledger.stage.worker_daemon"}
+
 
 def spark_jars() -> str:
     """The Kafka connector's jars, comma-separated: ``$OFFSET_LEDGER_SPARK_JARS``, else fetched once."""
