@@ -30,6 +30,7 @@ from tests.chaos.bench import Bench
 from tests.chaos.lab import Answer, Lab, Worker
 from tests.chaos.short import until
 from tests.fixtures.namespaces import Link, Network, inside, network
+from tests.fixtures.servers import NO_SYNC
 
 pytestmark = [pytest.mark.chaos, pytest.mark.minutes(1)]
 
@@ -105,7 +106,7 @@ def servers() -> Iterator[tuple[Network, Kafka, Postgres, Path]]:
             after.callback(kafka.down)
             kafka.up(find_java(), Launch(silent))
         with inside(links.postgres.server):
-            postgres = Postgres(folder / "postgres", ports.postgres, {"listen_addresses": "*"})
+            postgres = Postgres(folder / "postgres", ports.postgres, {"listen_addresses": "*", **NO_SYNC})
             after.callback(postgres.stop)
             postgres.up(Launch(silent))
             with (postgres.directory / "data" / "pg_hba.conf").open("a") as rules:

@@ -1,6 +1,6 @@
 """The process that forks Spark's Python workers, with everything imported that a slice needs: workers share it.
 
-Spark starts it in place of ``pyspark.daemon`` (``spark.python.daemon.module``), with which each worker imports it again.
+Spark starts it in place of ``pyspark.daemon`` (``spark.python.daemon.module``), whose workers each import it again.
 """
 
 from __future__ import annotations
