@@ -26,7 +26,7 @@ FALLBACK = "fallback"  # in extra of a connection to a Spark Connect server: the
 log = logging.getLogger(__name__)
 
 _made: list[ExitStack] = []
-_remote: list[SparkSession] = []
+_remote: list[tuple[SparkSession, ExitStack]] = []
 _making = threading.Lock()
 
 
@@ -49,15 +49,18 @@ def staging_session() -> SparkSession:
 
 
 def _session_of(connection: Connection) -> SparkSession:
-    if _remote:
-        if answers(_remote[0]):
-            return _remote[0]
-        end_session()
+    if _remote and answers(_remote[0][0]):
+        return _remote[0][0]
+    _end_remote()
     with ExitStack() as stack:
         session = stack.enter_context(remote_session(connection, wait=FALLBACK not in connection.extra))
-        _made.append(stack.pop_all())
-    _remote.append(session)
+        _remote.append((session, stack.pop_all()))
     return session
+
+
+def _end_remote() -> None:
+    while _remote:
+        _remote.pop()[1].close()
 
 
 def local_session(cores: int = 2, memory: str = "1g") -> SparkSession:
@@ -104,7 +107,7 @@ def _make(cores: int, memory: str) -> SparkSession:
 
 def end_session() -> None:
     """End the session that this process has made, if there is one, and remove what it wrote."""
-    _remote.clear()
+    _end_remote()
     while _made:
         _made.pop().close()
 
@@ -112,7 +115,7 @@ def end_session() -> None:
 @contextmanager
 def session_ended() -> Iterator[None]:
     """End the session that is made meanwhile; one that was there before stays."""
-    before = bool(_made)
+    before = bool(_made or _remote)
     try:
         yield
     finally:
