@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Half a minute: a lost network is waited for, a server that restarts has forgotten the session anyway.
+# A network that is lost for some seconds is waited for; a server that was started again has forgotten the session.
 _RETRIES = 5
-# A peer that vanished without a word is noticed; more often than each five minutes a server takes for abuse.
-_KEEPALIVE = [("grpc.keepalive_time_ms", 360_000), ("grpc.keepalive_timeout_ms", 20_000)]
+_CHANNEL = [
+    # A peer that vanished without a word is noticed; a server takes more than one ping in five minutes for abuse.
+    ("grpc.keepalive_time_ms", 360_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
@@ -149,4 +153,4 @@ def _channel(connection: Connection) -> DefaultChannelBuilder:
         "use_ssl": connection.extra.get("use_ssl", "").lower() or None,
     }
     parameters = ";".join(f"{name}={quote(value, safe='')}" for name, value in given.items() if value)
-    return Channel(f"{address(connection)}/;{parameters}" if parameters else address(connection), _KEEPALIVE)
+    return Channel(f"{address(connection)}/;{parameters}" if parameters else address(connection), _CHANNEL)

@@ -51,18 +51,19 @@ class SparkServer:
             command += ["--conf", f"{name}={value}"]
         return [*command, str(_DRIVER)]
 
-
-def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a server: without connections, since each job brings those it needs."""
-    kept = {name: value for name, value in environment.items() if not name.startswith("AIRFLOW_CONN_")}
-    known = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    return {**known, **kept, "SPARK_HOME": str(_spark_home())}
+    def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the server: without connections, since each job brings those it needs."""
+        kept = {name: value for name, value in outer.items() if not name.startswith("AIRFLOW_CONN_")}
+        known = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        if self.master.startswith("local"):  # executors elsewhere have to reach the driver
+            known["SPARK_LOCAL_IP"] = "127.0.0.1"
+        return {**known, **kept, "SPARK_HOME": str(_spark_home())}
 
 
 def become_server(server: SparkServer, folder: Path) -> None:
     """Replace this process by the server; does not return."""
     command = server.command(folder)
-    os.execve(command[0], command, server_environment(os.environ))
+    os.execve(command[0], command, server.environment(os.environ))
 
 
 def _spark_home() -> Path:
