@@ -101,6 +101,14 @@ class SparkFailed(TransientError):
     """The Spark application failed for a reason that is no error of this package."""
 
 
+class SparkUnavailable(TransientError):
+    """The Spark Connect server does not answer, or went away while it staged."""
+
+
+class SparkMismatch(TerminalError):
+    """The Spark Connect server runs another version of Spark, or of this package, than its client."""
+
+
 # -- topics and offsets ----------------------------------------------------------------------------------------
 
 

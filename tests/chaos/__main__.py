@@ -18,7 +18,6 @@ from offset_ledger.ledger.database import connect
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import Stack
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import Lab
@@ -71,9 +70,8 @@ def summary(outcomes: list[Outcome], benches: list[Bench]) -> str:
     return "\n".join(["faults injected:", *lines, *(f"{name}: {value:,}" for name, value in found.items())])
 
 
-def run(stack: Stack, folder: Path, first: int, cycles: int, seed: int) -> list[Outcome]:
+def run(lab: Lab, first: int, cycles: int, seed: int) -> list[Outcome]:
     """All cycles; each is told when it ends."""
-    lab = Lab(stack, folder)
     outcomes: list[Outcome] = []
     benches: list[Bench] = []
     try:
@@ -97,6 +95,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=1, help="number of the first cycle, to see one again")
     parser.add_argument("--brokers", type=int, choices=[1, 3], default=1, help="three take part in more faults")
+    parser.add_argument("--connect", action="store_true", help="stage by a Spark Connect server")
     asked = parser.parse_args()
     for end in (signal.SIGTERM, signal.SIGINT):
         signal.signal(end, lambda *_: sys.exit(130))  # through every finally: the servers are stopped too
@@ -105,7 +104,7 @@ def main() -> int:
     stack = local.up(brokers=asked.brokers, ports=PortChoice.any_free(), home=home / "stack", project=ROOT)
     outcomes: list[Outcome] = []
     try:
-        outcomes = run(stack, home / "lab", asked.first, asked.cycles, asked.seed)
+        outcomes = run(Lab(stack, home / "lab", asked.connect), asked.first, asked.cycles, asked.seed)
     finally:
         local.down(home / "stack")
     failed = len(outcomes) < asked.cycles or any(outcome.violations for outcome in outcomes)

@@ -22,7 +22,7 @@ EXPECTED = frozenset(
             "BrokerUnavailable",
             "UnknownOutcome",
         ),
-        *("SparkFailed", "IncompleteStaging", "Fenced", "StateConflict"),
+        *("SparkFailed", "SparkUnavailable", "IncompleteStaging", "Fenced", "StateConflict"),
     }
 )
 

@@ -17,6 +17,10 @@ from typing import Any
 import psutil
 
 from offset_ledger.failpoints import ONCE, VARIABLE
+from offset_ledger.local.launch import Launch
+from offset_ledger.local.layout import free_ports
+from offset_ledger.local.process import silent
+from offset_ledger.local.spark_connect import SparkConnect
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.labs.proxy import Proxy
 from tests.paths import ROOT
@@ -84,15 +88,7 @@ class Worker:
 
     def stopped(self) -> list[psutil.Process]:
         """Members of its family that are in SIGSTOP."""
-        found = []
-        if self.process is not None and self.process.poll() is None:
-            with suppress(psutil.NoSuchProcess):
-                leader = psutil.Process(self.process.pid)
-                for member in [leader, *leader.children(recursive=True)]:
-                    with suppress(psutil.NoSuchProcess):
-                        if member.status() == psutil.STATUS_STOPPED:
-                            found.append(member)
-        return found
+        return _stopped(self.process.pid) if self.process is not None and self.process.poll() is None else []
 
     def _start(self) -> None:
         with self._log.open("a") as log:
@@ -121,13 +117,25 @@ class Worker:
                 answer.set_result(Answer({"error": "Died", "message": f"exit code {code}"}))
 
 
+def _stopped(pid: int) -> list[psutil.Process]:
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(pid)
+        for member in [leader, *leader.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                if member.status() == psutil.STATUS_STOPPED:
+                    found.append(member)
+    return found
+
+
 class Lab:
     """Servers and workers that several benches use one after another.
 
     ``light`` and ``second`` never stage, ``heavy`` has the Spark session. Workers reach Postgres through the proxy.
+    ``connect``: the session is of a Spark Connect server, whose own workers come to the failpoints of a slice.
     """
 
-    def __init__(self, stack: Stack, folder: Path) -> None:
+    def __init__(self, stack: Stack, folder: Path, connect: bool = False) -> None:
         self.stack = stack
         self.folder = folder
         (folder / "once").mkdir(parents=True)
@@ -140,6 +148,10 @@ class Lab:
             VARIABLE: f"@{folder / 'failpoints'}",
             ONCE: str(folder / "once"),
         }
+        self.spark = SparkConnect(folder / "spark", free_ports(1)[0]) if connect else None
+        if self.spark:
+            self.spark.up(environment, Launch(silent))
+            environment["AIRFLOW_CONN_SPARK_DEFAULT"] = self.spark.connection().to_json()
         self.heavy, self.light, self.second = (
             Worker(environment, folder / f"{name}.log") for name in ("heavy", "light", "second")
         )
@@ -168,6 +180,8 @@ class Lab:
     def resume(self) -> int:
         """SIGCONT to everything of ours that is stopped; how many that were."""
         stopped = [each for worker in self.workers for each in worker.stopped()]
+        if self.spark and (server := self.spark.daemon.pid()):
+            stopped += _stopped(server)
         for each in stopped:
             with suppress(psutil.NoSuchProcess):
                 each.resume()
@@ -177,4 +191,6 @@ class Lab:
         """End the workers and the proxy."""
         for worker in self.workers:
             worker.end()
+        if self.spark:
+            self.spark.stop()
         self.proxy.close()

@@ -49,9 +49,9 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
         case "replay":
             return _planned(plan_replay(pipeline, [OffsetRange(*r) for r in asked["ranges"]], ME))
         case "warm" | "stage":
-            from offset_ledger.stage.session import local_session
+            from offset_ledger.stage.session import staging_session
 
-            spark = local_session()
+            spark = staging_session()
             if asked["do"] == "warm":
                 return {}
             with _every_slice_twice() if asked.get("twins") else nullcontext():

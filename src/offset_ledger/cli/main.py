@@ -31,6 +31,7 @@ from offset_ledger.cli import (
     replay,
     report,
     skip,
+    spark_server,
     stack,
     status,
     topic,
@@ -45,7 +46,7 @@ _VERBS = (
     *(stack, migrate, check, status, batches, verify, report, ingest, replay),
     *(approve, abandon, skip, accept_topic, remerge, accept_table),
     *(redrive, quarantine, dismiss, dead_letters),
-    *(publish, audit, topic, lab, demo),
+    *(publish, audit, topic, lab, spark_server, demo),
 )
 
 

@@ -18,6 +18,9 @@ def add_verb(verbs: Verbs) -> None:
     verb.add_argument("action", choices=["up", "down", "status"])
     verb.add_argument("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)")
     verb.add_argument("--airflow", action="store_true", help="Airflow too")
+    verb.add_argument(
+        "--spark", choices=["connect"], help="a Spark Connect server too, which stages batches without a new Java"
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -29,7 +32,13 @@ def run(arguments: Namespace) -> Outcome:
         stopped = stack.down(say=say)
         return Outcome({"stopped": stopped}, "stopped" if stopped else "nothing was running")
     if arguments.action == "up":
-        stack.up(brokers=arguments.brokers, airflow=arguments.airflow, say=say, meanwhile=make_archive)
+        stack.up(
+            brokers=arguments.brokers,
+            airflow=arguments.airflow,
+            say=say,
+            meanwhile=make_archive,
+            spark=arguments.spark is not None,
+        )
     parts = stack.status()
     return Outcome([asdict(part) for part in parts], _text(parts))
 

@@ -16,7 +16,7 @@ from offset_ledger.errors import ConfigurationError, StackError
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 3
-_DEFAULTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080}
+DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": 15002}
 
 
 def stack_home(home: Path | None = None) -> Path:
@@ -45,11 +45,12 @@ class PortChoice:
     kafka: int | None = None
     postgres: int | None = None
     airflow: int | None = None
+    spark: int | None = None
 
     @classmethod
     def any_free(cls) -> PortChoice:
         """Free ports for every part, as tests want them."""
-        return cls(0, 0, 0)
+        return cls(0, 0, 0, 0)
 
     def with_environment(self) -> PortChoice:
         """The same, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
@@ -59,7 +60,7 @@ class PortChoice:
 
     def by_part(self) -> dict[str, int | None]:
         """Part name to port."""
-        return {"kafka": self.kafka, "postgres": self.postgres, "airflow": self.airflow}
+        return {"kafka": self.kafka, "postgres": self.postgres, "airflow": self.airflow, "spark": self.spark}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +71,32 @@ class Ports:
     controller: int
     postgres: int
     airflow: int
+    spark: int = DEFAULT_PORTS["spark"]
 
     @classmethod
     def choose(cls, choice: PortChoice, previous: Ports | None = None) -> Ports:
         """The ports to use: what is None stays as it was, what is 0 was free a moment ago."""
-        spare = iter(free_ports(MAX_BROKERS + 3))
-        before = previous or cls.counted_from(_DEFAULTS["kafka"], _DEFAULTS["postgres"], _DEFAULTS["airflow"])
-        postgres = before.postgres if choice.postgres is None else choice.postgres or next(spare)
-        airflow = before.airflow if choice.airflow is None else choice.airflow or next(spare)
+        spare = iter(free_ports(MAX_BROKERS + 4))
+        before = previous or cls.counted_from(**DEFAULT_PORTS)
+        others = {
+            part: getattr(before, part) if asked is None else asked or next(spare)
+            for part, asked in choice.by_part().items()
+            if part != "kafka"
+        }
         if choice.kafka is None:
-            return cls(before.kafka, before.controller, postgres, airflow)
+            return cls(before.kafka, before.controller, **others)
         if choice.kafka == 0:
-            return cls(tuple(next(spare) for _ in range(MAX_BROKERS)), next(spare), postgres, airflow)
-        return cls.counted_from(choice.kafka, postgres, airflow)
+            return cls(tuple(next(spare) for _ in range(MAX_BROKERS)), next(spare), **others)
+        return cls.counted_from(choice.kafka, **others)
 
     @classmethod
-    def counted_from(cls, kafka: int, postgres: int, airflow: int) -> Ports:
+    def counted_from(cls, kafka: int, postgres: int, airflow: int, spark: int) -> Ports:
         """The brokers from ``kafka`` upwards, the controller just below."""
-        return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, postgres, airflow)
+        return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, postgres, airflow, spark)
 
     def contradicts(self, choice: PortChoice) -> str | None:
         """Which part was asked for on another port than it has, as ``part 1 (asked: 2)``."""
-        has = {"kafka": self.kafka[0], "postgres": self.postgres, "airflow": self.airflow}
+        has = {"kafka": self.kafka[0], "postgres": self.postgres, "airflow": self.airflow, "spark": self.spark}
         for part, asked in choice.by_part().items():
             if asked and asked != has[part]:
                 return f"{part} on port {has[part]} (asked: {asked})"

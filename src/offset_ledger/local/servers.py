@@ -16,10 +16,11 @@ from offset_ledger.errors import StackError
 from offset_ledger.local.airflow import Airflow
 from offset_ledger.local.java import JavaRuntime
 from offset_ledger.local.kafka import Kafka
-from offset_ledger.local.layout import HOST, Ports
+from offset_ledger.local.layout import DEFAULT_PORTS, HOST, Ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.process import Daemon
+from offset_ledger.local.spark_connect import SparkConnect
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Stack:
     with_airflow: bool
     ports: Ports
     java: JavaRuntime
+    with_spark: bool = False
 
     @property
     def kafka(self) -> Kafka:
@@ -48,10 +50,16 @@ class Stack:
         """Airflow, whether the stack has it or not."""
         return Airflow(self.home / "airflow", self.project, self.ports.airflow, self.postgres)
 
+    @property
+    def spark(self) -> SparkConnect:
+        """The Spark Connect server, whether the stack has it or not."""
+        return SparkConnect(self.home / "spark", self.ports.spark)
+
     def connections(self) -> tuple[Connection, ...]:
         """``kafka_default``, ``postgres_default`` and ``spark_default``."""
         kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": self.kafka.bootstrap})
-        return kafka, self.postgres.connection(), Connection("spark_default", "spark", "local[2]")
+        spark = self.spark.connection() if self.with_spark else Connection("spark_default", "spark", "local[2]")
+        return kafka, self.postgres.connection(), spark
 
     def environment(self) -> dict[str, str]:
         """What the CLI, Spark and Airflow's tasks need to use this stack; with Airflow, its configuration too."""
@@ -63,7 +71,8 @@ class Stack:
         airflow = [
             (daemon, self.airflow.address if daemon.name == "api-server" else "") for daemon in self.airflow.daemons
         ]
-        return (self.postgres.daemon, self.postgres.address), *brokers, *(airflow if self.with_airflow else [])
+        spark = [(self.spark.daemon, self.spark.address)] if self.with_spark else []
+        return (self.postgres.daemon, self.postgres.address), *brokers, *spark, *(airflow if self.with_airflow else [])
 
     def running(self) -> bool:
         """Whether any process of it runs."""
@@ -108,8 +117,15 @@ def load(home: Path) -> Stack | None:
             project=Path(kept["project"]),
             brokers=int(kept["brokers"]),
             with_airflow=bool(kept["with_airflow"]),
-            ports=Ports(tuple(ports["kafka"]), ports["controller"], ports["postgres"], ports["airflow"]),
+            ports=Ports(
+                tuple(ports["kafka"]),
+                ports["controller"],
+                ports["postgres"],
+                ports["airflow"],
+                ports.get("spark", DEFAULT_PORTS["spark"]),
+            ),
             java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
+            with_spark=bool(kept.get("with_spark")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None

@@ -1,4 +1,4 @@
-"""The local stack as one thing: Kafka, Postgres and, if wanted, Airflow, all real, all on the loopback.
+"""The local stack as one thing: Kafka, Postgres and, if wanted, Spark Connect and Airflow, all on the loopback.
 
 ``up`` starts what does not run yet, ``down`` stops it, ``status`` asks each server. State is under one folder
 (``stack_home``).
@@ -10,7 +10,7 @@ import fcntl
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, StackError
@@ -45,11 +45,13 @@ def up(
     project: Path | None = None,
     say: Callable[[str], None] = silent,
     meanwhile: Meanwhile | None = None,
+    spark: bool = False,
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
     ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: the current
-    directory); ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored.
+    directory); ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored;
+    ``spark``: a Spark Connect server too, which stages the batches.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers or ports.
@@ -59,7 +61,8 @@ def up(
     root = stack_home(home)
     choice = (ports or PortChoice()).with_environment()
     with _locked(root, say):
-        stack = _compose(root, load(root), brokers, airflow, choice, (project or Path.cwd()).resolve())
+        wanted = _Wanted(brokers, airflow, spark, choice, (project or Path.cwd()).resolve())
+        stack = _compose(root, load(root), wanted)
         say(f"using Java {stack.java.version} from {stack.java.source}")
         stack.save()
         _start(stack, Launch(say), meanwhile)
@@ -74,8 +77,8 @@ def down(home: Path | None = None, say: Callable[[str], None] = silent) -> bool:
     if stack is None:
         return False
     with _locked(root, say):
-        stopped = [stack.airflow.down(), stack.kafka.down(), stack.postgres.stop()]
-    for name, ran in zip(("Airflow", "Kafka", "Postgres"), stopped, strict=True):
+        stopped = [stack.airflow.down(), stack.spark.stop(), stack.kafka.down(), stack.postgres.stop()]
+    for name, ran in zip(("Airflow", "Spark Connect", "Kafka", "Postgres"), stopped, strict=True):
         if ran:
             say(f"{name} is stopped")
     return any(stopped)
@@ -86,14 +89,15 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     stack = load(stack_home(home))
     if stack is None:
         return ()
-    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready}
+    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready, "spark-connect": stack.spark.ready}
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
     return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        sides = [pool.submit(start, stack, launch) for start in (_start_kafka, _start_postgres_and_airflow)]
+    starts = (_start_kafka, _start_postgres_and_airflow, *([_start_spark] if stack.with_spark else []))
+    with ThreadPoolExecutor(len(starts) + 2) as pool:
+        sides = [pool.submit(start, stack, launch) for start in starts]
         pool.submit(make_kafka_archive, stack.java, launch.say)
         if meanwhile:
             pool.submit(meanwhile, launch.say)
@@ -112,6 +116,11 @@ def _start_kafka(stack: Stack, launch: Launch) -> None:
     launch.say(f"Kafka is ready on {stack.kafka.bootstrap}")
 
 
+def _start_spark(stack: Stack, launch: Launch) -> None:
+    stack.spark.up(stack.connections_environment(), launch)
+    launch.say(f"Spark Connect is ready on {stack.spark.address}")
+
+
 def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
     stack.postgres.up(launch)
     launch.say(f"Postgres is ready on {stack.postgres.address}")
@@ -120,22 +129,36 @@ def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
         launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
 
 
-def _compose(
-    home: Path, before: Stack | None, brokers: int | None, airflow: bool, choice: PortChoice, project: Path
-) -> Stack:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What ``up`` was asked for."""
+
+    brokers: int | None
+    airflow: bool
+    spark: bool
+    ports: PortChoice
+    project: Path
+
+
+def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
     """The stack to start, given what it was."""
-    count = brokers or (before.brokers if before else 1)
+    count = wanted.brokers or (before.brokers if before else 1)
     if before is None or not before.running():
-        return Stack(home, project, count, airflow, Ports.choose(choice, before.ports if before else None), find_java())
+        ports = Ports.choose(wanted.ports, before.ports if before else None)
+        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), wanted.spark)
     if count != before.brokers:
         raise StackError(
             f"{count} brokers were asked for and the stack in {home} runs with {before.brokers}; "
             f"run `offset-ledger stack down`, remove {home / 'kafka'} and start again"
         )
-    other = before.ports.contradicts(choice)
+    other = before.ports.contradicts(wanted.ports)
     if other:
         raise StackError(f"the stack in {home} runs with {other}; run `offset-ledger stack down` first")
-    return Stack(home, before.project, count, airflow or before.with_airflow, before.ports, before.java)
+    return replace(
+        before,
+        with_airflow=wanted.airflow or before.with_airflow,
+        with_spark=wanted.spark or before.with_spark,
+    )
 
 
 def _part_status(daemon: Daemon, address: str, answers: Callable[[], bool] | None) -> PartStatus:

@@ -92,9 +92,9 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
 def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> StagedBatch:
     if done := clock.time("stage", lambda: already_staged(pipeline, batch_id)):
         return done
-    from offset_ledger.stage.session import local_session
+    from offset_ledger.stage.session import staging_session
 
-    spark = clock.time("session", local_session)
+    spark = clock.time("session", staging_session)
     return clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
 
 

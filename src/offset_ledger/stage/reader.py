@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -20,6 +18,8 @@ from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import SparkFailed
 from offset_ledger.kafka.connection import spark_kafka_options
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage.progress import is_classic, progress
+from offset_ledger.stage.same_code import for_same_code
 from offset_ledger.stage.slices import RESULT_SCHEMA, SliceTask, write_slice
 from offset_ledger.stage.spark_failures import classify
 
@@ -61,7 +61,7 @@ def run_slices(spark: SparkSession, records: DataFrame, task: SliceTask) -> int:
     """Stage every slice and return how many there were; all of them have committed when this returns.
 
     Raises:
-        LostRange, SparkFailed, Fenced, DatabaseUnavailable: by what made the Spark job fail.
+        LostRange, SparkFailed, SparkUnavailable, Fenced, DatabaseUnavailable: by what made the Spark job fail.
     """
 
     def on_executor(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,9 +71,11 @@ def run_slices(spark: SparkSession, records: DataFrame, task: SliceTask) -> int:
         assert context is not None
         return write_slice(task, context.partitionId(), map(parse_headers, batches))
 
+    # A server outlives releases of the package; other executors belong to this process, or get its code with the job.
+    job = on_executor if is_classic(spark) else for_same_code(on_executor)
     try:
-        with _progress(spark):
-            return len(records.mapInArrow(on_executor, RESULT_SCHEMA).collect())
+        with progress(spark):
+            return len(records.mapInArrow(job, RESULT_SCHEMA).collect())
     except (Py4JJavaError, PySparkException) as error:
         known = classify(error)
         log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)
@@ -94,27 +96,3 @@ def parse_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _headers(text: str) -> list[dict[str, str | bytes | None]]:
     values = [(header["key"], header.get("value")) for header in json.loads(text)]
     return [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in values]
-
-
-@contextmanager
-def _progress(spark: SparkSession, every: float = 5.0) -> Iterator[None]:
-    """A line in the log every few seconds while the job runs."""
-    done = threading.Event()
-    tracker: Any = spark.sparkContext.statusTracker()
-
-    def watch() -> None:
-        while not done.wait(every):
-            for stage_id in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage_id)
-                if info:
-                    log.info(
-                        "staged %d of %d slices, %d running", info.numCompletedTasks, info.numTasks, info.numActiveTasks
-                    )
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

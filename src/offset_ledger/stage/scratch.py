@@ -21,13 +21,16 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder of this process, which nobody else may enter; removed in the end, with those of processes that died."""
+def scratch(inherited: bool = False) -> Iterator[Path]:
+    """A folder of this process, which nobody else may enter; removed in the end, with those of processes that died.
+
+    ``inherited``: it is also that of the program that this process becomes by exec.
+    """
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _remove_dead(left)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        with in_use(folder):
+        with in_use(folder, inherited):
             if not folder.exists():  # taken for one of a dead process before it was locked
                 continue
             try:
@@ -38,9 +41,10 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def in_use(folder: Path) -> Iterator[None]:
+def in_use(folder: Path, inherited: bool = False) -> Iterator[None]:
     """Lock the folder while this process lives, as one of several that use it."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    os.set_inheritable(held, inherited)
     try:
         fcntl.flock(held, fcntl.LOCK_SH)
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import subprocess
 import sys
@@ -11,14 +12,55 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.errors import SparkUnavailable
+from offset_ledger.stage.remote_session import answers, is_remote, remote_session
 from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS, spark_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+SPARK = "spark_default"
+FALLBACK = "fallback"  # in extra of a connection to a Spark Connect server: the connection to use if it does not answer
+log = logging.getLogger(__name__)
+
 _made: list[ExitStack] = []
+_remote: list[tuple[SparkSession, ExitStack]] = []
 _making = threading.Lock()
+
+
+def staging_session() -> SparkSession:
+    """The session of this process: of the Spark Connect server that ``spark_default`` names, else a local one.
+
+    Raises:
+        SparkUnavailable, SparkMismatch, AccessDenied: the server gives none, and the connection has no fallback.
+    """
+    if environment_name(SPARK) not in os.environ or not is_remote(connection := get_connection(SPARK)):
+        return local_session()
+    try:
+        with _making:
+            return _session_of(connection)
+    except SparkUnavailable as error:
+        if FALLBACK not in connection.extra:
+            raise
+        log.warning("%s; its fallback is a session of this process", error)
+    return local_session()
+
+
+def _session_of(connection: Connection) -> SparkSession:
+    if _remote and answers(_remote[0][0]):
+        return _remote[0][0]
+    _end_remote()
+    with ExitStack() as stack:
+        session = stack.enter_context(remote_session(connection, wait=FALLBACK not in connection.extra))
+        _remote.append((session, stack.pop_all()))
+    return session
+
+
+def _end_remote() -> None:
+    while _remote:
+        _remote.pop()[1].close()
 
 
 def local_session(cores: int = 2, memory: str = "1g") -> SparkSession:
@@ -65,7 +107,8 @@ def _make(cores: int, memory: str) -> SparkSession:
 
 
 def end_session() -> None:
-    """Stop the session that this process has made, if there is one, and remove what it wrote."""
+    """End the session that this process has made, if there is one, and remove what it wrote."""
+    _end_remote()
     while _made:
         _made.pop().close()
 
@@ -73,7 +116,7 @@ def end_session() -> None:
 @contextmanager
 def session_ended() -> Iterator[None]:
     """End the session that is made meanwhile; one that was there before stays."""
-    before = bool(_made)
+    before = bool(_made or _remote)
     try:
         yield
     finally:

@@ -1,15 +1,23 @@
-"""The process that forks Spark's Python workers, with everything imported that a slice needs: workers share it.
+"""What Spark forks its Python workers from, on a local master: pyspark's daemon, with all that a slice needs imported.
 
-Spark starts it in place of ``pyspark.daemon`` (``spark.python.daemon.module``), whose workers each import it again.
+Spark ends workers that had nothing to do for a minute; the daemon stays, so a new worker is warm too.
 """
 
 from __future__ import annotations
 
 import gc
-import runpy
 
-from offset_ledger.stage import slices  # noqa: F401
+import pandas  # type: ignore[import-untyped]  # noqa: F401 - pyspark's worker imports it for each job
+import psycopg2  # noqa: F401
+import pyspark.sql.pandas.serializers
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import offset_ledger.stage.reader  # noqa: F401
+from offset_ledger.stage.same_code import code_of_this_process
 
 if __name__ == "__main__":
-    gc.freeze()  # workers collect garbage after each task: not among what never becomes any
-    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
+    code_of_this_process()
+    gc.collect()
+    gc.freeze()  # so that the collections of a worker do not copy the pages it shares with this process
+    manager()  # type: ignore[no-untyped-call]

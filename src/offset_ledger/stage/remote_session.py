@@ -1,0 +1,156 @@
+"""A session of a Spark Connect server: opened, compared with this process, and released in the end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from offset_ledger.connections import Connection
+from offset_ledger.errors import AccessDenied, OffsetLedgerError, SparkMismatch, SparkUnavailable, one_line
+from offset_ledger.retry import retrying
+from offset_ledger.stage.same_code import PROPERTY, check_code, code_of_this_process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+log = logging.getLogger(__name__)
+
+# A network that is lost for some seconds is waited for; a server that was started again has forgotten the session.
+_RETRIES = 5
+_CHANNEL = [
+    # A peer that vanished without a word is noticed; a server takes more than one ping in five minutes for abuse.
+    ("grpc.keepalive_time_ms", 360_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
+_LOOPBACK = ("localhost", "127.0.0.1")
+
+
+def is_remote(connection: Connection) -> bool:
+    """Whether it names a Spark Connect server: Airflow's type spark_connect, or a host sc://..."""
+    return connection.conn_type.replace("-", "_") == "spark_connect" or (connection.host or "").startswith("sc://")
+
+
+def address(connection: Connection) -> str:
+    """``sc://host:port``, without what is secret."""
+    host = (connection.host or "localhost").removeprefix("sc://").rstrip("/")
+    return f"sc://{host}:{connection.port}" if connection.port else f"sc://{host}"
+
+
+@contextmanager
+def remote_session(connection: Connection, wait: bool = True) -> Iterator[SparkSession]:
+    """A session of that server, released in the end; ``wait``: for a while, if the server does not answer.
+
+    Raises:
+        SparkUnavailable: the server does not answer.
+        SparkMismatch: it runs another version of Spark or of this package.
+        AccessDenied: it refuses the token of the connection.
+    """
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session: Any = _open(connection, wait)
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+    try:
+        yield session
+    finally:
+        _end(session)
+
+
+def answers(session: SparkSession) -> bool:
+    """Whether the server still knows the session."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return bool(session.conf.get(PROPERTY, ""))
+    except PySparkException:
+        return False
+
+
+def _open(connection: Connection, wait: bool) -> SparkSession:
+    from pyspark.sql.connect import session as connect
+
+    where = address(connection)
+    retries = retrying(_is_away, f"the Spark Connect server at {where}", max_seconds=inf if wait else 0)
+    session: Any = connect.SparkSession(connection=_channel(connection))
+    try:
+        retries(lambda: _check(session, where))
+    except BaseException:
+        _end(session)
+        raise
+    made: SparkSession = session
+    return made
+
+
+def _is_away(error: BaseException) -> bool:
+    return isinstance(error, SparkUnavailable)
+
+
+def _check(session: Any, where: str) -> None:
+    """One question to the server, asked once."""
+    from pyspark import __version__
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=0)])
+    try:
+        spark, code = session.version, session.conf.get(PROPERTY, "")
+    except PySparkException as error:
+        raise _refusal(error, where) from error
+    if spark != __version__:
+        raise SparkMismatch(
+            f"{where} runs Spark {spark} and this client {__version__}; nothing was staged; install the same pyspark "
+            "on both and restart the server (offset-ledger spark-server)"
+        )
+    check_code(code_of_this_process(), code or None, where)
+
+
+def _refusal(error: BaseException, where: str) -> OffsetLedgerError:
+    text = one_line(error.__cause__ or error)
+    if "UNAUTHENTICATED" in text:
+        return AccessDenied(
+            f"{where} refuses the token (the password of the connection); it should be the server's "
+            "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+        )
+    return SparkUnavailable(
+        f"no Spark Connect server answers at {where}; nothing was staged; start it (offset-ledger spark-server), or "
+        f"correct the connection ({text})"
+    )
+
+
+def _end(session: Any) -> None:
+    """Release the session; a server that is gone is not waited for."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=0)])
+    session.stop()
+
+
+def _channel(connection: Connection) -> DefaultChannelBuilder:
+    """The channel that pyspark builds of the connection, but that a token may go to 127.0.0.1 without TLS too."""
+    import grpc  # type: ignore[import-untyped]
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    class Channel(DefaultChannelBuilder):
+        def toChannel(self) -> grpc.Channel:  # noqa: N802 - its name in pyspark
+            if self.host not in _LOOPBACK:
+                return super().toChannel()
+            self.setChannelOption("grpc.enable_http_proxy", 0)
+            if self.token is None or self.use_ssl:
+                return super().toChannel()
+            token = grpc.access_token_call_credentials(self.token)
+            return self._secure_channel(
+                self.endpoint, grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
+            )
+
+    given = {
+        "user_id": connection.login,
+        "token": connection.password,
+        "use_ssl": connection.extra.get("use_ssl", "").lower() or None,
+    }
+    parameters = ";".join(f"{name}={quote(value, safe='')}" for name, value in given.items() if value)
+    return Channel(f"{address(connection)}/;{parameters}" if parameters else address(connection), _CHANNEL)

@@ -1,0 +1,72 @@
+"""The command line of a Spark Connect server that stages batches: pyspark's own spark-submit, with our driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offset_ledger.stage.cds_archive import with_archive
+from offset_ledger.stage.scratch import with_scratch
+from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, spark_jars
+
+DEFAULT_PORT = 15002  # Spark's own
+_DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
+_SERVER_SETTINGS: Mapping[str, str] = {
+    **SETTINGS,
+    **LOCAL_SETTINGS,  # on other masters the package has to be installed too
+    # It lives long: the optimising compiler pays.
+    JAVA_OPTIONS: "-XX:+UseParallelGC",
+    # A client that died leaves its session and its job; ours come back to both every two minutes.
+    "spark.connect.session.manager.defaultSessionTimeout": "10m",
+    "spark.connect.execute.manager.detachedTimeout": "1m",
+    # The text of a plan, with the options of its Kafka source, is in the events of a job: not if it names a secret.
+    "spark.redaction.string.regex": "(?is).*(secret|password|jaas|keystore|truststore|token|credential|passwd).*",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkServer:
+    """What a server is started with; ``conf`` are Spark settings over those that staging needs."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    master: str = "local[2,3]"
+    memory: str = "1g"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, folder: Path) -> list[str]:
+        """The program and its arguments; it writes temporary files to ``folder`` only."""
+        settings = {
+            **with_scratch(with_archive(_SERVER_SETTINGS), folder),
+            "spark.connect.grpc.binding.address": self.host,
+            "spark.connect.grpc.binding.port": str(self.port),
+            **self.conf,
+        }
+        command = [str(_spark_home() / "bin" / "spark-submit"), "--name", "offset-ledger"]
+        command += ["--master", self.master, "--driver-memory", self.memory, "--jars", spark_jars()]
+        for name, value in settings.items():
+            command += ["--conf", f"{name}={value}"]
+        return [*command, str(_DRIVER)]
+
+    def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the server: without connections, since each job brings those it needs."""
+        kept = {name: value for name, value in outer.items() if not name.startswith("AIRFLOW_CONN_")}
+        known = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        if self.master.startswith("local"):  # executors elsewhere have to reach the driver
+            known["SPARK_LOCAL_IP"] = "127.0.0.1"
+        return {**known, **kept, "SPARK_HOME": str(_spark_home())}
+
+
+def become_server(server: SparkServer, folder: Path) -> None:
+    """Replace this process by the server; does not return."""
+    command = server.command(folder)
+    os.execve(command[0], command, server.environment(os.environ))
+
+
+def _spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent

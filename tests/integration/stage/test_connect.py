@@ -1,0 +1,329 @@
+"""Stage by a Spark Connect server: the same rows and the same errors as by spark-submit, from a server that stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from pyspark.errors import PySparkException
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.errors import (
+    AccessDenied,
+    OffsetExpired,
+    SparkMismatch,
+    SparkUnavailable,
+    UnreadableTimestamp,
+)
+from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.local import stack as local
+from offset_ledger.local.layout import HOST, free_ports
+from offset_ledger.local.stack import Stack
+from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage import remote_session as remote
+from offset_ledger.stage import same_code, session
+from offset_ledger.stage.reader import read_ranges, run_slices
+from offset_ledger.stage.remote_session import remote_session
+from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.step import stage
+from tests.dags.fresh import answer_of
+from tests.fixtures.servers import Servers
+from tests.fixtures.staged import ME
+
+pytestmark = pytest.mark.minutes(2)
+
+SECRET = "s3cr3t-of-the-test"
+BEYOND_SPARK = 1_767_268_800_000_000_000  # milliseconds
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}, start: earliest}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.orders}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+
+
+@pytest.fixture(scope="module")
+def connected(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The stack with a Spark Connect server, whose events go to a file."""
+    events, settings = tmp_path_factory.mktemp("events"), tmp_path_factory.mktemp("settings")
+    (settings / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{events}\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(settings))
+        patch.setenv("AIRFLOW_CONN_ELSEWHERE", SECRET)
+        made = local.up(home=stack.home, spark=True)
+    yield made
+    made.spark.stop()
+    stack.save()
+    stack.write_env()
+
+
+@dataclass
+class Bench:
+    """A topic of two partitions, a pipeline that reads it, and the connection to the Spark Connect server."""
+
+    servers: Servers
+    spark: Connection
+    topic: str
+    path: Path
+    session: Session
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return parse_pipeline(self.path)
+
+    def publish(self, *ids: str) -> None:
+        values = {each: json.dumps({"id": each, "at": "2026-01-01T12:00:00Z", "state": f"of {each}"}) for each in ids}
+        records = [Record(k.encode(), v.encode(), (), None, n % 2) for n, (k, v) in enumerate(values.items())]
+        publish(records, dict(self.servers.kafka.extra), self.topic)
+
+    def planned(self) -> int:
+        batch = plan(self.pipeline, ME).batch
+        assert batch is not None
+        return batch.batch_id
+
+    def task(self) -> SliceTask:
+        """What the slices of a batch that nobody has claimed would get."""
+        return SliceTask.of(self.pipeline, get_connection("postgres_default"), StagingTables(Attempt(1, 1)))
+
+    def stage(self, batch_id: int) -> None:
+        with remote_session(self.spark) as spark:
+            stage(spark, self.pipeline, batch_id, ME)
+
+    def staged(self, batch_id: int) -> set[tuple[str, str, int, int]]:
+        found = rows(self.session, "SELECT epoch FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
+        table = f"offset_ledger_staging.b{batch_id}_e{found[0][0]}"
+        return {tuple(r) for r in rows(self.session, f"SELECT event_id, state, _partition, _offset FROM {table}")}
+
+
+@pytest.fixture
+def bench(
+    connected: Stack,
+    servers: Servers,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Bench]:
+    """Its connections have passwords, which Postgres and Kafka do not ask for here."""
+    topic, path = topic_name(), tmp_path / "orders.yaml"
+    create_topic(dict(servers.kafka.extra), topic, 2, 1, {"message.timestamp.after.max.ms": f"{2**63 - 1}"})
+    path.write_text(PIPELINE.format(topic=topic))
+    kafka = replace(servers.kafka, extra={**servers.kafka.extra, "ssl.key.password": SECRET})
+    spark = connected.spark.connection()
+    for connection in (replace(servers.postgres, password=SECRET), kafka, spark):
+        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
+    with connect(servers.postgres) as opened:
+        yield Bench(servers, spark, topic, path, opened)
+
+
+def daemons(connected: Stack) -> list[int]:
+    """What workers are forked from: children of the server's Java."""
+    family = psutil.Process(connected.spark.daemon.pid()).children(recursive=True)
+    found = [each for each in family if "offset_ledger.stage.worker_daemon" in each.cmdline()]
+    pids = {each.pid for each in found}
+    return [each.pid for each in found if each.ppid() not in pids]
+
+
+def test_the_stack_shows_it_and_its_connection_names_it(connected: Stack) -> None:
+    parts = {part.name: part for part in local.status(connected.home)}
+    assert parts["spark-connect"].address == f"sc://{HOST}:{connected.ports.spark}"
+    assert parts["spark-connect"].detail.startswith("ready, ")
+    spark = connected.connections()[2]
+    assert (spark.conn_id, spark.conn_type, spark.host) == (
+        "spark_default",
+        "spark_connect",
+        f"sc://{HOST}:{connected.ports.spark}",
+    )
+    assert local.load(connected.home) == connected
+    listening = [each for each in psutil.net_connections("tcp") if each.laddr[1] == connected.ports.spark]
+    assert {each.laddr[0] for each in listening if each.status == psutil.CONN_LISTEN} <= {HOST, f"::ffff:{HOST}"}
+
+
+def test_ingest_commits_through_it(bench: Bench) -> None:
+    bench.publish("a", "b", "c")
+    command = [sys.executable, "-m", "offset_ledger.cli", "ingest", str(bench.path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert rows(bench.session, "SELECT event_id, state, _partition, _offset FROM public.orders ORDER BY 1") == [
+        ["a", "of a", 0, 0],
+        ["b", "of b", 1, 0],
+        ["c", "of c", 0, 1],
+    ]
+
+
+def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_next(
+    bench: Bench, connected: Stack
+) -> None:
+    bench.publish("a", "b", "c")
+    before = connected.spark.daemon.pid(), daemons(connected)
+    admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
+    admin.delete_records({TopicPartition(bench.topic, 0): 1})
+    admin.close()
+    with remote_session(bench.spark) as spark:
+        records = read_ranges(spark, get_connection("kafka_default"), bench.pipeline, [OffsetRange(0, 0, 2)])
+        with pytest.raises(OffsetExpired, match="Spark could not read the planned"):
+            run_slices(spark, records, bench.task())
+    batch_id = bench.planned()
+    bench.stage(batch_id)
+    assert bench.staged(batch_id) == {("c", "of c", 0, 1), ("b", "of b", 1, 0)}
+    assert (connected.spark.daemon.pid(), daemons(connected)) == before
+
+
+def test_a_timestamp_that_spark_cannot_hold_is_named(bench: Bench) -> None:
+    producer = KafkaProducer(bootstrap_servers=bench.servers.bootstrap)
+    producer.send(bench.topic, b"{}", partition=1, timestamp_ms=BEYOND_SPARK).get(30)
+    producer.close()
+    with pytest.raises(UnreadableTimestamp, match=rf"1:0 has {BEYOND_SPARK}, expected milliseconds since 1970"):
+        bench.stage(bench.planned())
+
+
+def test_stages_leave_no_session_and_no_process_behind(bench: Bench, connected: Stack) -> None:
+    from pyspark.sql.connect.session import SparkSession
+
+    ended = []
+    for n in range(3):
+        bench.publish(f"a{n}")
+        with remote_session(bench.spark) as spark:
+            ended.append(spark._session_id)
+            assert len(spark.range(1).collect()) == 1
+    bench.stage(bench.planned())
+    assert len(daemons(connected)) == 1
+    for each in ended:
+        url = f"sc://localhost:{connected.ports.spark}/;token={bench.spark.password};session_id={each}"
+        again = SparkSession(connection=url)
+        with pytest.raises(PySparkException, match=r"INVALID_HANDLE\.SESSION_CLOSED"):
+            again.range(1).collect()
+        again.client.close()
+
+
+def test_no_secret_stays_with_the_server(
+    bench: Bench, connected: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    bench.publish("a")
+    batch_id = bench.planned()
+    with remote_session(bench.spark) as spark:
+        stage(spark, bench.pipeline, batch_id, ME)
+        properties = spark.conf.getAll
+    assert bench.staged(batch_id) == {("a", "of a", 0, 0)}
+    places = (connected.spark.directory, tmp_path_factory.getbasetemp())
+    files = {file: file.read_bytes() for place in places for file in place.rglob("*") if file.is_file()}
+    assert b"SparkListenerConnectOperationStarted" in b"".join(files.values())  # so the events are among them
+    assert [file for file, content in files.items() if SECRET.encode() in content] == []
+    assert [name for name, value in properties.items() if SECRET in value or str(bench.spark.password) in value] == []
+    server = psutil.Process(connected.spark.daemon.pid())
+    for member in [server, *server.children(recursive=True)]:
+        assert SECRET not in json.dumps([member.cmdline(), member.environ()])
+
+
+def test_a_token_that_is_not_the_servers_is_refused(bench: Bench) -> None:
+    wrong = replace(bench.spark, password="another")
+    with pytest.raises(AccessDenied, match=rf"^sc://{HOST}:\d+ refuses the token"), remote_session(wrong):
+        pass
+
+
+def test_a_server_with_other_code_or_another_spark_is_named_before_anything_is_claimed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(remote, "code_of_this_process", lambda: "0.0.9+other")
+        with pytest.raises(SparkMismatch, match=r"runs \d.* offset-ledger and this client 0\.0\.9\+other"):
+            bench.stage(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(pyspark, "__version__", "3.9.9")
+        with pytest.raises(SparkMismatch, match=r"runs Spark 4\.\S+ and this client 3\.9\.9"):
+            bench.stage(0)
+
+
+def test_a_worker_refuses_the_job_of_other_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.publish("a")
+    batch_id = bench.planned()
+    with remote_session(bench.spark) as spark:
+        monkeypatch.setattr(same_code, "code_of_this_process", lambda: "0.0.9+other")
+        with pytest.raises(SparkMismatch, match=r"^a worker of the Spark Connect server runs .* client 0\.0\.9\+other"):
+            stage(spark, bench.pipeline, batch_id, ME)
+
+
+def dead(bench: Bench, **extra: str) -> Connection:
+    """A connection where no server is."""
+    return replace(bench.spark, host=f"sc://{HOST}:{free_ports(1)[0]}", extra=extra)
+
+
+def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "0")
+    gone = dead(bench)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", gone.to_json())
+    with pytest.raises(
+        SparkUnavailable, match=rf"^no Spark Connect server answers at {gone.host}; nothing was staged;"
+    ):
+        session.staging_session()
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", dead(bench, fallback="spark_submit").to_json())
+    monkeypatch.setattr(session, "local_session", lambda: "a local session")
+    assert session.staging_session() == "a local session"
+
+
+OPERATOR = """
+import json, sys
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from offset_ledger.airflow import operators
+
+submitted = []
+SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
+operators.batch_id_of = lambda ti: int(sys.argv[2])
+for conn_id in sys.argv[3:]:
+    file = {"pipeline_file": sys.argv[1], "connections": [], "conn_id": conn_id}
+    operators.StageOperator(task_id=f"stage_{conn_id}", **file).execute({"ti": None})
+print(json.dumps(submitted))
+"""
+
+
+def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(bench: Bench, tmp_path: Path) -> None:
+    bench.publish("a", "b")
+    batch_id = bench.planned()
+    known = {
+        "AIRFLOW_CONN_KAFKA_DEFAULT": get_connection("kafka_default").to_json(),
+        "AIRFLOW_CONN_POSTGRES_DEFAULT": get_connection("postgres_default").to_json(),
+        "AIRFLOW_CONN_SPARK_DEFAULT": bench.spark.to_json(),
+        "AIRFLOW_CONN_SPARK_GONE": dead(bench, fallback="spark_submit").to_json(),
+        "AIRFLOW_CONN_SPARK_SUBMIT": Connection("spark_submit", "spark", "local[2]").to_json(),
+    }
+    arguments = str(bench.path), str(batch_id), "spark_gone", "spark_default"
+    assert answer_of(OPERATOR, tmp_path / "home", *arguments, **known) == ["spark_submit"]
+    assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
+
+
+def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
+    bench: Bench, connected: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of this file: the server is gone afterwards."""
+    monkeypatch.setattr(remote, "_RETRIES", 1)
+    bench.publish("a")
+    batch_id = bench.planned()
+    with remote_session(bench.spark) as spark:
+        connected.spark.pause()
+        dying = threading.Timer(2, connected.spark.kill)
+        dying.start()
+        with pytest.raises(SparkUnavailable, match="went away, or was started again, while it staged"):
+            stage(spark, bench.pipeline, batch_id, ME)
+        dying.join()
+    assert rows(bench.session, "SELECT state FROM offset_ledger.batch") == [["staging"]]
