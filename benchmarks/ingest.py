@@ -39,7 +39,7 @@ from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.ranges import total_width
 from offset_ledger.plan.step import plan
-from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.progress import progress
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
@@ -134,10 +134,8 @@ def publish(stack: Stack, count: int) -> None:
     """Publish the events."""
     extra = dict(stack.connections()[0].extra)
     create_topic(extra, TOPIC, PARTITIONS, 1, {})
-    with progress(count, "published") as advance, Publisher(extra, TOPIC, on_progress=advance) as publisher:
-        for record in events(count):
-            publisher.send(record)
-        publisher.finish()
+    with progress(count, "published") as advance:
+        publish_in_bulk(events(count), extra, TOPIC, on_progress=advance)
 
 
 def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:

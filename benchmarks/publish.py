@@ -27,10 +27,11 @@ from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
+from offset_ledger.reliability.publishing.bulk import bulk_publisher
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import ProducerSettings
+from offset_ledger.reliability.publishing.settings import Client, ProducerSettings
 from offset_ledger.reliability.publishing.topics import create_topic
 
 PARTITIONS = 6
@@ -39,6 +40,20 @@ SETTINGS = ProducerSettings()
 
 Parts = list[tuple[bytes, bytes]]
 Run = Callable[[str, str, Parts], float]
+
+
+def kit_in_bulk(servers: str, topic: str, parts: Parts) -> float:
+    """Seconds of the publishing kit with librdkafka, the making of its records included."""
+    with bulk_publisher({"bootstrap.servers": servers}, topic, client=Client.LIBRDKAFKA) as publisher:
+        publisher.send(Record(b"first", b"first"))
+        publisher.finish()
+        began = time.monotonic()
+        for key, value in parts:
+            publisher.send(Record(key, value))
+        publisher.finish()
+        seconds = time.monotonic() - began
+    assert publisher.summary.records == len(parts) + 1
+    return seconds
 
 
 def kit(servers: str, topic: str, parts: Parts) -> float:
@@ -114,7 +129,7 @@ def measure(servers: str, parts: Parts, rounds: int) -> dict[str, list[float]]:
     """Seconds by client, one for each round."""
     clients: list[Run] = [kit, kafka_python, kafka_python_with_our_hash]
     if find_spec("confluent_kafka"):
-        clients.append(confluent_kafka)
+        clients += [kit_in_bulk, confluent_kafka]
     found: dict[str, list[float]] = {client.__name__: [] for client in clients}
     for turn in range(rounds):
         first = turn % len(clients)

@@ -12,7 +12,8 @@ import offset_ledger
 from offset_ledger import errors
 from tests.paths import ROOT
 
-_HEAVY = ("airflow", "great_expectations", "kafka", "msgspec", "numpy", "psycopg2", "pyarrow", "pyspark", "yaml")
+_CLIENTS = ("confluent_kafka", "kafka", "psycopg2")
+_HEAVY = (*_CLIENTS, "airflow", "great_expectations", "msgspec", "numpy", "pyarrow", "pyspark", "yaml")
 _IMPORTED = f"import json, sys, offset_ledger; print(json.dumps([m for m in {_HEAVY!r} if m in sys.modules]))"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
-from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
+from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, Danger
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import JsonPath
@@ -38,6 +38,7 @@ def add_verb(verbs: Verbs) -> None:
     verb.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
     verb.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
     verb.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
+    verb.add_argument("--client", type=Client, choices=list(Client), help="(librdkafka if it is installed)")
     verb.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
     verb.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
@@ -92,6 +93,7 @@ def _publish(connection: Connection, arguments: Namespace, checked: CheckedFile,
         arguments.topic,
         checked,
         transactional_id=arguments.transactional_id,
+        client=arguments.client,
         on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
         **options,
     )
@@ -144,8 +146,9 @@ def _outcome(topic: str, summary: Summary, before: int) -> Outcome:
         "seconds": round(summary.seconds, 3),
         "per_second": round(summary.per_second),
     }
+    retried = "" if summary.retried is None else f", {summary.retried} retried"
     text = (
-        f"{summary.records:,} records acknowledged by {topic}, {summary.failed} failed, {summary.retried} retried, "
+        f"{summary.records:,} records acknowledged by {topic}, {summary.failed} failed{retried}, "
         f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} records/s)"
     )
     return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))

@@ -1,4 +1,4 @@
-"""A connection's configuration, translated for the Kafka clients: kafka-python and Spark's, which is Java's."""
+"""A connection's configuration, translated for the Kafka clients: kafka-python, librdkafka, and Spark's (Java)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _PYTHON_NAMES = {
     "ssl.key.location": "ssl_keyfile",
     "ssl.key.password": "ssl_password",
 }
+_LIBRDKAFKA_NAMES = {python: dotted for dotted, python in _PYTHON_NAMES.items()}
 _PYTHON_SECURITY = {
     "security_protocol",
     "sasl_mechanism",
@@ -60,6 +61,18 @@ def kafka_python_arguments(connection: Connection) -> dict[str, object]:
                 f"connection {connection.conn_id!r}: {dotted} is not supported; use {', '.join(known)}"
             )
     return arguments
+
+
+def librdkafka_arguments(connection: Connection) -> dict[str, object]:
+    """The same configuration as librdkafka takes it.
+
+    Raises:
+        ConfigurationError: as :func:`kafka_python_arguments`, so that both clients take the same connections.
+    """
+    named = {_LIBRDKAFKA_NAMES.get(n, n.replace("_", ".")): v for n, v in kafka_python_arguments(connection).items()}
+    hostname = "https" if named.pop("ssl.check.hostname", True) else "none"
+    own = {"bootstrap.servers": bootstrap_servers(connection), "ssl.endpoint.identification.algorithm": hostname}
+    return {**named, **own}
 
 
 def _check_kafka(connection: Connection) -> None:

@@ -14,7 +14,7 @@ import pytest
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.errors import AccessDenied
+from offset_ledger.errors import AccessDenied, PublishFailed
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.migrate import migrate
@@ -24,11 +24,15 @@ from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import list_quarantined, plan_redrive
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
+from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.settings import Client
+from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.secured import Secured, secured_broker
 from tests.fixtures.servers import Servers, execute
+from tests.fixtures.topic_reader import values
 from tests.paths import ROOT
 
 ME = Origin("test")
@@ -116,6 +120,23 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"
         ] * 2
+
+
+def test_both_clients_publish_through_the_same_connection(secured: Secured) -> None:
+    extra, topic = secured.connection.extra, "shop.published"
+    create_topic({"bootstrap.servers": secured.open}, topic, 1, 1)
+    patient_enough = read_settings(extra, {"delivery.timeout.ms": "15000", "request.timeout.ms": "5000"})
+    with pytest.raises(AccessDenied, match="TopicAuthorizationFailedError"):
+        publish_in_bulk([Record(b"k", b"v")], extra, topic, client=Client.LIBRDKAFKA)
+    secured.allow(f"--allow-principal User:ledger --topic {topic} --operation Describe")
+    for client in Client:
+        with pytest.raises(PublishFailed, match="AuthorizationFailed") as caught:
+            publish_in_bulk([Record(b"k", b"v")], extra, topic, client=client, settings=patient_enough)
+        assert caught.value.unconfirmed == (Record(b"k", b"v"),)
+    secured.allow(f"--allow-principal User:ledger --topic {topic} --operation Write")
+    for client in Client:
+        publish_in_bulk([Record(b"k", client.encode())], extra, topic, client=client)
+    assert values({"bootstrap.servers": secured.open}, topic) == [client.encode() for client in Client]
 
 
 def test_what_postgres_does_not_allow_is_access_denied(roles: Roles) -> None:

@@ -27,6 +27,7 @@ from offset_ledger.local.kafka import Broker, Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.reliability.publishing import producer
+from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.file_feed import publish_file
 from offset_ledger.reliability.publishing.forms import Form
 from offset_ledger.reliability.publishing.limits import RecordLimits
@@ -46,7 +47,7 @@ from offset_ledger.reliability.publishing.serializers import (
     STRING,
     Serializer,
 )
-from offset_ledger.reliability.publishing.settings import COMPRESSIONS
+from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client
 from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
@@ -611,7 +612,8 @@ def test_one_lost_broker_loses_nothing_and_two_refuse(
 
     impatient = {"delivery.timeout.ms": "4000", "request.timeout.ms": "2000"}
     more = numbered(range(30_000, 30_050))
-    refusing = Publisher(extra, name, settings=read_settings(extra, impatient, allow={"loss"}))
+    settings = read_settings(extra, impatient, allow={"loss"})
+    refusing = Publisher(extra, name, settings=settings)
     with pytest.raises(PublishFailed) as caught, refusing:  # noqa: PT012
         refusing.send_and_wait(Record(None, b"30050"))  # a producer without its id would not even be refused
         kafka.broker(2).kill()
@@ -626,6 +628,11 @@ def test_one_lost_broker_loses_nothing_and_two_refuse(
     assert refusing.summary.failed == 50
     assert refusing.summary.retried > 0
 
+    in_bulk = numbered(range(30_051, 30_060))
+    with pytest.raises(PublishFailed, match=r"KafkaTimeoutError|NotEnoughReplicas") as bulk:
+        publish_in_bulk(in_bulk, extra, name, client=Client.LIBRDKAFKA, settings=settings)
+    assert (set(bulk.value.unconfirmed), bulk.value.exit_code) == (set(in_bulk), 75)
+
     for node in (2, 3):
         kafka.broker(node).start()
     kafka.wait()
@@ -633,3 +640,8 @@ def test_one_lost_broker_loses_nothing_and_two_refuse(
     publish(caught.value.unconfirmed, extra, name)
     everything = {b"%d" % number for number in range(30_051)}
     assert set(read_until(extra, name, {*everything}).values()) == everything
+
+    again = topic(6)
+    publish_in_bulk(killing(numbered(range(30_000)), kafka.broker(3)), extra, again, client=Client.LIBRDKAFKA)
+    found = read_until(extra, again, {b"%d" % number for number in range(30_000)})
+    assert sorted(int(value or b"") for value in found.values()) == list(range(30_000))

@@ -31,14 +31,14 @@ GRACE_SECONDS = 10.0
 class Summary(NamedTuple):
     """What was published: records acknowledged, the bytes of their values, and the time it took.
 
-    ``retried`` counts a record each time it was sent again.
+    ``retried`` counts a record each time it was sent again; librdkafka does not tell.
     """
 
     records: int
     value_bytes: int
     seconds: float
     failed: int = 0
-    retried: int = 0
+    retried: int | None = 0
 
     @property
     def per_second(self) -> float:

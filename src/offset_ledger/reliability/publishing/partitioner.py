@@ -102,7 +102,14 @@ class Custom(_Choosing):
         Raises:
             ValueError: the topic has no such partition.
         """
-        count = len(cluster.partitions_for_topic(topic))
+        return self.among(topic, key, len(cluster.partitions_for_topic(topic)))
+
+    def among(self, topic: str, key: bytes | None, count: int) -> int:
+        """The same of a topic that has so many partitions.
+
+        Raises:
+            ValueError: it has no such partition.
+        """
         chosen = self._function(key, count)
         if type(chosen) is not int or not 0 <= chosen < count:
             raise ValueError(f"the partitioner chose {chosen!r} for the key {key!r} and {topic} has {count} partitions")

@@ -20,7 +20,7 @@ from offset_ledger.errors import (
 )
 from offset_ledger.reliability.publishing.clients import close_producer, connect_producer, retried, within
 from offset_ledger.reliability.publishing.failures import fenced, publish_failed
-from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
+from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
 from offset_ledger.reliability.publishing.outbox import Acknowledged, OnAck, OnError, Outbox, Summary
 from offset_ledger.reliability.publishing.progress import OnProgress
 from offset_ledger.reliability.publishing.record import Record
@@ -91,8 +91,7 @@ class Publisher:
         self._topic = topic
         self._transactional_id = transactional_id
         self._limits = limits or RecordLimits(fetch_bytes=fetch_bytes(extra))
-        # Smaller values are not measured, for speed; how large compression leaves the others, only the broker knows.
-        self._unchecked = self._limits.smallest // 2 if settings.compression_type == "none" else 2**31
+        self._unchecked = self._limits.unchecked(settings.compression_type)
         self._timeout = settings.delivery_timeout_ms / 1000
         self._outbox = Outbox(self._timeout, on_progress, on_ack, on_error)
         self._retried = 0
@@ -112,8 +111,7 @@ class Publisher:
         try:
             if size > self._unchecked:
                 self._limits.check(record)
-            if record.timestamp_ms is not None and not 0 <= record.timestamp_ms < 2**63:
-                raise ValueError(f"a timestamp should be milliseconds since 1970, found {record.timestamp_ms}")
+            check_timestamp(record)
             future = self._producer.send(
                 topic, value, record.key, list(record.headers), record.partition, record.timestamp_ms
             )

@@ -13,6 +13,13 @@ MIN_DELIVERY_TIMEOUT_MS = 15_000  # a broker that died is noticed after 9 s by d
 MAX_BLOCK_MS_RANGE = (1_000, 60_000)
 
 
+class Client(StrEnum):
+    """What can publish in bulk."""
+
+    LIBRDKAFKA = "librdkafka"
+    KAFKA_PYTHON = "kafka-python"
+
+
 class Danger(StrEnum):
     """What can happen, and the name by which it is allowed."""
 

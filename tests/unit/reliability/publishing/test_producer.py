@@ -6,17 +6,23 @@ import io
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
+from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, ConfigurationError
+from offset_ledger.kafka.connection import librdkafka_arguments
 from offset_ledger.reliability.publishing import outbox
 from offset_ledger.reliability.publishing.clients import client_arguments
+from offset_ledger.reliability.publishing.librdkafka import librdkafka_settings
 from offset_ledger.reliability.publishing.partitioner import Custom, KeyHash, RoundRobin, find_partitioner
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.progress import PlainLines, progress
 from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.settings import Danger
+from offset_ledger.reliability.publishing.settings_reader import read_settings
 
 
 class Cluster:
@@ -110,6 +116,41 @@ def test_dotted_names_become_kafka_pythons() -> None:
         "sasl_plain_username": "me",
         "sasl_plain_password": "secret",
     }
+
+
+def test_librdkafka_gets_the_same_connection_under_its_names() -> None:
+    extra = {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "me",
+        "sasl.password": "secret",
+        "ssl.ca.location": __file__,
+        "metadata.max.age.ms": "1000",
+        "group.id": "a consumer's",
+    }
+    given = librdkafka_arguments(Connection("k", "kafka", extra=extra))
+    assert given == {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "me",
+        "sasl.password": "secret",
+        "ssl.ca.location": __file__,
+        "ssl.endpoint.identification.algorithm": "https",
+        "metadata.max.age.ms": 1000,
+    }
+    off = {"bootstrap.servers": "a:1", "ssl.endpoint.identification.algorithm": ""}
+    checked = librdkafka_arguments(Connection("k", "kafka", extra=off))
+    assert checked["ssl.endpoint.identification.algorithm"] == "none"
+
+
+def test_librdkafka_takes_every_setting() -> None:
+    allow, unsafe = set(Danger), {"acks": "1", "retries": "0", "compression.type": "zstd", "linger.ms": "0"}
+    for given in {}, unsafe, {"max.request.size": "1000000", "retry.backoff.ms": "1"}:
+        settings = librdkafka_settings(read_settings({}, given, allow=allow))
+        assert settings["partitioner"] == "murmur2_random"
+        Producer({"bootstrap.servers": "127.0.0.1:9", **settings, "log_level": 0})
 
 
 def test_a_connection_without_servers_is_refused() -> None:
