@@ -404,7 +404,7 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
     ("statement", "found"),
     [
         ("commit/merge_newest_wins", "did not commit that offset"),
-        ("commit/close_range", "in the chain"),
+        ("commit/close_ranges", "in the chain"),
         ("commit/move_cursor", "in the chain"),
     ],
 )

@@ -42,9 +42,7 @@ def commit_sheet(
     """
     head = batch.kind is BatchKind.HEAD
     cursors = lock_cursors(cursor, batch) if head else {}
-    for partition, line in sheet.items():
-        chain = {"head": head, "follows": cursors.get(partition) is not None}
-        _close_range(cursor, tables, partition, line, chain, batch.gap_reason, added.get(partition, 0))
+    _close_ranges(cursor, tables, batch, sheet, cursors, added)
     if head:
         cursor.execute(named_sql("commit/move_cursor"), {"batch_id": batch.batch_id})
     _mark(cursor, batch, origin)
@@ -66,18 +64,19 @@ def lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
     return cursors
 
 
-def _close_range(
+def _close_ranges(
     cursor: Cursor,
     tables: StagingTables,
-    partition: int,
-    line: Dispositions,
-    chain: Mapping[str, bool],
-    gap_reason: str | None,
-    added: int,
+    batch: Batch,
+    sheet: Mapping[int, Dispositions],
+    cursors: Mapping[int, int],
+    added: Mapping[int, int],
 ) -> None:
-    place = {**asdict(tables.attempt), "partition": partition}
-    counts = {**asdict(line), "added": added, "gap_reason": gap_reason if line.gap else None}
-    cursor.execute(named_sql("commit/close_range"), {**counts, **place, **chain})
+    """Write every line of the balance sheet in one statement; a range ``follows`` where its partition has a cursor."""
+    lines = {name: [getattr(line, name) for line in sheet.values()] for name in Dispositions.__slots__}
+    chain = {"follows": [p in cursors for p in sheet], "added": [added.get(p, 0) for p in sheet], "partition": [*sheet]}
+    whole = {"head": batch.kind is BatchKind.HEAD, "gap_reason": batch.gap_reason, **asdict(tables.attempt)}
+    cursor.execute(named_sql("commit/close_ranges"), {**lines, **chain, **whole})
 
 
 def _mark(cursor: Cursor, batch: Batch, origin: Origin) -> None:

@@ -72,8 +72,9 @@ def open_batches(cursor: Cursor, pipeline: str, *, heads_only: bool = False) -> 
 
 def count_heads(cursor: Cursor, pipeline: str) -> int:
     """How many head batches were ever planned for the pipeline."""
-    cursor.execute("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = %s AND kind = 'head'", [pipeline])
-    return int(cursor.one()[0])
+    cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
+    row = cursor.fetchone()
+    return int(row[0]) if row else 0
 
 
 def claimed_at(cursor: Cursor, batch_id: int) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from offset_ledger.ledger.batches import read_batch
@@ -11,6 +12,7 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import CommittedRange
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.windows import ReadBefore
 
@@ -33,13 +35,19 @@ def take_over(cursor: Cursor, batch_id: int, origin: Origin) -> None:
 
 
 def committed_ranges(cursor: Cursor, pipeline: str, wanted: Sequence[OffsetRange]) -> tuple[CommittedRange, ...]:
-    """The committed ranges of the present log, of every kind, in the partitions of the wanted ones."""
-    partitions = [r.partition for r in wanted]
-    cursor.execute(named_sql("requests/committed_ranges"), {"pipeline": pipeline, "partitions": partitions})
+    """The committed ranges of the present log, of every kind, that overlap the wanted ones."""
+    ends = {"from_offsets": [r.from_offset for r in wanted], "until_offsets": [r.until_offset for r in wanted]}
+    places = {"partitions": [r.partition for r in wanted], **ends}
+    cursor.execute(named_sql("requests/committed_ranges"), {"pipeline": pipeline, **places})
     return tuple(CommittedRange(row[0], OffsetRange(*row[1:])) for row in cursor.fetchall())
 
 
-def read_before(cursor: Cursor, pipeline: str) -> tuple[ReadBefore, ...]:
-    """What committed batches have read of the present log, with the record timestamps of each range."""
-    cursor.execute(named_sql("requests/read_before"), {"pipeline": pipeline})
+def read_before(
+    cursor: Cursor, pipeline: str, since: datetime, until: datetime, snapshot: TopicSnapshot
+) -> tuple[ReadBefore, ...]:
+    """What :func:`offset_ledger.model.windows.find_window` needs to know of the ranges that batches have committed."""
+    log = {"partitions": [p.partition for p in snapshot.partitions]}
+    log_starts = [p.log_start for p in snapshot.partitions]
+    window = {"pipeline": pipeline, "since": since, "until": until}
+    cursor.execute(named_sql("requests/read_before"), {**window, **log, "log_starts": log_starts})
     return tuple(ReadBefore(OffsetRange(*row[:3]), row[3], row[4]) for row in cursor.fetchall())

@@ -133,8 +133,8 @@ def drop_older(session: Session, attempt: Attempt) -> list[str]:
 
 def drop_ended(session: Session) -> list[str]:
     """Drop the staging of every batch that has ended, also of those whose own report never ran; return the names."""
-    query = "SELECT batch_id FROM offset_ledger.batch WHERE state IN ('committed', 'abandoned')"
-    ended = {row["batch_id"] for row in rows(session, query)}
+    there = [int(made[1]) for name in _names(session) if (made := _NAME.match(name))]
+    ended = {row["batch_id"] for row in rows(session, named_sql("staging/ended"), {"batch_ids": there})}
     return _drop(session, lambda attempt: attempt.batch_id in ended)
 
 
@@ -158,14 +158,19 @@ def drop_rejected(session: Session, pipeline: str, days: int) -> list[str]:
     return dropped
 
 
+def _names(session: Session) -> list[str]:
+    return [
+        row[0] for row in rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
+    ]
+
+
 def _drop(session: Session, wanted: Callable[[Attempt], bool]) -> list[str]:
     """A table that is locked is left for the next call: waiting for it could mean waiting for a paused process.
 
     CASCADE takes the temporary view with it through which Great Expectations reads the rows.
     """
-    names = rows(session, "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1", [SCHEMA])
     dropped = []
-    for (name,) in names:
+    for name in _names(session):
         made = _NAME.match(name)
         if not made or not wanted(Attempt(int(made[1]), int(made[2]))):
             continue

@@ -31,7 +31,7 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = F
         snapshot = kafka.snapshot(topic)
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-        before = read_before(cursor, pipeline.name)
+        before = read_before(cursor, pipeline.name, since, until, snapshot)
     return find_window(since, until, snapshot, starts, ends, before, scan)
 
 

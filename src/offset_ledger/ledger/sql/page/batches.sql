@@ -1,11 +1,11 @@
 WITH page AS (
     SELECT * FROM offset_ledger.batch
-    WHERE pipeline = %(pipeline)s AND batch_id < %(before)s
+    WHERE pipeline = %(pipeline)s AND -batch_id > -%(before)s::bigint
       AND (%(batch_id)s::bigint IS NULL OR batch_id = %(batch_id)s)
       AND (%(kind)s::text IS NULL OR kind = %(kind)s)
       AND (%(state)s::text IS NULL OR state = %(state)s)
       AND (%(run_id)s::text IS NULL OR (dag_id, run_id) = (%(dag_id)s, %(run_id)s))
-    ORDER BY batch_id DESC LIMIT %(limit)s
+    ORDER BY -batch_id LIMIT %(limit)s
 )
 SELECT p.batch_id, p.kind, p.state, p.epoch, p.dag_id, p.run_id, p.planned_at, p.claimed_at, p.staged_at,
        p.validated_at, p.ended_at, d.decided_at, p.changed_by, p.changed_why,

@@ -6,7 +6,7 @@ WITH batches AS (
                sum(until_offset - from_offset - gap)::bigint AS records, sum(quarantined)::bigint AS quarantined
         FROM offset_ledger.batch_range WHERE batch_id = b.batch_id
     ) r
-    WHERE b.pipeline = %(pipeline)s AND coalesce(b.ended_at, b.planned_at) >= %(since)s
+    WHERE b.pipeline = %(pipeline)s AND (b.ended_at >= %(since)s OR b.ended_at IS NULL AND b.planned_at >= %(since)s)
 )
 SELECT date_bin(%(step)s, at, 'epoch'::timestamptz) AS at,
        coalesce(sum(records) FILTER (WHERE kind = 'head' AND state = 'committed'), 0)::bigint AS head,

@@ -4,6 +4,6 @@ LEFT JOIN offset_ledger.batch o
     ON o.pipeline = p.pipeline AND o.kind = 'head' AND o.state NOT IN ('committed', 'abandoned')
 LEFT JOIN LATERAL (
     SELECT b.ended_at FROM offset_ledger.batch b
-    WHERE b.pipeline = p.pipeline AND b.state = 'committed' ORDER BY b.batch_id DESC LIMIT 1
+    WHERE b.pipeline = p.pipeline AND b.state = 'committed' ORDER BY -b.batch_id LIMIT 1
 ) l ON true
 WHERE p.pipeline = ANY(%(pipelines)s)

@@ -1,6 +1,7 @@
 -- The other pipeline that the table belongs to; whether it has committed anything, and its first open batch.
 SELECT pipeline,
-       EXISTS (SELECT FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND state = 'committed') AS committed,
+       coalesce((SELECT true FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND state = 'committed'
+                 ORDER BY -batch_id LIMIT 1), false) AS committed,
        (SELECT min(batch_id) FROM offset_ledger.batch b
         WHERE b.pipeline = p.pipeline AND state NOT IN ('committed', 'abandoned')) AS open_batch
 FROM offset_ledger.pipeline AS p

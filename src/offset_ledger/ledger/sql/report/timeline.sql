@@ -9,6 +9,7 @@ LEFT JOIN LATERAL (
         FROM offset_ledger.quarantine, jsonb_array_elements(reasons) AS r
         WHERE batch_id = b.batch_id GROUP BY 1) AS by_reason) AS q ON b.state = 'committed'
 WHERE b.pipeline = %(pipeline)s AND b.verdict IS NOT NULL AND b.validated_at IS NOT NULL
-  AND coalesce(b.ended_at, b.validated_at) >= coalesce(%(since)s::timestamptz, '-infinity')
-  AND coalesce(b.ended_at, b.validated_at) < coalesce(%(until)s::timestamptz, 'infinity')
-ORDER BY b.batch_id DESC LIMIT %(limit)s
+  AND (b.ended_at >= coalesce(%(since)s::timestamptz, '-infinity') AND b.ended_at < coalesce(%(until)s::timestamptz, 'infinity')
+       OR b.ended_at IS NULL AND b.validated_at >= coalesce(%(since)s::timestamptz, '-infinity')
+          AND b.validated_at < coalesce(%(until)s::timestamptz, 'infinity'))
+ORDER BY -b.batch_id LIMIT %(limit)s

@@ -1,2 +1,3 @@
 SELECT target FROM offset_ledger.pipeline p WHERE pipeline = %(pipeline)s
-AND EXISTS (SELECT FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'committed')
+AND (SELECT true FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'committed'
+     ORDER BY -b.batch_id LIMIT 1)

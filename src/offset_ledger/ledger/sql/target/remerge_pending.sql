@@ -6,6 +6,6 @@ JOIN offset_ledger.pipeline p ON p.pipeline = d.pipeline
     AND split_part(p.topic_id, '/', 1) = split_part(d.topic_id, '/', 1)
 CROSS JOIN jsonb_array_elements(d.details->'parts') WITH ORDINALITY AS part (ranges, number)
 WHERE NOT EXISTS (SELECT FROM offset_ledger.batch b
-                  WHERE b.pipeline = d.pipeline AND b.state = 'committed'
+                  WHERE b.pipeline = d.pipeline AND b.state = 'committed' AND b.request ? 'remerge'
                     AND b.request = jsonb_build_object('remerge', d.decision_id, 'part', part.number))
 ORDER BY part.number

@@ -1,0 +1,164 @@
+"""The bookkeeping of a batch, and what people look at, in a ledger of 1,000,000 batches.
+
+    python -m benchmarks.ledger [--batches 1000000] [--partitions 1000]
+
+Half of the batches are of one pipeline with two partitions, the rest of fifty pipelines with one; besides them a
+pipeline has 1,000 partitions and 300 batches. Postgres only, on a server of its own in a temporary folder: no Kafka, no
+Spark, one record for each partition. Each step runs some times, and the fastest and the median count; plans are run
+again with EXPLAIN, which says how many rows of the ledger's big tables they read, and which of these from end to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from psycopg2 import sql
+from tabulate import tabulate
+from tests.fixtures.grown import STAGING, Statement, grow, grown_pipeline, reads_of
+from tests.fixtures.grown_steps import Recorded, looks, run_batch
+from tests.fixtures.servers import execute
+
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.migrate import migrate
+from offset_ledger.local.launch import Launch
+from offset_ledger.local.postgres import Postgres
+from offset_ledger.operations.verify import invariants
+
+ROUNDS = 7
+PLAN_TO_COMMIT = ("plan", "claim", "slices", "seal", "validate", "commit")
+
+
+@contextmanager
+def server(home: Path) -> Iterator[tuple[Connection, psutil.Process]]:
+    """A Postgres of its own with a migrated database, and its process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    postgres = Postgres(home, port)
+    postgres.up(Launch(print))
+    try:
+        connection = postgres.connection()
+        os.environ[environment_name(connection.conn_id)] = connection.to_json()
+        os.environ["OFFSET_LEDGER_REPORTS"] = str(home / "reports")
+        with connect(connection) as session:
+            migrate(session)
+        yield connection, psutil.Process(postgres.daemon.pid())
+    finally:
+        postgres.stop()
+
+
+def fill(session: Session, connection: Connection, batches: int, partitions: int) -> None:
+    """The ledger of the head of this file."""
+    pipelines = [("often", batches // 2, 2, 1.0), ("wide", 300, partitions, 15.0)]
+    pipelines += [(f"p{n:02}", batches // 100, 1, 15.0) for n in range(50)]
+    began = time.perf_counter()
+    for name, count, width, minutes in pipelines:
+        grow(session, grown_pipeline(name), count, width, minutes)
+    execute(connection, "VACUUM ANALYZE")
+    print(f"filled in {time.perf_counter() - began:.0f} s: {_sizes(session)}\n", flush=True)
+
+
+def _sizes(session: Session) -> str:
+    with transaction(session) as cursor:
+        cursor.execute(
+            "SELECT relname, reltuples::bigint, pg_total_relation_size(oid) >> 20 FROM pg_class WHERE relkind = 'r'"
+            " AND relnamespace = 'offset_ledger'::regnamespace AND reltuples > 100000 ORDER BY 2 DESC"
+        )
+        return ", ".join(f"{name} {rows:,} rows {size:,} MB" for name, rows, size in cursor.fetchall())
+
+
+def _of_ledger(statements: Sequence[Statement]) -> float:
+    """Milliseconds of the statements about the ledger, those about staged data left out."""
+    return 1000 * sum(each.seconds for each in statements if "offset_ledger" in each.text and STAGING not in each.text)
+
+
+def measure(session: Session, name: str) -> list[list[object]]:
+    """A line for each step and each look: milliseconds, and what is read."""
+    pipeline = grown_pipeline(name)
+    run_batch(session, pipeline)
+    rounds: list[Recorded] = []
+    for _ in range(ROUNDS):
+        batch_id, steps = run_batch(session, pipeline)
+        rounds.append({**steps, **looks(session, pipeline, batch_id)})
+    for each in rounds:
+        each["plan to commit"] = [one for step in PLAN_TO_COMMIT for one in each[step]]
+    return [_line(session, name, step, [each[step] for each in rounds]) for step in rounds[0]]
+
+
+def cpu_of_batches(session: Session, postgres: psutil.Process, name: str) -> list[object]:
+    """Milliseconds of processor time of a batch from plan to commit: the server's, and this process's."""
+    pipeline = grown_pipeline(name)
+    server, here = _cpu(postgres), time.process_time()
+    for _ in range(ROUNDS):
+        run_batch(session, pipeline)
+    mine, theirs = time.process_time() - here, _cpu(postgres) - server
+    return [name, 1000 * theirs / ROUNDS, 1000 * mine / ROUNDS]
+
+
+def _cpu(postgres: psutil.Process) -> float:
+    """Seconds that the server and its sessions took, those that have ended included."""
+    own = postgres.cpu_times()
+    sessions = [child.cpu_times() for child in postgres.children()]
+    return own.children_user + own.children_system + sum(times.user + times.system for times in (own, *sessions))
+
+
+def _line(session: Session, name: str, step: str, rounds: list[list[Statement]]) -> list[object]:
+    times = [_of_ledger(each) for each in rounds]
+    reads = [read for each in rounds[-1] if each.is_planned for read in reads_of(session, each)]
+    most = max((read.rows for read in reads), default=0)
+    scans = sorted({read.table for read in reads if "Seq Scan" in read.scan and read.beyond(0)})
+    return [name, step, min(times), statistics.median(times), len(rounds[-1]), most, ", ".join(scans) or "none"]
+
+
+def verify_times(session: Session, name: str) -> list[list[object]]:
+    """Seconds of each invariant."""
+    pipeline = grown_pipeline(name)
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    lines: list[list[object]] = []
+    for invariant, query in invariants().items():
+        with transaction(session) as cursor:
+            began = time.perf_counter()
+            cursor.execute(sql.SQL(query).format(target=target), {"pipeline": name})
+            lines.append([name, invariant, time.perf_counter() - began, len(cursor.fetchall())])
+    return lines
+
+
+def main() -> None:
+    """Print the figures of one run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, default=1_000_000)
+    parser.add_argument("--partitions", type=int, default=1_000)
+    arguments = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
+    names = ("often", "p00", "wide")
+    try:
+        with server(home) as (connection, postgres), connect(connection) as session:
+            fill(session, connection, arguments.batches, arguments.partitions)
+            heads = ["pipeline", "step", "fastest ms", "median ms", "statements", "most rows read", "read whole"]
+            print(
+                tabulate([line for name in names for line in measure(session, name)], heads, floatfmt=".1f"), flush=True
+            )
+            cpu = [cpu_of_batches(session, postgres, name) for name in names]
+            print(tabulate(cpu, ["plan to commit", "CPU ms Postgres", "CPU ms Python"], floatfmt=".0f"))
+            verified = [line for name in names for line in verify_times(session, name)]
+            print(tabulate(verified, ["pipeline", "invariant", "seconds", "violations"], floatfmt=".2f"))
+            print(f"memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
+            print("load:", " ".join(f"{each:.1f}" for each in os.getloadavg()))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

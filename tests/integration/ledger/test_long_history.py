@@ -1,0 +1,46 @@
+"""A long history costs neither a batch nor a look at the ledger anything: what they read does not grow with it."""
+
+from __future__ import annotations
+
+from offset_ledger.ledger.database import Session, connect
+from offset_ledger.operations.verify import verify
+from tests.fixtures.grown import BIG, Statement, grow, grown_pipeline, reads_of
+from tests.fixtures.grown_steps import Recorded, looks, run_batch
+from tests.fixtures.servers import Servers, execute
+
+FEW = 1_000  # rows of one table that one statement may read; the ledger has 8,000 batches and 16,000 ranges
+
+
+def too_many(session: Session, done: Recorded) -> dict[str, list[str]]:
+    """By step: what its statements read more than a few rows of."""
+    reads = {
+        name: [read for each in statements if each.is_planned for read in reads_of(session, each)]
+        for name, statements in done.items()
+    }
+    found = {name: [str(read) for read in some if read.beyond(FEW)] for name, some in reads.items()}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def test_no_step_and_no_look_reads_the_history(servers: Servers) -> None:
+    old, busy = grown_pipeline("old"), grown_pipeline("busy")
+    with connect(servers.postgres) as session:
+        grow(session, old, 4_000, 2, minutes=60)
+        grow(session, busy, 4_000, 2, minutes=60)
+        execute(servers.postgres, "ANALYZE")
+        for pipeline in (old, busy):  # one whose batches are the first of their table, one whose are the last
+            run_batch(session, pipeline)  # the first one creates what is created once
+            batch_id, done = run_batch(session, pipeline)
+            assert too_many(session, done) == {}
+            assert too_many(session, looks(session, pipeline, batch_id)) == {}
+            assert verify(pipeline)[0] == []
+
+
+def test_the_walk_over_plans_finds_a_table_that_is_read_from_end_to_end(servers: Servers) -> None:
+    with connect(servers.postgres) as session:
+        grow(session, grown_pipeline("old"), 600, 2)
+        execute(servers.postgres, "ANALYZE")
+        for table in sorted(BIG):
+            read, *_ = reads_of(session, Statement(f"SELECT count(*) FROM offset_ledger.{table} WHERE xmin = '3'", 0))
+            assert (read.table, read.beyond(50)) == (table, True)
+            read, *_ = reads_of(session, Statement(f"DELETE FROM offset_ledger.{table} WHERE xmin = '3'", 0))
+            assert (read.table, read.beyond(50)) == (table, True)
