@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -19,6 +18,8 @@ from offset_ledger.ledger.row_order import has_strays, ordered_by
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.manifest import Slice
+
+CopyFormat = Literal["binary", "csv"]
 
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")
@@ -72,6 +73,16 @@ def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     return [*_EVENT, *declared, *_KAFKA, ("_deleted", "boolean")]
 
 
+def row_types(record: RecordShape) -> dict[str, str]:
+    """The Postgres type of every column of the staged rows."""
+    return {name: kind.split(" COLLATE")[0] for name, kind in [*row_columns(record), _VALUE]}
+
+
+def refused_types() -> dict[str, str]:
+    """The Postgres type of every column of the refusals."""
+    return dict([*_KAFKA, _VALUE, ("reasons", "jsonb")])
+
+
 def catalog_type(kind: str) -> str:
     """The type of a column as Postgres's format_type() prints it."""
     return kind.split(" COLLATE")[0].replace("timestamptz", "timestamp with time zone")
@@ -113,7 +124,7 @@ def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
     """Create both UNLOGGED tables, empty."""
     wanted = {
         tables.rows: [*row_columns(record), _VALUE],
-        tables.refused: [*_KAFKA, _VALUE, ("reasons", "jsonb")],
+        tables.refused: list(refused_types().items()),
     }
     for table, columns in wanted.items():
         definitions = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]
@@ -218,11 +229,32 @@ def analyze(cursor: Cursor, tables: StagingTables) -> None:
     cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
 
 
-def copy_csv_into(cursor: Cursor, table: sql.Identifier, columns: Sequence[str], csv: bytes) -> None:
-    """COPY rows into a table."""
+class _Pieces:
+    """Pieces of a COPY as the file that psycopg2 reads; it takes them at any size."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = filter(None, pieces)
+        self.error: Exception | None = None
+
+    def read(self, _size: int = -1, /) -> bytes:
+        try:
+            return next(self._pieces, b"")
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def copy_into(
+    cursor: Cursor, table: sql.Identifier, columns: Sequence[str], form: CopyFormat, pieces: Iterable[bytes]
+) -> None:
+    """COPY rows into a table; what the iteration over their pieces raises is raised."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(table, names)
-    cursor.copy_expert(statement, io.BytesIO(csv), size=1 << 20)
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(table, names, sql.SQL(form))
+    file = _Pieces(pieces)
+    try:
+        cursor.copy_expert(statement, file)  # type: ignore[arg-type]  # lines are never asked for
+    except pg.QueryCanceled as canceled:  # as psycopg2 says that the file raised
+        raise file.error or canceled from None
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:

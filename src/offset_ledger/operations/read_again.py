@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -20,11 +20,11 @@ from offset_ledger.decoding.registry import compile_decoder
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
-from offset_ledger.ledger.staging import copy_csv_into, row_columns
+from offset_ledger.ledger.staging import refused_types, row_columns, row_types
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.operations.record_batches import chunks, record_batch
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
-from offset_ledger.stage.csv_copy import copy_csv
+from offset_ledger.stage.copy_rows import copy_rows
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
@@ -122,9 +122,10 @@ def _record_batch(chunk: Sequence[Any]) -> pa.RecordBatch:
 def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
     decoded = decode_batch(decoder, batch)
     skipped = set(batch.column("offset").to_pylist())
-    for name, table in (("topic_rows", decoded.rows), ("topic_refused", decoded.refusals)):
+    _copy(cursor, "topic_rows", row_types(decoder.record), decoded.rows)
+    _copy(cursor, "topic_refused", refused_types(), decoded.refusals)
+    for table in (decoded.rows, decoded.refusals):
         skipped -= set(table.column("_offset").to_pylist())
-        _copy(cursor, name, table)
     if skipped:
         partition = batch.column("partition")[0].as_py()
         execute_values(
@@ -132,11 +133,9 @@ def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
         )
 
 
-def _copy(cursor: Cursor, name: str, table: pa.Table) -> None:
+def _copy(cursor: Cursor, name: str, types: Mapping[str, str], table: pa.Table) -> None:
     """COPY the records with the SHA-256 of each value instead of the value: the topic may be larger than the disk."""
-    if not table.num_rows:
-        return
     index = table.column_names.index("_value")
     digests = [None if value is None else sha256(value).digest() for value in table.column(index).to_pylist()]
     hashed = table.set_column(index, "_value", pa.chunked_array([pa.array(digests, pa.binary())]))
-    copy_csv_into(cursor, sql.Identifier(name), hashed.column_names, copy_csv(hashed))
+    copy_rows(cursor, sql.Identifier(name), types, hashed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,12 +14,17 @@ from offset_ledger.decoding.staged import content, moments
 _OPTIONS = csv.WriteOptions(include_header=False, batch_size=8192, quoting_style="needed")
 
 
-def copy_csv(table: pa.Table) -> pa.Buffer:
-    """The rows as CSV: NULL is empty, an empty text is ``""``; the buffer works wherever bytes do."""
+CHUNK_BYTES = 1 << 20
+
+
+def copy_csv(table: pa.Table) -> Iterator[bytes]:
+    """The rows as CSV in pieces of ``CHUNK_BYTES``: NULL is empty, an empty text is ``""``."""
     columns = [_written(column) for column in table.columns]
     out = pa.BufferOutputStream()
     csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), out, _OPTIONS)
-    return out.getvalue()
+    written = out.getvalue()
+    for start in range(0, written.size, CHUNK_BYTES):
+        yield written.slice(start, min(CHUNK_BYTES, written.size - start)).to_pybytes()
 
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -22,8 +22,8 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import fenced
-from offset_ledger.ledger.staging import StagingTables, copy_csv_into
-from offset_ledger.stage.csv_copy import copy_csv
+from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
+from offset_ledger.stage.copy_rows import copy_rows
 
 RESULT_SCHEMA = "slice_no int, records bigint"
 
@@ -102,8 +102,8 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
             with transaction(session) as cursor:
                 _begin(cursor, tables, slice_no)
                 for staged in chain(first, decoded):
-                    _copy(cursor, tables, tables.rows, staged.rows)
-                    _copy(cursor, tables, tables.refused, staged.refusals)
+                    copy_rows(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
+                    copy_rows(cursor, tables.identifier(tables.refused), refused_types(), staged.refusals)
                 _finish(cursor, tables, slice_no, tally)
                 reach(Failpoint.SLICE_COPIED)
             reach(Failpoint.SLICE_COMMITTED)
@@ -133,11 +133,6 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
         tally.refused += staged.refusals.num_rows
         tally.skipped += staged.skipped
         yield staged
-
-
-def _copy(cursor: Cursor, tables: StagingTables, table: str, decoded: pa.Table) -> None:
-    if decoded.num_rows:
-        copy_csv_into(cursor, tables.identifier(table), decoded.column_names, copy_csv(decoded))
 
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:

@@ -17,6 +17,7 @@ _JAVA = (
     ("UnknownTopicIdException", errors.TopicRecreated),
     ("ArithmeticException: long overflow", errors.UnreadableTimestamp),  # milliseconds to Spark's microseconds
     ("DatetimeFieldOverflow", errors.UnreadableTimestamp),
+    ("Underflow converting microseconds", errors.UnreadableTimestamp),  # the encoder of binary COPY
     ("AuthorizationException", errors.AccessDenied),
     ("SaslAuthenticationException", errors.AccessDenied),
     ("DisconnectException", errors.BrokerUnavailable),

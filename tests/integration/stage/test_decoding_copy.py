@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import struct
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg2
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from offset_ledger.config.model import Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import DecodedRow
-from offset_ledger.stage.csv_copy import copy_csv
+from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.staging import copy_into
+from offset_ledger.stage.copy_rows import copy_form
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
 
@@ -74,18 +77,36 @@ def session() -> Iterator[connection]:
 
 
 def stored(session: connection, name: str, table: pa.Table, order: str) -> list[dict[str, Any]]:
-    """The table after COPY, and SELECT in forms that lose nothing."""
+    """The table after COPY, and SELECT in forms that lose nothing; both formats of COPY store the same."""
     types = {"staged": ROWS, "refused": REFUSED, "texts": TEXTS_TABLE}[name]
-    columns = ", ".join(f'"{column}"' for column in table.column_names)
+    binary, csv = (stored_by(session, name, types, table, order, binary) for binary in (True, False))
+    differ = [{k: (v, c[k]) for k, v in b.items() if v != c[k]} for b, c in zip(binary, csv, strict=True) if b != c]
+    assert differ == []
+    return binary
+
+
+def stored_by(
+    session: connection,
+    name: str,
+    types: dict[str, str],
+    table: pa.Table,
+    order: str,
+    binary: bool,
+    forms: dict[str, str] = FORMS,
+) -> list[dict[str, Any]]:
+    """The table after COPY in one format, selected."""
     selected = ", ".join(
-        FORMS.get(types[column].split("(")[0].split(" ")[0], "{}").format(f'"{column}"')
+        forms.get(types[column].split("(")[0].split(" ")[0], "{}").format(f'"{column}"')
         for column in table.column_names
     )
-    with session.cursor() as cursor:
-        cursor.copy_expert(f"COPY {name} ({columns}) FROM STDIN (FORMAT csv)", io.BytesIO(copy_csv(table)))
-        cursor.execute(f"SELECT {selected} FROM {name} ORDER BY {order}")
-        found = [dict(zip(table.column_names, row, strict=True)) for row in cursor.fetchall()]
-    session.rollback()
+    try:
+        with session.cursor(cursor_factory=Cursor) as cursor:
+            form, pieces = copy_form(types, table, binary)
+            copy_into(cursor, sql.Identifier(name), table.column_names, form, pieces)
+            cursor.execute(f"SELECT {selected} FROM {name} ORDER BY {order}")
+            found = [dict(zip(table.column_names, row, strict=True)) for row in cursor.fetchall()]
+    finally:
+        session.rollback()
     return [{key: bytes(v) if isinstance(v, memoryview) else v for key, v in row.items()} for row in found]
 
 
@@ -221,3 +242,130 @@ def test_a_delete_marker_is_stored_without_values(session: connection) -> None:
     own = {"event_id": "e1", "publish_at": written("timestamptz", KAFKA_TIME), "_partition": 3, "_offset": 100}
     own |= {"_timestamp": written("timestamptz", KAFKA_TIME), "_key": b"e1", "_deleted": True}
     assert {name: value for name, value in found.items() if value is not None} == own
+
+
+FLOATS = {"real": (st.floats(width=32), ">f"), "double precision": (st.floats(), ">d")}
+FIRST, LAST = (
+    -210_866_803_200_000_000,
+    (1 << 63) - 1,
+)  # Postgres's first moment, in 4714 BC, and Arrow's last, in 294247
+YEAR_2000 = 946_684_800_000_000
+INTEGERS = st.integers(-(10**27), 10**27) | st.integers(-10_001, 10_001)
+
+
+OF_ANY_YEAR = FORMS | {"timestamptz": "timestamptz_send({})"}
+
+
+def texts_of(values: list[Any], text: Any) -> pa.StringArray:
+    """The values as a staged column of texts."""
+    return pa.array([None if value is None else text(value) for value in values], pa.string())
+
+
+def copied(session: connection, type_: str, values: pa.Array) -> list[Any]:
+    """What a column of that type holds after COPY in either format, in the order of the values."""
+    types = {"n": "integer", "v": type_}
+    table = pa.table([pa.array(range(len(values)), pa.int32()), values], names=["n", "v"])
+    with session.cursor() as cursor:
+        cursor.execute(f"CREATE TEMP TABLE typed (n integer, v {type_})")
+        session.commit()
+    try:
+        binary, csv = (stored_by(session, "typed", types, table, "n", binary, OF_ANY_YEAR) for binary in (True, False))
+    finally:
+        with session.cursor() as cursor:
+            cursor.execute("DROP TABLE typed")
+        session.commit()
+    assert binary == csv
+    return [row["v"] for row in binary]
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_every_float_survives_copy(session: connection, type_: str, data: st.DataObject) -> None:
+    floats, form = FLOATS[type_]
+    values = [None, float("nan"), float("inf"), float("-inf"), -0.0, *data.draw(st.lists(floats, max_size=30))]
+    found = copied(session, type_, texts_of(values, repr))
+    nan = struct.pack(form, float("nan"))
+    assert found == [v if v is None else nan if v != v else struct.pack(form, v) for v in values]
+
+
+@pytest.mark.parametrize(("type_", "places"), [("numeric(38,10)", 10), ("numeric(60,30)", 30), ("numeric(28,0)", 0)])
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(st.none() | INTEGERS, max_size=30))
+def test_every_number_of_a_precision_survives_copy(
+    session: connection, type_: str, places: int, values: list[int | None]
+) -> None:
+    scaled = [None if value is None else Decimal(value).scaleb(-places) for value in values]
+    assert copied(session, type_, texts_of(scaled, str)) == [v if v is None else f"{v:f}" for v in scaled]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.none() | st.tuples(INTEGERS, st.integers(-30, 90)), max_size=30))
+def test_every_number_keeps_its_digits(session: connection, parts: list[tuple[int, int] | None]) -> None:
+    values = [None if part is None else Decimal(part[0]).scaleb(-part[1]) for part in parts]
+    expected = [v if v is None else f"{v:f}" if v else f"{0:.{max(-int(v.as_tuple().exponent), 0)}f}" for v in values]
+    assert copied(session, "numeric", texts_of(values, str)) == expected
+
+
+def test_the_widest_numbers_survive_copy(session: connection) -> None:
+    widest = ["9" * 131_072 + "." + "9" * 16_383, "-0." + "0" * 16_382 + "1", "1" + "0" * 131_071, "10000.00001", "0"]
+    assert copied(session, "numeric", pa.array([*widest, None])) == [*widest, None]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.none() | st.integers(FIRST, LAST), max_size=30))
+def test_every_moment_survives_copy(session: connection, values: list[int | None]) -> None:
+    moments = [FIRST, LAST, 0, None, *values]
+    found = copied(session, "timestamptz", pa.array(moments, pa.timestamp("us", "UTC")))
+    assert found == [None if value is None else struct.pack(">q", value - YEAR_2000) for value in moments]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.none() | st.uuids(), min_size=1, max_size=30),
+    st.lists(st.none() | st.dates(), max_size=30),
+    st.lists(st.none() | st.binary(), max_size=30),
+)
+def test_uuids_dates_and_bytes_survive_copy(
+    session: connection, uuids: list[UUID | None], dates: list[date | None], blobs: list[bytes | None]
+) -> None:
+    texts = pa.array([None if value is None else str(value) for value in uuids], pa.string())
+    assert copied(session, "uuid", texts[1:]) == texts[1:].to_pylist()  # a slice, too, is read from its start
+    days = [None if value is None else f"{value.isoformat()} AD" for value in dates]
+    assert copied(session, "date", pa.array(dates, pa.date32())) == days
+    assert copied(session, "bytea", pa.array(blobs, pa.binary())) == blobs
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        ("text", pa.array(["a\0b"])),
+        ("jsonb", pa.array(['{"a":}'])),
+        ("timestamptz", pa.array([FIRST - 1], pa.timestamp("us", "UTC"))),
+        ("timestamptz", pa.array([-(1 << 63)], pa.timestamp("us", "UTC"))),
+        ("numeric", pa.array(["1.5", "x"])),
+        ("numeric", pa.array(["NaN and more"])),
+        ("numeric", pa.array(["1e131072"])),
+        ("numeric(12,2)", pa.array(["12345678901.00"])),
+        ("numeric(60,2)", pa.array(["1" * 59])),
+        ("real", pa.array(["1.5 or so"])),
+        ("character varying(3)", pa.array(["abcd"])),
+        ("integer", pa.array([1 << 40])),
+    ],
+)
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "csv"])
+def test_what_a_type_cannot_hold_is_refused(session: connection, type_: str, values: pa.Array, binary: bool) -> None:
+    with session.cursor() as cursor:
+        cursor.execute(f"CREATE TEMP TABLE narrow (v {type_})")
+    with pytest.raises((psycopg2.DataError, ValueError)):
+        stored_by(session, "narrow", {"v": type_}, pa.table([values], names=["v"]), "v", binary)
+
+
+def test_a_large_table_arrives_in_pieces(session: connection) -> None:
+    texts = [str(place) * 100_000 for place in range(40)]
+    table = pa.table(
+        [pa.array(range(40), pa.int32()), pa.array(texts), pa.nulls(40, pa.binary())], names=["n", "t", "b"]
+    )
+    _, pieces = copy_form(TEXTS_TABLE, table, True)
+    assert max(map(len, pieces)) < 2_500_000
+    assert [row["t"] for row in stored(session, "texts", table, "n")] == texts

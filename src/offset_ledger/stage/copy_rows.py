@@ -1,0 +1,30 @@
+"""COPY of decoded records: binary where its encoder is installed, CSV where there is none for the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+
+import pyarrow as pa
+from psycopg2 import sql
+
+from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.staging import CopyFormat, copy_into
+from offset_ledger.stage.csv_copy import copy_csv
+
+BINARY = find_spec("pgpq") is not None
+
+
+def copy_rows(cursor: Cursor, table: sql.Identifier, types: Mapping[str, str], rows: pa.Table) -> None:
+    """COPY the rows into a table whose columns have these Postgres types."""
+    if rows.num_rows:
+        copy_into(cursor, table, rows.column_names, *copy_form(types, rows))
+
+
+def copy_form(types: Mapping[str, str], rows: pa.Table, binary: bool = BINARY) -> tuple[CopyFormat, Iterator[bytes]]:
+    """The format that COPY is told, and the rows in it."""
+    if not binary:
+        return "csv", copy_csv(rows)
+    from offset_ledger.stage.binary_copy import copy_binary
+
+    return "binary", copy_binary(types, rows)
