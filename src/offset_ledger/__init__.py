@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from offset_ledger.errors import PublishFailed as PublishFailed
     from offset_ledger.errors import RecordFileError as RecordFileError
     from offset_ledger.errors import SparkFailed as SparkFailed
+    from offset_ledger.errors import SparkMismatch as SparkMismatch
+    from offset_ledger.errors import SparkUnavailable as SparkUnavailable
     from offset_ledger.errors import StackError as StackError
     from offset_ledger.errors import StateConflict as StateConflict
     from offset_ledger.errors import TargetMismatch as TargetMismatch
@@ -125,6 +127,8 @@ _MODULES = {
         "PublishFailed",
         "RecordFileError",
         "SparkFailed",
+        "SparkMismatch",
+        "SparkUnavailable",
         "StackError",
         "StateConflict",
         "TargetMismatch",
@@ -180,6 +184,8 @@ __all__ = [
     "PublishFailed",
     "RecordFileError",
     "SparkFailed",
+    "SparkMismatch",
+    "SparkUnavailable",
     "StackError",
     "StateConflict",
     "TargetMismatch",
