@@ -28,6 +28,7 @@ install: $(VENV)/.installed ## Install everything into .venv, by hash
 .PHONY: lock
 lock: ## Resolve requirements.lock again from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 --extra local --extra dev pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-header --python-version 3.11 benchmarks/peers/requirements.in -o benchmarks/peers/requirements.lock
 
 .PHONY: demo
 demo: install ## The main job on real flights, through Airflow, with its proof
@@ -65,9 +66,24 @@ chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=
 	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect)
 
 .PHONY: bench
-bench: install ## The figures of docs/performance.md
+ifdef SIZE
+bench: install peers ## The figures of docs/performance.md; beside other programs: make bench SIZE=500000 TARGET="empty half"
+	@$(BIN)/python -m benchmarks.peers --size $(SIZE) $(if $(WIDTH),--width $(WIDTH)) $(if $(TARGET),--target $(TARGET)) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RESUME),--resume)
+else
+bench: install
 	@$(BIN)/python benchmarks/ingest.py
 	@$(BIN)/python benchmarks/publish.py
+endif
+
+.venv-peers/.installed: $(VENV)/.installed benchmarks/peers/requirements.lock
+	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	@echo "installing what the project is compared with into .venv-peers (0.7 GB)"
+	@$(BIN)/uv pip sync --quiet --python .venv-peers/bin/python --require-hashes benchmarks/peers/requirements.lock
+	@touch $@
+
+.PHONY: peers
+peers: .venv-peers/.installed
 
 .PHONY: clean
 clean: down ## Stop the servers and remove their state

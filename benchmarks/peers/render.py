@@ -1,0 +1,115 @@
+"""The tables of docs/performance.md, made of the results between two markers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.peers.contenders import CONTENDERS, LIMIT, OURS
+from benchmarks.peers.results import Results, Summary, summarise
+from benchmarks.peers.workload import Target, Width, Workload
+from tabulate import tabulate
+
+BEGIN = "<!-- peers: begin; written by `make bench SIZE=N`, changes are overwritten -->"
+END = "<!-- peers: end -->"
+_TARGETS = {
+    Target.EMPTY: "empty target",
+    Target.HALF: "every second event in the target with an older state",
+    Target.STALE: "every event in the target with a newer state",
+}
+_COLD, _WARM = OURS
+_TITLES = {each.name: each.title for each in CONTENDERS}
+# Issue and page name the same aims: times the fastest peer whose answer is right.
+_AIMS = {(_COLD, 2_000_000): 1.5, (_WARM, 500_000): 2.5, (_WARM, 2_000_000): 2.5}
+_RAW_AIM = 1.2
+
+
+def write_page(results: Results, page: Path) -> None:
+    """Replace what is between the markers."""
+    before, rest = page.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    parts = [_section(results, workload) for workload in results.workloads()]
+    page.write_text(f"{before}{BEGIN}\n\n{_plots(results)}{''.join(parts)}{END}{after}")
+
+
+def _plots(results: Results) -> str:
+    kinds = dict.fromkeys((w.width, w.target) for w in results.workloads())
+    return "".join(
+        f"![Records/s by contender and size: {width} records, {target} target](pictures/peers-{width}-{target}.svg)\n\n"
+        for width, target in kinds
+    )
+
+
+def _section(results: Results, workload: Workload) -> str:
+    found = [summarise(each.name, results.of(workload, each.name)) for each in CONTENDERS]
+    summaries = [each for each in found if each is not None]
+    width = "200 bytes" if workload.width is Width.NARROW else "2 KB"
+    moments = sorted(t.at for t in results.trials.values() if t.workload == workload)
+    loads = [t.load for t in results.trials.values() if t.workload == workload]
+    measured = f"Measured from {moments[0]} to {moments[-1]}, load {min(loads):.1f} to {max(loads):.1f}."
+    lines = "\n".join(f"- {line}" for line in _verdicts(workload, summaries))
+    heading = f"### {workload.records:,} records of {width}, {_TARGETS[workload.target]}"
+    return f"{heading}\n\n{_table(summaries)}\n\n{measured}\n\n{lines}\n\n"
+
+
+def _table(summaries: list[Summary]) -> str:
+    cold = next((each.rate for each in summaries if each.contender == _COLD and each.rates), None)
+    headers = [
+        *("", "records/s, median", "minimum", "maximum", "× this project cold", "session s", "cold records/s"),
+        *("CPU s", "Postgres CPU s", "wrong rows"),
+    ]
+    rows = [_row(each, cold) for each in sorted(summaries, key=lambda s: -s.rate if s.rates else 0)]
+    right = ("left", *["right"] * (len(headers) - 1))
+    return tabulate(rows, headers, tablefmt="pipe", colalign=right, disable_numparse=True)
+
+
+def _row(summary: Summary, cold: float | None) -> list[str]:
+    title = _TITLES[summary.contender]
+    if not summary.rates:
+        return [title, "failed", *[""] * 8]
+    middle = sorted(summary.cold_rates)[len(summary.cold_rates) // 2]
+    return [
+        title, f"{summary.rate:,.0f}", f"{min(summary.rates):,.0f}", f"{max(summary.rates):,.0f}",
+        f"{summary.rate / cold:.2f}" if cold else "", f"{min(summary.sessions):.1f}", f"{middle:,.0f}",
+        f"{summary.cpu:.1f}", f"{summary.cpu_postgres:.1f}", f"{summary.wrong + summary.missing:,}",
+    ]  # fmt: skip
+
+
+def _verdicts(workload: Workload, summaries: list[Summary]) -> list[str]:
+    """Who is faster, said plainly; the aims beside the figures; who failed or left another answer."""
+    by_name = {each.contender: each for each in summaries if each.rates}
+    peers = [each for name, each in by_name.items() if name not in (*OURS, LIMIT)]
+    lines = [line for name in OURS if name in by_name for line in _beside(by_name[name], peers, workload)]
+    if _COLD in by_name and LIMIT in by_name:
+        ratio = by_name[LIMIT].rate / by_name[_COLD].rate
+        lines.append(f"Plan to commit cold takes {ratio:.2f} times the raw pieces (aim: at most {_RAW_AIM}).")
+    lines += [
+        f"{_TITLES[each.contender]} left {each.wrong:,} rows in another state than the newest, and {each.missing:,} "
+        "missing or too many."
+        for each in by_name.values() if not each.right
+    ]  # fmt: skip
+    lines += [f"{_TITLES[each.contender]} failed: {each.failed[-300:]}" for each in summaries if not each.rates]
+    return lines
+
+
+def _beside(ours: Summary, peers: list[Summary], workload: Workload) -> list[str]:
+    title, lines = _TITLES[ours.contender].capitalize(), []
+    right = [each for each in peers if each.right]
+    if right:
+        best = max(right, key=lambda each: each.rate)
+        aim = _AIMS.get((ours.contender, workload.records))
+        beside = f" (aim: at least {aim})" if aim else ""
+        lines.append(
+            f"{title} is {ours.rate / best.rate:.2f} times as fast as the fastest peer with the right answer, "
+            f"{_TITLES[best.contender]}{beside}."
+        )
+    faster = [each for each in peers if each.rate > ours.rate]
+    named = ", ".join(
+        f"{_TITLES[each.contender]} ({each.rate / ours.rate:.2f} times{'' if each.right else ', with wrong rows'})"
+        for each in sorted(faster, key=lambda each: -each.rate)
+    )
+    lines.append(
+        f"Faster than {_TITLES[ours.contender]}: {named}."
+        if faster
+        else f"No peer is faster than {_TITLES[ours.contender]}."
+    )
+    return lines
