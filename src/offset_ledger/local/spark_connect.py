@@ -20,7 +20,7 @@ from offset_ledger.local.private_file import write_private
 from offset_ledger.local.process import Daemon, Server
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-_READY_SECONDS = 180
+_READY_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)

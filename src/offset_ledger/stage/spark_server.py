@@ -23,7 +23,8 @@ _SERVER_SETTINGS: Mapping[str, str] = {
     "spark.connect.session.manager.defaultSessionTimeout": "10m",
     "spark.connect.execute.manager.detachedTimeout": "1m",
     # The text of a plan, with the options of its Kafka source, is in the events of a job: not if it names a secret.
-    "spark.redaction.string.regex": "(?is).*(secret|password|jaas|keystore|truststore|token|credential|passwd).*",
+    # Anchored: else a text without one would be searched again from each of its characters.
+    "spark.redaction.string.regex": r"(?is)\A.*(secret|password|jaas|keystore|truststore|token|credential|passwd).*",
 }
 
 
