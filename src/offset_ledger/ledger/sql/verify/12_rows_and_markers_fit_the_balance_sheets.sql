@@ -14,4 +14,3 @@ LEFT JOIN offset_ledger.pruned_reread p ON p.batch_id = t.batch_id AND p.partiti
 CROSS JOIN LATERAL (SELECT coalesce(r.inserted + r.updated, 0) + coalesce(p.inserted + p.updated, 0) AS rows,
                            coalesce(r.deleted, 0) + coalesce(p.deleted, 0) AS markers) AS s
 WHERE coalesce(r.batch_id, p.batch_id) IS NOT NULL AND (t.rows > s.rows OR t.markers > s.markers)
-LIMIT 100

@@ -21,4 +21,3 @@ WHERE r.batch_id IS NULL
                   WHERE p.partition = t._partition AND p.up_to >= t._batch_id AND t._offset >= p.from_offset
                     AND t._offset < p.until_offset
                     AND (known.batch_id IS NULL OR (known.kind, known.pipeline) = ('pruned', %(pipeline)s)))
-LIMIT 100
