@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -28,12 +29,14 @@ from tabulate import tabulate
 from tests.fixtures.grown import STAGING, Statement, grow, grown_pipeline, reads_of
 from tests.fixtures.grown_steps import Recorded, looks, run_batch
 from tests.fixtures.servers import execute
+from tests.fixtures.staged import ME
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.postgres import Postgres
+from offset_ledger.operations.prune import prune_beyond
 from offset_ledger.operations.verify import invariants
 
 ROUNDS = 7
@@ -135,6 +138,14 @@ def verify_times(session: Session, name: str) -> list[list[object]]:
     return lines
 
 
+def prune_times(session: Session, name: str) -> str:
+    """What a prune of all but the newest hundred batches removes, in which time, and how much is left."""
+    began = time.perf_counter()
+    pruned = prune_beyond(grown_pipeline(name), timedelta(0), 100, ME)
+    seconds = time.perf_counter() - began
+    return f"pruned {name} in {seconds:.0f} s: {pruned}; {_sizes(session)}"
+
+
 def main() -> None:
     """Print the figures of one run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -154,6 +165,8 @@ def main() -> None:
             print(tabulate(cpu, ["plan to commit", "CPU ms Postgres", "CPU ms Python"], floatfmt=".0f"))
             verified = [line for name in names for line in verify_times(session, name)]
             print(tabulate(verified, ["pipeline", "invariant", "seconds", "violations"], floatfmt=".2f"))
+            print(prune_times(session, "often"))
+            print(tabulate(verify_times(session, "often"), ["pruned", "invariant", "seconds", "violations"]))
             print(f"memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
             print("load:", " ".join(f"{each:.1f}" for each in os.getloadavg()))
     finally:

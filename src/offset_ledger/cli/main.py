@@ -24,6 +24,7 @@ from offset_ledger.cli import (
     ingest,
     lab,
     migrate,
+    prune,
     publish,
     quarantine,
     redrive,
@@ -45,7 +46,7 @@ from offset_ledger.version import __version__
 _VERBS = (
     *(stack, migrate, check, status, batches, verify, report, ingest, replay),
     *(approve, abandon, skip, accept_topic, remerge, accept_table),
-    *(redrive, quarantine, dismiss, dead_letters),
+    *(redrive, quarantine, dismiss, dead_letters, prune),
     *(publish, audit, topic, lab, spark_server, demo),
 )
 

@@ -23,12 +23,13 @@ class State(StrEnum):
 
 
 class BatchKind(StrEnum):
-    """What a batch is for; only ``head`` moves the cursors."""
+    """What a batch is for; only ``head`` moves the cursors, and ``pruned`` stands for head batches of long ago."""
 
     HEAD = "head"
     BACKFILL = "backfill"
     REPLAY = "replay"
     REDRIVE = "redrive"
+    PRUNED = "pruned"
 
 
 # A claim (to staging) is allowed again from every state in which nobody has decided yet: the epoch fences the rest.

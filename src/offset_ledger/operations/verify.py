@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from psycopg2 import sql
+from psycopg2.sql import Composed
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import named_sql, rows, transaction
+from offset_ledger.ledger.database import Cursor, named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.gaps import Gap, explain
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.target import row_counts
+
+LISTED = 100  # violations of one invariant
 
 
 def invariants() -> dict[str, str]:
@@ -44,9 +47,17 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
         with transaction(session) as cursor:
             queries = invariants() if pipelines.is_registered(cursor, pipeline.name) else {}
             for name, query in queries.items():
-                cursor.execute(sql.SQL(query).format(target=target), {"pipeline": pipeline.name})
-                violations += [f"invariant {name}: {row[0]}" for row in cursor.fetchall()]
+                found = first_violations(cursor, sql.SQL(query).format(target=target), pipeline.name)
+                violations += [f"invariant {name}: {line}" for line in found]
     return violations, len(queries)
+
+
+def first_violations(cursor: Cursor, query: Composed, pipeline: str) -> list[str]:
+    """The lines of one invariant; of very many only the first, and a line that says so."""
+    limited = sql.SQL(named_sql("operations/first_violations")).format(query=query)
+    cursor.execute(limited, {"pipeline": pipeline, "limit": LISTED + 1})
+    found = [str(row[0]) for row in cursor.fetchall()]
+    return found if len(found) <= LISTED else [*found[:LISTED], f"and more: only the first {LISTED} are listed"]
 
 
 def uncounted_reason(pipeline: Pipeline) -> str | None:

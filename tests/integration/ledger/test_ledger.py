@@ -372,3 +372,15 @@ def test_a_database_that_does_not_exist_is_no_server_that_is_away(servers: Serve
         connect(nowhere),
     ):
         pass
+
+
+def test_verify_lists_the_first_of_very_many_violations(session: Session) -> None:
+    pipeline = a_pipeline()
+    run(session, pipeline, [OffsetRange(0, 0, 103)], [Event(1, 0, offset, f"e{offset}") for offset in range(103)])
+    with transaction(session) as cursor:
+        cursor.execute(f"UPDATE {pipeline.target.table} SET _offset = _offset + 1000")
+    found = verify(pipeline)[0]
+    assert sum("which did not commit that offset" in line for line in found) == 100
+    assert [line for line in found if "only the first 100" in line] == [
+        "invariant 9 rows come from committed ranges: and more: only the first 100 are listed"
+    ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from offset_ledger.ledger.database import Session, connect
+from offset_ledger.operations.prune import prune_history
 from offset_ledger.operations.verify import verify
 from tests.fixtures.grown import BIG, Statement, grow, grown_pipeline, reads_of
 from tests.fixtures.grown_steps import Recorded, looks, run_batch
 from tests.fixtures.servers import Servers, execute
+from tests.fixtures.staged import ME
 
 FEW = 1_000  # rows of one table that one statement may read; the ledger has 8,000 batches and 16,000 ranges
 
@@ -33,6 +37,9 @@ def test_no_step_and_no_look_reads_the_history(servers: Servers) -> None:
             assert too_many(session, done) == {}
             assert too_many(session, looks(session, pipeline, batch_id)) == {}
             assert verify(pipeline)[0] == []
+        pruned = prune_history(old, timedelta(days=60), ME)
+        assert pruned.batches > 1_000
+        assert verify(old)[0] == []
 
 
 def test_the_walk_over_plans_finds_a_table_that_is_read_from_end_to_end(servers: Servers) -> None:

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { ago, duration, moment, number, plural, range, share } from "./format.js";
 
 const SHEET = ["inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"];
-const KINDS = ["head", "backfill", "replay", "redrive"];
+const KINDS = ["head", "backfill", "replay", "redrive", "pruned"];
 const STATES = ["planned", "staging", "staged", "validated", "rejected", "committed", "abandoned"];
 const STATE_LEVEL = { committed: "good", rejected: "bad", abandoned: "plain" };
 const VERDICT_LEVEL = { passed: "good", approved: "warn", rejected: "bad" };

@@ -1,6 +1,6 @@
 -- A record is resolved by exactly the committed redrive batch that holds it as resolved, and refused again by one that
 -- holds it as refused; a redrive batch that has ended holds no open record, and writes no row of other records. A record is
--- dismissed by the last decision of a person about it.
+-- dismissed by the last decision of a person about it. Records that a redrive has resolved may have been pruned since.
 SELECT format('partition %%s offset %%s is resolved by batch %%s, which is no committed redrive that resolved it',
               q.partition, q."offset", q.resolved_by)
 FROM offset_ledger.quarantine q
@@ -39,3 +39,5 @@ JOIN offset_ledger.batch b ON b.batch_id = t._batch_id AND b.pipeline = %(pipeli
 WHERE NOT EXISTS (
     SELECT FROM offset_ledger.redrive_record r JOIN offset_ledger.quarantine q USING (quarantine_id)
     WHERE r.batch_id = b.batch_id AND q.partition = t._partition AND q."offset" = t._offset)
+  AND NOT EXISTS (SELECT FROM offset_ledger.pruning p
+                  WHERE p.pipeline = b.pipeline AND p.topic_id = b.topic_id AND p.until_batch_id >= b.batch_id)

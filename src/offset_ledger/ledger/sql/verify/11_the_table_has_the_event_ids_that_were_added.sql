@@ -5,7 +5,9 @@ SELECT format('the table has %%s event ids, rows and delete markers together, bu
               CASE WHEN t.event_ids < a.added + a.since THEN 'rows were removed' ELSE 'rows were put in' END)
 FROM (SELECT count(*) AS event_ids FROM {target}) AS t
 CROSS JOIN (
-    SELECT coalesce(sum(r.added), 0) AS added, coalesce(c.event_ids - c.added, 0) AS since,
+    SELECT coalesce(sum(r.added), 0)
+               + (SELECT coalesce(sum(p.added), 0) FROM offset_ledger.pruned_reread p JOIN offset_ledger.batch USING (batch_id)
+                  WHERE pipeline = %(pipeline)s) AS added, coalesce(c.event_ids - c.added, 0) AS since,
            c.count_id IS NOT NULL OR count(*) = count(r.added) AS comparable
     FROM offset_ledger.batch b
     JOIN offset_ledger.batch_range r USING (batch_id)

@@ -1,0 +1,46 @@
+"""``prune``: remove the ledger's history by age."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+
+if TYPE_CHECKING:
+    from offset_ledger.operations.prune import Pruned
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    summary = "remove history by age; one batch stands for all that are removed, and verify still holds"
+    verb = verbs.add_for_pipeline("prune", summary, run)
+    verb.add_argument("--older-than", required=True, metavar="AGE", help="since the end of a batch, such as 90d")
+    verb.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Remove history by age."""
+    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.operations.prune import prune_history
+    from offset_ledger.units import parse_span
+
+    pipeline = pipeline_of(arguments)
+    pruned = prune_history(pipeline, parse_span(arguments.older_than), current_origin(), arguments.dry_run)
+    return Outcome({**asdict(pruned), "dry_run": arguments.dry_run}, _text(pruned, arguments.dry_run))
+
+
+def _text(pruned: Pruned, dry_run: bool) -> str:
+    what = {"batches": pruned.batches, "quarantined records": pruned.records, "results of audits": pruned.audits}
+    counts = ", ".join(f"{count:,} {name}" for name, count in {**what, "quality pages": pruned.pages}.items())
+    lines = [f"would remove {counts}" if dry_run else f"removed {counts}"]
+    lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]
+    return "\n".join(lines)
+
+
+_KEPT = {
+    "age": "by the clock of their worker they ended later",
+    "decision": "a person decided about them",
+    "quarantine": "records of theirs are in quarantine; redrive them, and prune again later",
+}

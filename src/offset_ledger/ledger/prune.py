@@ -1,0 +1,150 @@
+"""Pruning in the ledger: one batch stands for committed ones before it, in transactions of a bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, set_local
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.states import BatchKind
+
+
+@dataclass(frozen=True, slots=True)
+class OldPart:
+    """What of one log is old enough: what ended before ``older_than``, of the batches up to ``up_to``."""
+
+    pipeline: str
+    topic_id: str
+    older_than: datetime
+    up_to: int
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that the statements share."""
+        names = ("pipeline", "topic_id", "older_than", "up_to")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A committed head batch, or the one that stands for pruned ones; ``kept_by`` says what keeps it, if anything."""
+
+    batch_id: int
+    kind: BatchKind
+    kept_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Head batches without a kept one between them, oldest first, and the other batches that go with them."""
+
+    heads: tuple[Head, ...]
+    rereads: tuple[int, ...] = ()
+
+    @property
+    def summary(self) -> int:
+        """The batch that stands for all of them afterwards."""
+        return self.heads[-1].batch_id
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.rereads and [head.kind for head in self.heads] == [BatchKind.PRUNED]
+
+    @property
+    def removed(self) -> int:
+        """How many batches go."""
+        return len(self.heads) - 1 + len(self.rereads)
+
+
+def old_parts(cursor: Cursor, pipeline: str, older_than: datetime, keep: int) -> list[OldPart]:
+    """Of each log of the pipeline what is old, its newest ``keep`` head batches left out."""
+    cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
+    found = []
+    for topic_id in [row[0] for row in cursor.fetchall()]:
+        log = {"pipeline": pipeline, "topic_id": topic_id, "older_than": older_than, "keep": keep}
+        cursor.execute(named_sql("prune/newest_batch"), log)
+        found += [OldPart(pipeline, topic_id, older_than, row["batch_id"]) for row in cursor.fetchall()]
+    return found
+
+
+def count_partitions(cursor: Cursor, part: OldPart) -> int:
+    """How many ranges a head batch of the log has at most."""
+    query = "SELECT count(*) FROM offset_ledger.beginning WHERE pipeline = %s AND topic_id = %s"
+    cursor.execute(query, [part.pipeline, part.topic_id])
+    return int(cursor.one()[0])
+
+
+def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[Head]:
+    """The next head batches above the id ``after``."""
+    cursor.execute(named_sql("prune/heads"), {**part.arguments, "after": after, "limit": limit})
+    return [Head(row["batch_id"], BatchKind(row["kind"]), row["kept_by"]) for row in cursor.fetchall()]
+
+
+def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int) -> Iterator[Run]:
+    """The runs of these heads, each with the other batches between the summary before it, ``after``, and its own."""
+    for kept, run in groupby(heads, key=lambda head: head.kept_by is not None):
+        if not kept:
+            found = Run(tuple(run))
+            between = {"after": after, "before": found.summary}
+            cursor.execute(named_sql("prune/rereads"), {**part.arguments, **between})
+            yield Run(found.heads, tuple(row["batch_id"] for row in cursor.fetchall()))
+            after = found.summary
+
+
+def note(cursor: Cursor, part: OldPart, origin: Origin) -> None:
+    """Record who prunes, and how far; before anything is deleted."""
+    cursor.execute(named_sql("prune/note"), {**part.arguments, "who": origin.who})
+
+
+def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -> None:
+    """Let one batch stand for each run, and delete the others. The pipeline must be locked."""
+    set_local(cursor, "offset_ledger.pruning", part.pipeline)
+    chosen = [(head.batch_id, run.summary, True) for run in runs for head in run.heads]
+    chosen += [(batch_id, run.summary, False) for run in runs for batch_id in run.rereads]
+    columns = dict(zip(("batch_ids", "summaries", "heads"), map(list, zip(*chosen, strict=True)), strict=True))
+    cursor.execute(named_sql("prune/choose"), columns)
+    cursor.execute("ANALYZE prune_choice")
+    cursor.execute(named_sql("prune/add_rereads"))
+    why = f"stands for batches that ended before {part.older_than.isoformat(timespec='seconds')}"
+    cursor.execute(named_sql("prune/mark_summaries"), {"who": origin.who, "why": why})
+    cursor.execute(named_sql("prune/sum_ranges"))
+    delete_batches(cursor)
+
+
+def delete_batches(cursor: Cursor) -> None:
+    """Delete the chosen batches, but for those that stand for the others."""
+    cursor.execute(named_sql("prune/delete_batches"))
+
+
+def read_records(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[int]:
+    """The next quarantined records, above the id ``after``, that a redrive has loaded and nothing keeps."""
+    cursor.execute(named_sql("prune/records"), {**part.arguments, "after": after, "limit": limit})
+    return [row["quarantine_id"] for row in cursor.fetchall()]
+
+
+def delete_records(cursor: Cursor, records: Sequence[int]) -> None:
+    """Delete quarantined records with all that was decided and tried about them. The pipeline must be locked."""
+    cursor.execute(named_sql("prune/delete_records"), {"records": list(records)})
+
+
+def delete_audits(cursor: Cursor, pipeline: str, older_than: datetime) -> int:
+    """Delete the results of old audits, but for each topic's newest audit; returns how many rows."""
+    cursor.execute(named_sql("prune/audits"), {"pipeline": pipeline, "older_than": older_than})
+    return int(cursor.rowcount)
+
+
+def count_audits(cursor: Cursor, pipeline: str, older_than: datetime) -> int:
+    """How many rows :func:`delete_audits` would delete."""
+    cursor.execute(named_sql("prune/count_audits"), {"pipeline": pipeline, "older_than": older_than})
+    return int(cursor.one()[0])
+
+
+def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:
+    """Those of the ids that no batch has any more."""
+    query = "SELECT batch_id FROM offset_ledger.batch WHERE batch_id = ANY(%s) AND kind <> 'pruned'"
+    return set(batch_ids) - {row[0] for row in rows(session, query, [list(batch_ids)])}

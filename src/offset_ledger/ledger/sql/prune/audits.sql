@@ -1,0 +1,5 @@
+-- Old audits of the pipeline, but for the newest one of each topic.
+DELETE FROM offset_ledger.topic_audit AS a
+WHERE pipeline = %(pipeline)s AND audited_at < %(older_than)s
+  AND EXISTS (SELECT FROM offset_ledger.topic_audit n
+              WHERE (n.pipeline, n.topic) = (a.pipeline, a.topic) AND n.audited_at > a.audited_at)

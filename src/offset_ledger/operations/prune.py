@@ -1,0 +1,158 @@
+"""Prune: the ledger's history by age, summed up so that chain, balance sheets and verify stay whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import ConfigurationError, StateConflict
+from offset_ledger.ledger import pipelines, prune
+from offset_ledger.ledger.database import Cursor, Session, clock, transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.prune import Head, OldPart, Run
+from offset_ledger.model.batch import Origin
+from offset_ledger.report.step import reports_folder
+from offset_ledger.report.timeline_pages import CHARTED
+from offset_ledger.target import row_counts
+
+YOUNGEST = timedelta(days=30)  # the ledger page draws so much of the past
+_RANGES = 50_000  # of one transaction, about
+_BATCHES = 1_000
+_RECORDS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What went, or would go; ``kept`` are old head batches by what keeps them."""
+
+    batches: int = 0
+    records: int = 0
+    audits: int = 0
+    pages: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Pruned) -> Pruned:
+        counts = (getattr(self, name) + getattr(other, name) for name in Pruned.__slots__)
+        return Pruned(*counts)
+
+
+def prune_history(pipeline: Pipeline, older_than: timedelta, origin: Origin, dry_run: bool = False) -> Pruned:
+    """Remove what ended longer ago than that, in transactions of their own size; with ``dry_run`` only count it.
+
+    Each transaction locks the pipeline, so nothing plans or commits meanwhile, and leaves a ledger that is whole.
+
+    Raises:
+        ConfigurationError: the age is too low.
+        StateConflict: batches of the pipeline have not counted what they added to the table.
+        AccessDenied: the login may not delete.
+    """
+    if older_than < YOUNGEST:
+        raise ConfigurationError(
+            f"--older-than is {older_than.days}d and has to be at least {YOUNGEST.days}d: the ledger page shows so much"
+        )
+    keep = max(CHARTED, pipeline.quality.history.batches + 1 if pipeline.quality.history else 0)
+    return prune_beyond(pipeline, older_than, keep, origin, dry_run)
+
+
+def prune_beyond(
+    pipeline: Pipeline, older_than: timedelta, keep: int, origin: Origin, dry_run: bool = False, size: int = _BATCHES
+) -> Pruned:
+    """The same for any age; the newest ``keep`` head batches stay, and a transaction takes up to ``size``."""
+    done = Pruned()
+    with open_ledger(pipeline) as session:
+        with transaction(session) as cursor:
+            _check_counted(pipeline, row_counts.comparable(cursor, pipeline.name))
+            before = clock(cursor) - older_than
+            parts = prune.old_parts(cursor, pipeline.name, before, keep)
+        for part in parts:
+            work = _Work(session, part, origin, dry_run, size)
+            for step in (*work.records(), *work.batches()):
+                done += step
+        with transaction(session) as cursor:
+            delete = prune.count_audits if dry_run else prune.delete_audits
+            done += Pruned(audits=delete(cursor, pipeline.name, before))
+        return replace(done, pages=_delete_pages(session, pipeline, dry_run))
+
+
+def _check_counted(pipeline: Pipeline, counted: bool) -> None:
+    if not counted:
+        raise StateConflict(
+            f"batches of {pipeline.name} from before migration 0014 did not count what they added to the table, so "
+            "their sum is not known; nothing was pruned; its next batch counts the table, or now: offset-ledger "
+            f"accept-table {pipeline.name} --why ..."
+        )
+
+
+@dataclass(slots=True)
+class _Work:
+    """The transactions of one log; the first one that deletes anything records who prunes."""
+
+    session: Session
+    part: OldPart
+    origin: Origin
+    dry_run: bool
+    size: int
+    noted: bool = False
+
+    def records(self) -> Iterator[Pruned]:
+        """Quarantined records that a redrive has loaded: before the batches, which they would keep."""
+        after = -1
+        while found := self._some_records(after):
+            yield Pruned(records=len(found))
+            after = found[-1]
+
+    def _some_records(self, after: int) -> list[int]:
+        with transaction(self.session) as cursor:
+            self._lock(cursor)
+            found = prune.read_records(cursor, self.part, after, _RECORDS)
+            if found and not self.dry_run:
+                self._note(cursor)
+                prune.delete_records(cursor, found)
+            return found
+
+    def batches(self) -> Iterator[Pruned]:
+        """Committed batches, oldest first; each transaction goes on with the one that stands for those before."""
+        after = summary = -1
+        while after < self.part.up_to:
+            heads, runs = self._some_batches(after, summary)
+            seen = [head for head in heads if head.kept_by]
+            yield Pruned(batches=sum(run.removed for run in runs), kept=Counter(str(head.kept_by) for head in seen))
+            last = heads[-1]
+            done = last.batch_id == self.part.up_to or last.kept_by
+            summary = max((run.summary for run in runs), default=summary)
+            after = last.batch_id if done else last.batch_id - 1
+
+    def _some_batches(self, after: int, summary: int) -> tuple[list[Head], list[Run]]:
+        with transaction(self.session) as cursor:
+            self._lock(cursor)
+            size = max(2, min(self.size, _RANGES // max(prune.count_partitions(cursor, self.part), 1)))
+            heads = prune.read_heads(cursor, self.part, after, size)
+            runs = list(prune.read_runs(cursor, self.part, heads, summary))
+            undone = [run for run in runs if not run.is_pruned]
+            if undone and not self.dry_run:
+                self._note(cursor)
+                prune.sum_up(cursor, self.part, undone, self.origin)
+            return heads, runs
+
+    def _lock(self, cursor: Cursor) -> None:
+        if not self.dry_run:
+            pipelines.lock_pipeline(cursor, self.part.pipeline)
+
+    def _note(self, cursor: Cursor) -> None:
+        if not self.noted:
+            prune.note(cursor, self.part, self.origin)
+            self.noted = True
+
+
+def _delete_pages(session: Session, pipeline: Pipeline, dry_run: bool) -> int:
+    """Delete the quality pages of batches that the ledger has no more; the count of such batches."""
+    pages = [path for path in (reports_folder() / pipeline.name).glob("*.json") if path.stem.isdecimal()]
+    gone = prune.unknown(session, [int(path.stem) for path in pages]) if pages else set()
+    old = [path for path in pages if int(path.stem) in gone]
+    for path in [] if dry_run else old:
+        path.with_suffix(".html").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return len(old)

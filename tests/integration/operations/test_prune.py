@@ -1,0 +1,347 @@
+"""Prune: whatever the history was, what is kept says the same, and the pipeline goes on as if nothing was removed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg2 import errors as pg
+
+from offset_ledger.cli.main import main
+from offset_ledger.commit.step import Committed, commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.ledger import pipelines, prune
+from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
+from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.dismissals import Selection
+from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.operations.dismiss import dismiss
+from offset_ledger.operations.ingest import validate_or_raise
+from offset_ledger.operations.prune import Pruned, prune_beyond
+from offset_ledger.operations.redrive import plan_redrive, stage_redrive
+from offset_ledger.operations.status import recent_batches
+from offset_ledger.operations.verify import verify
+from tests.fixtures.raw import Raw, commit_raw
+from tests.fixtures.servers import Servers
+from tests.fixtures.staged import ME, NOON, planned
+
+PIPELINE = """
+pipeline: {name}
+source: {{connection: kafka_default, topic: prune.records}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: {{type: {type}, nullable: true}}}}}}
+target: {{connection: postgres_default, table: public.{name}}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+NOW = timedelta(0)
+NUMBERS = count()
+SHEET = "inserted, updated, superseded, duplicate, deleted, quarantined, skipped, gap, added"
+
+
+@dataclass
+class History:
+    """A pipeline that is driven step by step, each record at the offset that comes next in its partition."""
+
+    session: Session
+    folder: Path
+    name: str
+    strict: bool = True
+    produced: dict[int, list[Raw]] = field(default_factory=lambda: {0: [], 1: [], 2: []})
+
+    @property
+    def pipeline(self) -> Pipeline:
+        path = self.folder / f"{self.name}.yaml"
+        path.write_text(PIPELINE.format(name=self.name, type="integer" if self.strict else "text"))
+        return parse_pipeline(path)
+
+    def head(self, events: Sequence[tuple[int, str, int, bool]]) -> Committed:
+        """A batch of (partition, event id, time, whether the strict pipeline takes it)."""
+        new = []
+        for partition, event_id, at, fits in events:
+            moment = (NOON + timedelta(seconds=at)).isoformat()
+            value = json.dumps({"id": event_id, "at": moment, "state": None if fits else "word"}).encode()
+            new.append(Raw(partition, len(self.produced[partition]), value))
+            self.produced[partition].append(new[-1])
+        return commit_raw(self.session, self.pipeline, new)
+
+    def replay(self, partition: int, first: int, last: int) -> Committed | None:
+        records = self.produced[partition][first : last + 1]
+        return commit_raw(self.session, self.pipeline, records, BatchKind.REPLAY) if records else None
+
+    def redrive(self, limit: int | None = None) -> Committed | None:
+        """Retry quarantined records, as a pipeline that takes them."""
+        self.strict = False
+        execute_in(self.session, f"ALTER TABLE public.{self.name} ALTER state TYPE text")
+        chosen = plan_redrive(self.pipeline, RedriveChoice(limit=limit), ME)
+        if chosen.batch is None:
+            return None
+        stage_redrive(self.pipeline, chosen.batch.batch_id, ME)
+        validate_or_raise(self.pipeline, chosen.batch.batch_id, ME)
+        return commit(self.pipeline, chosen.batch.batch_id, ME)
+
+    def again_strict(self) -> None:
+        self.strict = True
+        execute_in(self.session, f"ALTER TABLE public.{self.name} ALTER state TYPE integer USING NULL")
+
+    def prune(self, keep: int = 0, size: int = 1_000, dry_run: bool = False, older_than: timedelta = NOW) -> Pruned:
+        return prune_beyond(self.pipeline, older_than, keep, ME, dry_run, size)
+
+    def table(self) -> set[tuple[Any, ...]]:
+        return {tuple(row) for row in rows(self.session, f"SELECT t.*::text FROM public.{self.name} AS t")}
+
+    def content(self) -> set[tuple[Any, ...]]:
+        """The table without the ids of batches."""
+        columns = "event_id, publish_at, state::text, _partition, _offset, _deleted"
+        return {tuple(row) for row in rows(self.session, f"SELECT {columns} FROM public.{self.name}")}
+
+    def sums(self) -> dict[int, tuple[int, ...]]:
+        """By partition everything that was ever counted, pruned or not."""
+        counted = ", ".join(f"sum({name})::bigint" for name in SHEET.split(", "))
+        query = f"""
+            SELECT partition, {counted} FROM (
+                SELECT partition, batch_id, {SHEET} FROM offset_ledger.batch_range WHERE inserted IS NOT NULL
+                UNION ALL SELECT partition, batch_id, {SHEET} FROM offset_ledger.pruned_reread) AS every
+            WHERE batch_id IN (SELECT batch_id FROM offset_ledger.batch WHERE pipeline = %(name)s) GROUP BY partition"""
+        return {row[0]: tuple(row[1:]) for row in rows(self.session, query, {"name": self.name})}
+
+    def chain(self) -> dict[int, tuple[int, int, int]]:
+        """By partition where the chain begins and ends, and where the cursor is."""
+        query = """
+            SELECT r.partition, min(committed_from), max(committed_until), min(c.next_offset)
+            FROM offset_ledger.batch_range r JOIN offset_ledger.cursor c USING (pipeline, topic_id, partition)
+            WHERE pipeline = %s AND committed_from IS NOT NULL GROUP BY r.partition"""
+        return {row[0]: tuple(row[1:]) for row in rows(self.session, query, [self.name])}
+
+    def unresolved(self) -> set[tuple[Any, ...]]:
+        query = """
+            SELECT partition, "offset", value::text, reasons::text, dismissed_by IS NULL FROM offset_ledger.quarantine
+            WHERE pipeline = %s AND resolved_by IS NULL"""
+        return {tuple(row) for row in rows(self.session, query, [self.name])}
+
+    def dump(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of the ledger."""
+        tables = (
+            "batch batch_range batch_event slice batch_profile quarantine redrive_record cursor pruned_reread pruning"
+        )
+        return {
+            each: sorted(tuple(row) for row in rows(self.session, f"SELECT t::text FROM offset_ledger.{each} AS t"))
+            for each in tables.split()
+        }
+
+
+def execute_in(session: Session, statement: str) -> None:
+    with transaction(session) as cursor:
+        cursor.execute(statement)
+
+
+@pytest.fixture
+def session(servers: Servers) -> Iterator[Session]:
+    with connect(servers.postgres) as made:
+        yield made
+
+
+@pytest.fixture
+def history(session: Session, tmp_path: Path) -> Callable[[], History]:
+    return lambda: History(session, tmp_path, f"p{next(NUMBERS)}")
+
+
+def go_on(history: History, random: Random, steps: int) -> list[tuple[Any, ...]]:
+    """So many random steps; what each batch counted."""
+    counted: list[tuple[Any, ...]] = []
+    for _ in range(steps):
+        step = random.choice(["head", "head", "head", "replay", "redrive", "dismiss"])
+        done = None
+        if step == "head" or not any(history.produced.values()):
+            partitions = random.sample([0, 1, 2], random.randint(1, 3))
+            done = history.head(
+                [
+                    (p, random.choice("abcdefgh"), random.randint(0, 9), random.random() < 0.8)
+                    for p in partitions
+                    for _ in range(random.randint(1, 3))
+                ]
+            )
+        elif step == "replay":
+            partition = random.choice([p for p, found in history.produced.items() if found])
+            first = random.randrange(len(history.produced[partition]))
+            done = history.replay(partition, first, first + random.randint(0, 4))
+        elif step == "redrive":
+            done = history.redrive(random.choice([1, None]))
+            history.again_strict()
+        elif found := sorted(history.unresolved()):
+            partition, offset, *_, open_still = random.choice(found)
+            dismiss(history.pipeline, Selection(partition, (offset,)), ME, "never", undo=not open_still)
+        counted.append((step, done and done.batch.kind, done and tuple(done.batch.ranges), done and dict(done.sheet)))
+    return counted
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 10**6), st.integers(0, 3), st.integers(2, 4))
+def test_a_pruned_pipeline_is_whole_and_goes_on_as_one_that_was_not(
+    history: Callable[[], History], seed: int, keep: int, size: int
+) -> None:
+    one, other = history(), history()
+    assert go_on(one, Random(seed), 7) == go_on(other, Random(seed), 7)
+    for _ in range(2):  # the second time on top of what the first left
+        before = (one.table(), one.sums(), one.chain(), one.unresolved())
+        would = one.prune(keep, size, dry_run=True)
+        assert one.prune(keep, size) == would
+        assert (one.table(), one.sums(), one.chain(), one.unresolved()) == before
+        assert verify(one.pipeline)[0] == []
+        left = one.dump()
+        again = one.prune(keep, size)
+        assert (again.batches, again.records, again.kept, one.dump()) == (0, 0, would.kept, left)
+        seed += 1
+        assert go_on(one, Random(seed), 3) == go_on(other, Random(seed), 3)
+        assert one.content() == other.content()
+        assert (one.sums(), one.chain(), one.unresolved()) == (other.sums(), other.chain(), other.unresolved())
+    assert verify(one.pipeline)[0] == []
+
+
+def kinds(history: History) -> list[tuple[str, str]]:
+    """Kind and state of the batches, oldest first."""
+    return [(each["kind"], each["state"]) for each in recent_batches(history.pipeline, 20)[::-1]]
+
+
+def heads(history: History, count: int) -> None:
+    for number in range(count):
+        history.head([(0, "abcdefgh"[number % 8], number, True), (number % 3, "z", number, True)])
+
+
+def test_what_a_person_decided_and_what_has_records_in_quarantine_stays(history: Callable[[], History]) -> None:
+    one = history()
+    heads(one, 2)
+    abandoned = planned(one.session, one.pipeline, [OffsetRange(0, 2, 3)])
+    decide(one.session, abandoned, State.ABANDONED, ME, "not today")
+    refused = one.head([(0, "x", 1, False), (1, "y", 1, True)]).batch
+    heads(one, 2)
+    assert one.prune(keep=1) == Pruned(batches=1, kept=Counter(quarantine=1))
+    left = [("pruned", "committed"), ("head", "abandoned"), ("head", "committed"), ("pruned", "committed")]
+    assert kinds(one) == [*left, ("head", "committed")]
+    assert verify(one.pipeline)[0] == []
+    one.redrive()
+    heads(one, 2)
+    assert one.prune(keep=1) == Pruned(batches=5, records=1)
+    assert kinds(one) == [("head", "abandoned"), ("pruned", "committed"), ("head", "committed")]
+    assert refused.batch_id not in {each["batch_id"] for each in recent_batches(one.pipeline, 20)}
+    assert verify(one.pipeline)[0] == []
+
+
+def test_what_is_younger_stays(history: Callable[[], History]) -> None:
+    one = history()
+    heads(one, 3)
+    before = one.dump()
+    assert one.prune(older_than=timedelta(hours=1)) == Pruned()
+    assert one.dump() == before
+
+
+@pytest.mark.parametrize("transactions", [0, 1, 2])
+def test_a_prune_that_dies_leaves_a_whole_ledger_and_the_next_one_goes_on(
+    history: Callable[[], History], monkeypatch: pytest.MonkeyPatch, transactions: int
+) -> None:
+    one = history()
+    heads(one, 6)
+    left, delete = iter(range(transactions)), prune.delete_batches
+
+    def dies(cursor: Cursor) -> None:
+        delete(cursor)
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    before = (one.table(), one.sums(), one.chain())
+    with monkeypatch.context() as broken:
+        broken.setattr(prune, "delete_batches", dies)
+        with pytest.raises(KeyboardInterrupt):
+            one.prune(size=2)
+    assert ((one.table(), one.sums(), one.chain()), verify(one.pipeline)[0]) == (before, [])
+    assert len(kinds(one)) == 6 - transactions
+    assert one.prune(size=2) == Pruned(batches=5 - transactions)
+    assert ((one.table(), one.sums(), one.chain()), verify(one.pipeline)[0]) == (before, [])
+    assert kinds(one) == [("pruned", "committed")]
+
+
+def test_a_prune_waits_for_a_commit(history: Callable[[], History], servers: Servers) -> None:
+    one = history()
+    heads(one, 2)
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with ThreadPoolExecutor(1) as pool, connect(servers.postgres) as commits:
+        with transaction(commits) as cursor:
+            pipelines.lock_pipeline(cursor, one.name)
+            pruned = pool.submit(one.prune)
+            while not rows(one.session, waits):
+                assert not pruned.done()
+        assert pruned.result() == Pruned(batches=1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("DELETE FROM offset_ledger.batch_range WHERE batch_id = 1", "committed_ranges_are_contiguous"),
+        ("UPDATE offset_ledger.batch SET rows = 7", "never changes"),
+        ("UPDATE offset_ledger.batch SET kind = 'pruned', epoch = 7", "never changes"),
+        ("UPDATE offset_ledger.batch_range SET inserted = 0, updated = 2", "never changes"),
+        ("DELETE FROM offset_ledger.batch WHERE batch_id = 2", "foreign key"),
+    ],
+)
+def test_even_a_prune_cannot_break_the_chain(history: Callable[[], History], statement: str, text: str) -> None:
+    one = history()
+    heads(one, 3)
+    with pytest.raises(pg.IntegrityError, match=text):
+        execute_in(one.session, f"SET LOCAL offset_ledger.pruning = {one.name}; {statement}")
+    with pytest.raises(pg.IntegrityError, match="never changes"):
+        execute_in(one.session, "SET LOCAL offset_ledger.pruning = another; DELETE FROM offset_ledger.batch_range")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM public.{name} WHERE event_id = 'a'",
+        "UPDATE public.{name} SET _offset = 99 WHERE event_id = 'a'",
+        "UPDATE public.{name} SET _batch_id = (SELECT max(batch_id) FROM offset_ledger.batch) WHERE event_id = 'a'",
+        "UPDATE public.{name} SET event_id = 'again' WHERE event_id = 'z';"
+        "INSERT INTO public.{name} (event_id, publish_at, _partition, _offset, _deleted, _batch_id)"
+        " SELECT 'new', publish_at, _partition, _offset, _deleted, _batch_id FROM public.{name} WHERE event_id = 'a'",
+    ],
+)
+def test_verify_still_finds_what_was_done_to_rows_of_pruned_batches(
+    history: Callable[[], History], statement: str
+) -> None:
+    one = history()
+    heads(one, 5)
+    one.prune(keep=3)
+    assert verify(one.pipeline)[0] == []
+    execute_in(one.session, statement.format(name=one.name))
+    assert verify(one.pipeline)[0] != []
+
+
+def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
+    history: Callable[[], History], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offset_ledger.operations.prune.CHARTED", 2)
+    one = history()
+    heads(one, 4)
+    with transaction(one.session) as cursor:
+        cursor.execute("ALTER TABLE offset_ledger.batch DISABLE TRIGGER USER")
+        cursor.execute("UPDATE offset_ledger.batch SET ended_at = ended_at - interval '40 days'")
+        cursor.execute("ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER")
+    path = str(one.pipeline.path)
+    assert main(["prune", path, "--older-than", "29d"]) != 0
+    assert "has to be at least 30d" in capsys.readouterr().err
+    assert main(["prune", path, "--older-than", "30d", "--dry-run", "--json"]) == 0
+    counted = {"batches": 1, "records": 0, "audits": 0, "pages": 0, "kept": {}}
+    assert json.loads(capsys.readouterr().out) == {**counted, "dry_run": True}
+    assert main(["prune", path, "--older-than", "30d"]) == 0
+    assert capsys.readouterr().out == "removed 1 batches, 0 quarantined records, 0 results of audits, 0 quality pages\n"
+    assert main(["verify", path]) == 0
