@@ -68,7 +68,7 @@ def measure(arguments: argparse.Namespace, home: Path, results: Results) -> None
     with servers(home, say) as stack:
         found = jars(stack, say)
         for workload in workloads:
-            timeout = arguments.timeout or 300 + workload.records / (500 if workload.width is Width.WIDE else 2_000)
+            timeout = arguments.timeout or 600 + workload.records / (500 if workload.width is Width.WIDE else 2_000)
             bench = Bench.of(stack, found, timeout, shutil.which("faucet") or arguments.faucet)
             last = fill(stack, workload, say)
             for turn in range(arguments.rounds):

@@ -28,7 +28,7 @@ from offset_ledger.stage.cds_archive import make_archive
 _POSTGRES = Artifact("org.postgresql", "postgresql", "42.7.7")
 _LOGGING = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3")
 _CONNECT = Artifact("org.apache.kafka", "connect-runtime", KAFKA_VERSION)
-_DEBEZIUM = Artifact("io.debezium", "debezium-connector-jdbc", "3.5.0.Final")
+_DEBEZIUM = Artifact("io.debezium", "debezium-connector-jdbc", "3.4.0.Final")
 
 Say = Callable[[str], None]
 

@@ -23,7 +23,7 @@ class Contender:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
-_BOOKKEEPING = {"_partition": "0", "_offset": "0", "_timestamp": "publish_at", "_batch_id": "0"}
+_BOOKKEEPING = {"_partition": "0", "_offset": "0", "_timestamp": "publish_at", "_deleted": "false", "_batch_id": "0"}
 
 CONTENDERS = (
     Contender(OURS[0], "this project, cold", "run_ours", "cold", "project", True, _BOOKKEEPING),

@@ -22,6 +22,8 @@ from offset_ledger.local.layout import free_ports
 
 KINDS = {"integer": "int32", "bigint": "int64", "boolean": "boolean", "numeric(12,2)": "double"}
 NAME = "peer"
+# Connect's own are used: Hibernate looks for Jackson's modules and finds those of Connect, of another class loader.
+SHARED = ("jackson-core", "jackson-annotations", "jackson-databind")
 
 
 def _schema(task: Task) -> str:
@@ -87,8 +89,9 @@ def _start(task: Task, port: int) -> subprocess.Popen[bytes]:
     scratch = Path(task.scratch)
     plugin = scratch / "plugins" / "debezium"
     plugin.mkdir(parents=True)
-    for jar in task.jars["debezium"]:
-        (plugin / Path(jar).name).symlink_to(jar)
+    for jar in map(Path, task.jars["debezium"]):
+        if not jar.name.startswith(SHARED):
+            (plugin / jar.name).symlink_to(jar)
     (scratch / "worker.properties").write_text("".join(f"{k}={v}\n" for k, v in _worker(task, port).items()))
     command = [f"{task.java}/bin/java", "-Xmx1g", "-Duser.timezone=UTC", "-cp", ":".join(task.jars["connect"])]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(scratch / "worker.properties")]
