@@ -35,6 +35,9 @@ def kafka_options(connection: Connection, pipeline: Pipeline, ranges: Sequence[O
     return {
         # Each partition otherwise idles in long polls: with 8 partitions three quarters of a small batch's read.
         "kafka.fetch.max.wait.ms": "10",
+        # After each poll Spark asks for both ends of the log, and its seeks throw away what was fetched and not polled.
+        # So a poll takes a whole fetch, which max.partition.fetch.bytes (1 MiB) bounds as it is in the log, compressed.
+        "kafka.max.poll.records": "20000",
         **spark_kafka_options(connection),
         "assign": json.dumps({topic: [r.partition for r in ranges]}),
         "startingOffsets": json.dumps({topic: {str(r.partition): r.from_offset for r in ranges}}),
