@@ -11,6 +11,8 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # A Kafka value goes through Arrow as it is; 20,000 records a batch was the fastest measured.
 SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Of wide records fewer: a worker holds a batch, its columns and what is copied of them.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
