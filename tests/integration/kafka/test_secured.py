@@ -40,7 +40,11 @@ PAGE = (ROOT / "docs" / "production.md").read_text()
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: shop.orders}}
-record: {{event_id: $.id, publish_at: $.at, columns: {{amount: "numeric(12,{digits})"}}}}
+record:
+  event_id: key
+  publish_at: kafka_timestamp
+  tombstone: delete  # with it, a plan removes what earlier ones have noted of the topic
+  columns: {{amount: "numeric(12,{digits})"}}
 target: {{connection: postgres_default, table: sales.orders}}
 quality: {{max_quarantined_share: 1}}
 """
@@ -98,8 +102,8 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
 ) -> None:
     monkeypatch.setenv(environment_name("kafka_default"), secured.connection.to_json())
     create_topic({"bootstrap.servers": secured.open}, "shop.orders", 1, 1)
-    sent = [{"id": str(n), "at": "2026-01-01T12:00:00Z", "amount": amount} for n, amount in enumerate((1.5, 2.125))]
-    publish([Record(None, json.dumps(e).encode()) for e in sent], {"bootstrap.servers": secured.open}, "shop.orders")
+    sent = [Record(b"%d" % n, json.dumps({"amount": amount}).encode()) for n, amount in enumerate((1.5, 2.125))]
+    publish(sent, {"bootstrap.servers": secured.open}, "shop.orders")
     orders = pipeline(tmp_path, 2)
 
     with pytest.raises(AccessDenied, match=r"TopicAuthorizationFailedError.*docs/production\.md"):
