@@ -47,7 +47,7 @@ def test_a_lost_range_is_skipped_after_a_yes(
     said = open_question(page, world, "topic lossy")
     assert said.count("skip 3 offsets of topic lossy that retention deleted unread: 0:[1, 4)?") == 1
     assert "0:[1, 4) (3 offsets)" in said
-    assert "Approve skips exactly these offsets, for good, and the run goes on." in said
+    assert "Approve skips exactly these offsets permanently, and the run continues." in said
     shot(page, "required-action")
     answer(page, "Approve", "retention was too short")
     assert world.ended("lossy", asked["lossy"]) == "success"
@@ -106,7 +106,7 @@ def test_a_recreated_topic_is_read_from_its_start_after_a_yes(
         "cursors, by partition": "0: 3",
         "new log, by partition": "0:[0, 2) (2 offsets), 1:[0, 1) (1 offset)",
     }
-    assert "Approve starts over with the new topic" in said
+    assert "Approve starts with the first offset of the new topic" in said
     answer(page, "Approve", "it moved house")
     assert world.ended("recreated", asked["recreated"]) == "success"
     assert kept(world, "recreated") == [("recreated_topic", "approve", USER, "it moved house", True)]
@@ -133,13 +133,13 @@ def test_a_truncated_log_is_read_on_from_where_it_agrees_after_an_approval(
     ((open_batch,),) = world.rows(
         "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'truncated' AND state = 'planned'"
     )
-    assert "so once more over 0:[2, 5)?" in said
+    assert "and read 0:[2, 5) again?" in said
     assert numbers(page) == {
         "log ends, by partition": "0: 4",
-        "read once more": "0:[2, 5) (3 offsets)",
+        "read again": "0:[2, 5) (3 offsets)",
         "abandoned batch": str(open_batch),
     }
-    assert "Approve reads on from the last committed offset that the log still agrees with" in said
+    assert "Approve continues from the last committed offset on which log and ledger agree" in said
     answer(page, "Approve", "the disk died")
     assert world.ended("truncated", asked["truncated"]) == "success"
     assert kept(world, "truncated") == [("truncated_log", "approve", USER, "the disk died", True)]

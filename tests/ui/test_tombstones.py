@@ -94,7 +94,7 @@ def test_a_batch_that_may_lack_tombstones_is_committed_after_a_yes(
         ("records may have waited", late["waited"]),
         ("tombstones are kept for at least", late["kept"]),
     ]
-    assert "Approve goes on with what was staged" in said
+    assert "Approve continues with what was staged" in said
     answer(page, "Approve", "a is known to be gone")
     assert world.ended("forgotten", run_id) == "success"
 

@@ -13,7 +13,7 @@ from offset_ledger.errors import (
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 
-_GO_ON = "to go on from where the log still agrees with the ledger: offset-ledger accept-topic PIPELINE --why ..."
+_GO_ON = "to continue from where the log still agrees with the ledger: offset-ledger accept-topic PIPELINE --why ..."
 
 
 def check_identity(cursors: Cursors | None, snapshot: TopicSnapshot) -> None:

@@ -30,16 +30,16 @@ class QuestionAnswer(StrEnum):
 
 
 MEANING = {
-    QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets, for good, and the run goes on. **Reject** skips "
-    "nothing and fails the run.",
-    QuestionKind.RECREATED_TOPIC: "**Approve** starts over with the new topic; rows and ledger of the old one stay, "
-    "and open batches of it are abandoned. **Reject** changes nothing and fails the run.",
-    QuestionKind.TRUNCATED_LOG: "**Approve** reads on from the last committed offset that the log still agrees with; "
-    "what is read twice changes nothing, rows of records that were cut off stay, and open batches that were planned "
-    "from the log before are abandoned. **Reject** changes nothing and fails the run.",
-    QuestionKind.UNREAD_TOMBSTONES: "**Approve** goes on with what was staged: rows whose tombstone was removed unread "
-    "stay in the table. First look for rows whose key has no record in the topic any more. **Reject** changes nothing "
-    "and fails the run.",
+    QuestionKind.LOST_RANGE: "**Approve** skips exactly these offsets permanently, and the run continues. **Reject** "
+    "skips nothing and fails the run.",
+    QuestionKind.RECREATED_TOPIC: "**Approve** starts with the first offset of the new topic; rows and ledger of the "
+    "old one remain, and its open batches are abandoned. **Reject** changes nothing and fails the run.",
+    QuestionKind.TRUNCATED_LOG: "**Approve** continues from the last committed offset on which log and ledger agree. "
+    "Records that are read again change nothing, rows of truncated records remain, and open batches that were planned "
+    "before the truncation are abandoned. **Reject** changes nothing and fails the run.",
+    QuestionKind.UNREAD_TOMBSTONES: "**Approve** continues with what was staged: rows whose tombstone was removed "
+    "unread remain in the table. First check for rows whose key has no record in the topic any more. **Reject** "
+    "changes nothing and fails the run.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up; the "
     "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
     "quality report is in the tab Ledger of the run.",
@@ -49,7 +49,7 @@ _LABELS = {
     "cursors": "cursors, by partition",
     "log": "new log, by partition",
     "log_ends": "log ends, by partition",
-    "back": "read once more",
+    "back": "read again",
     "abandons": "abandoned batch",
     "missing": "missing offsets, by partition",
     "waited": "records may have waited",

@@ -139,8 +139,8 @@ def _truncated(
 
 
 def _truncation_text(topic: str, again: Sequence[OffsetRange], head: Batch | None) -> str:
-    text = f"the log of topic {topic} was truncated, by an unclean election or because an older copy came back: "
+    text = f"the log of topic {topic} was truncated by an unclean election, or an older copy of it was restored: "
     if not again:
         return f"{text}abandon {head} and plan again?"
-    text += f"read on from where it still agrees with the ledger, so once more over {', '.join(map(str, again))}?"
-    return f"{text} Then {head} is abandoned: it was planned from the log before." if head else text
+    text += f"continue from where it still agrees with the ledger, and read {', '.join(map(str, again))} again?"
+    return f"{text} Then {head} is abandoned: it was planned before the truncation." if head else text

@@ -38,7 +38,7 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
             QuestionKind.TRUNCATED_LOG,
             {"log_ends": {"0": 60}, "back": [[0, 20, 40]], "abandons": 7},
             [
-                *("| log ends, by partition | 0: 60 |", "| read once more | 0:[20, 40) (20 offsets) |"),
+                *("| log ends, by partition | 0: 60 |", "| read again | 0:[20, 40) (20 offsets) |"),
                 "| abandoned batch | 7 |",
             ],
         ),
