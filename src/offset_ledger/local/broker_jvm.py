@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 
-from offset_ledger.local.class_archive import ClassArchive, own_classes
+from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.local.jars import kafka_jars
 from offset_ledger.local.java import JavaRuntime
 from offset_ledger.local.layout import cache_root
@@ -23,11 +22,7 @@ def kafka_command(java: JavaRuntime, program: Sequence[str], options: Sequence[s
 
 def kafka_archive(java: JavaRuntime) -> ClassArchive | None:
     """The archive of a broker's classes for this Java; None where it can have none."""
-    base = own_classes(java.home)
-    if base is None:
-        return None
-    identity = f"{base.resolve()} {base.stat().st_mtime_ns} {_class_path(java)}"
-    return ClassArchive(cache_root() / "classes" / f"kafka-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa")
+    return class_archive(cache_root() / "classes", "kafka", java.home, _class_path(java))
 
 
 def _class_path(java: JavaRuntime) -> str:

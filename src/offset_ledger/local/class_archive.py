@@ -6,6 +6,7 @@ JVM; one that is cut short would crash it, so it is made under another name and 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable
@@ -52,7 +53,13 @@ class ClassArchive:
         return True
 
 
-def own_classes(java_home: Path | None) -> Path | None:
-    """The archive that a Java has of its own classes; one without it cannot add others to it."""
+def class_archive(folder: Path, name: str, java_home: Path | None, program: str) -> ClassArchive | None:
+    """The archive in that folder for this Java and ``program``, its class path or version.
+
+    None where this Java can have none: one without an archive of its own classes cannot add others to it.
+    """
     base = java_home / "lib" / "server" / "classes.jsa" if java_home else None
-    return base if base and base.exists() else None
+    if base is None or not base.exists():
+        return None
+    identity = f"{base.resolve()} {base.stat().st_mtime_ns} {program}"
+    return ClassArchive(folder / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from offset_ledger.local.class_archive import ClassArchive, own_classes
+from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.stage.scratch import scratch, with_scratch
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS, spark_jars
 
@@ -55,15 +54,12 @@ def spark_archive() -> ClassArchive | None:
     """The archive for this Java, in the environment of the packages, so that it goes with them; None where it can have
     none. The class path has the folder of the packages in it.
     """
-    java = os.environ.get("JAVA_HOME")
-    base = own_classes(Path(java) if java else _home_of(shutil.which("java")))
-    if base is None:
-        return None
     import pyspark
 
-    identity = f"{base.resolve()} {base.stat().st_mtime_ns} {pyspark.__file__} {pyspark.__version__}"
-    name = f"spark-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
-    return ClassArchive(Path(sys.prefix) / "share" / "offset-ledger" / name)
+    java = os.environ.get("JAVA_HOME")
+    home = Path(java) if java else _home_of(shutil.which("java"))
+    program = f"{pyspark.__file__} {pyspark.__version__}"
+    return class_archive(Path(sys.prefix) / "share" / "offset-ledger", "spark", home, program)
 
 
 def _home_of(java: str | None) -> Path | None:
