@@ -6,7 +6,6 @@ Great Expectations alone costs ``validate`` five seconds of processor time.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -30,9 +29,11 @@ def preload() -> bool:
     """
     if not forks_tasks(sys.argv):
         return False
+    from offset_ledger.validate.expectations import load
+
     for name in _STEPS:
         import_module(name)
-    _great_expectations()
+    load()
     return True
 
 
@@ -40,15 +41,3 @@ def forks_tasks(command: Sequence[str]) -> bool:
     """Whether this command line forks tasks: that of ``airflow scheduler`` or ``airflow celery worker``."""
     arguments = list(command[1:3])
     return arguments[:1] == ["scheduler"] or arguments == ["celery", "worker"]
-
-
-def _great_expectations() -> None:
-    from offset_ledger.validate.expectations import load
-
-    documentation = logging.getLogger("great_expectations._docs_decorators")  # it logs each function it leaves out
-    before = documentation.level
-    documentation.setLevel(logging.WARNING)
-    try:
-        load()
-    finally:
-        documentation.setLevel(before)
