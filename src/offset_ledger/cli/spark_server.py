@@ -5,13 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 
 from offset_ledger.cli.verbs import Outcome, Verbs, name_and_value
+from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     verb = verbs.add("spark-server", "run a Spark Connect server that stages batches, until it is stopped", run)
-    verb.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    verb.add_argument("--port", type=int, default=15002, help="port to listen on (15002)")
+    port = DEFAULT_PORTS["spark"]
+    verb.add_argument("--host", default=HOST, help=f"address to listen on ({HOST})")
+    verb.add_argument("--port", type=int, default=port, help=f"port to listen on ({port})")
     verb.add_argument(
         "--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"
     )

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.scratch import with_scratch
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, spark_jars
 
-DEFAULT_PORT = 15002  # Spark's own
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
 _SERVER_SETTINGS: Mapping[str, str] = {
     **SETTINGS,
@@ -32,8 +32,8 @@ _SERVER_SETTINGS: Mapping[str, str] = {
 class SparkServer:
     """What a server is started with; ``conf`` are Spark settings over those that staging needs."""
 
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
+    host: str = HOST
+    port: int = DEFAULT_PORTS["spark"]
     master: str = "local[2,3]"
     memory: str = "1g"
     conf: Mapping[str, str] = field(default_factory=dict)
