@@ -20,6 +20,7 @@ from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.manifest import Slice
 
 CopyFormat = Literal["binary", "csv"]
+PIECE_BYTES = 1 << 20  # of what a COPY sends, about
 
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")

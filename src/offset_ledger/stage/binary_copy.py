@@ -13,18 +13,18 @@ import pyarrow as pa
 from pgpq import encoders, schema
 
 from offset_ledger.decoding.staged import content
+from offset_ledger.ledger.staging import PIECE_BYTES
 from offset_ledger.stage.numeric_binary import numeric_binary
 
 Form = tuple[pa.DataType, Callable[[pa.Array], pa.Array]]
 
-CHUNK_BYTES = 1 << 20
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 _DECIMAL_DIGITS = 38
 _UUID = pa.binary(16)
 
 
 def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
-    """The rows in pieces of about ``CHUNK_BYTES``, some of them empty, for columns of these Postgres types.
+    """The rows in pieces of about ``PIECE_BYTES``, some of them empty, for columns of these Postgres types.
 
     Raises:
         ValueError: a value has no binary form.
@@ -37,7 +37,7 @@ def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
         sent, {field.name: _builder(field, types[field.name]) for field in sent}
     )
     yield encoder.write_header()
-    for batch in rows.to_batches(_rows_per_chunk(rows)):
+    for batch in rows.to_batches(_rows_per_piece(rows)):
         columns = [form[1](column) if form else column for column, form in zip(batch.columns, forms, strict=True)]
         yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=sent))
     yield encoder.finish()
@@ -49,9 +49,9 @@ def _builder(field: pa.Field, type_: str) -> Any:
     return pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field)
 
 
-def _rows_per_chunk(table: pa.Table) -> int:
+def _rows_per_piece(table: pa.Table) -> int:
     size: int = table.nbytes
-    return max(1, CHUNK_BYTES * len(table) // max(size, 1))
+    return max(1, PIECE_BYTES * len(table) // max(size, 1))
 
 
 def _form(type_: str) -> Form | None:

@@ -10,21 +10,19 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from offset_ledger.decoding.staged import content, moments
+from offset_ledger.ledger.staging import PIECE_BYTES
 
 _OPTIONS = csv.WriteOptions(include_header=False, batch_size=8192, quoting_style="needed")
 
 
-CHUNK_BYTES = 1 << 20
-
-
 def copy_csv(table: pa.Table) -> Iterator[bytes]:
-    """The rows as CSV in pieces of ``CHUNK_BYTES``: NULL is empty, an empty text is ``""``."""
+    """The rows as CSV in pieces of ``PIECE_BYTES``: NULL is empty, an empty text is ``""``."""
     columns = [_written(column) for column in table.columns]
     out = pa.BufferOutputStream()
     csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), out, _OPTIONS)
     written = out.getvalue()
-    for start in range(0, written.size, CHUNK_BYTES):
-        yield written.slice(start, min(CHUNK_BYTES, written.size - start)).to_pybytes()
+    for start in range(0, written.size, PIECE_BYTES):
+        yield written.slice(start, min(PIECE_BYTES, written.size - start)).to_pybytes()
 
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
