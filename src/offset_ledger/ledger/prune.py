@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -64,12 +64,12 @@ class Run:
 def old_parts(cursor: Cursor, pipeline: str, older_than: datetime, keep: int) -> list[OldPart]:
     """Of each log of the pipeline what is old, its newest ``keep`` head batches left out."""
     cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
-    found = []
+    parts = []
     for topic_id in [row[0] for row in cursor.fetchall()]:
         log = {"pipeline": pipeline, "topic_id": topic_id, "older_than": older_than, "keep": keep}
         cursor.execute(named_sql("prune/newest_batch"), log)
-        found += [OldPart(pipeline, topic_id, older_than, row["batch_id"]) for row in cursor.fetchall()]
-    return found
+        parts += [OldPart(pipeline, topic_id, older_than, row["batch_id"]) for row in cursor.fetchall()]
+    return parts
 
 
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
@@ -87,13 +87,13 @@ def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[He
 
 def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int) -> Iterator[Run]:
     """The runs of these heads, each with the other batches between the summary before it, ``after``, and its own."""
-    for kept, run in groupby(heads, key=lambda head: head.kept_by is not None):
+    for kept, group in groupby(heads, key=lambda head: head.kept_by is not None):
         if not kept:
-            found = Run(tuple(run))
-            between = {"after": after, "before": found.summary}
+            run = Run(tuple(group))
+            between = {"after": after, "before": run.summary}
             cursor.execute(named_sql("prune/rereads"), {**part.arguments, **between})
-            yield Run(found.heads, tuple(row["batch_id"] for row in cursor.fetchall()))
-            after = found.summary
+            yield replace(run, rereads=tuple(row["batch_id"] for row in cursor.fetchall()))
+            after = run.summary
 
 
 def note(cursor: Cursor, part: OldPart, origin: Origin) -> None:

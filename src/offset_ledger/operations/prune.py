@@ -100,18 +100,18 @@ class _Work:
     def records(self) -> Iterator[Pruned]:
         """Quarantined records that a redrive has loaded: before the batches, which they would keep."""
         after = -1
-        while found := self._some_records(after):
-            yield Pruned(records=len(found))
-            after = found[-1]
+        while records := self._some_records(after):
+            yield Pruned(records=len(records))
+            after = records[-1]
 
     def _some_records(self, after: int) -> list[int]:
         with transaction(self.session) as cursor:
             self._lock(cursor)
-            found = prune.read_records(cursor, self.part, after, _RECORDS)
-            if found and not self.dry_run:
+            records = prune.read_records(cursor, self.part, after, _RECORDS)
+            if records and not self.dry_run:
                 self._note(cursor)
-                prune.delete_records(cursor, found)
-            return found
+                prune.delete_records(cursor, records)
+            return records
 
     def batches(self) -> Iterator[Pruned]:
         """Committed batches, oldest first; each transaction goes on with the one that stands for those before."""

@@ -47,8 +47,8 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
         with transaction(session) as cursor:
             queries = invariants() if pipelines.is_registered(cursor, pipeline.name) else {}
             for name, query in queries.items():
-                found = first_violations(cursor, sql.SQL(query).format(target=target), pipeline.name)
-                violations += [f"invariant {name}: {line}" for line in found]
+                lines = first_violations(cursor, sql.SQL(query).format(target=target), pipeline.name)
+                violations += [f"invariant {name}: {line}" for line in lines]
     return violations, len(queries)
 
 
@@ -56,8 +56,8 @@ def first_violations(cursor: Cursor, query: Composed, pipeline: str) -> list[str
     """The lines of one invariant; of very many only the first, and a line that says so."""
     limited = sql.SQL(named_sql("operations/first_violations")).format(query=query)
     cursor.execute(limited, {"pipeline": pipeline, "limit": LISTED + 1})
-    found = [str(row[0]) for row in cursor.fetchall()]
-    return found if len(found) <= LISTED else [*found[:LISTED], f"and more: only the first {LISTED} are listed"]
+    lines = [str(row[0]) for row in cursor.fetchall()]
+    return lines if len(lines) <= LISTED else [*lines[:LISTED], f"and more: only the first {LISTED} are listed"]
 
 
 def uncounted_reason(pipeline: Pipeline) -> str | None:
