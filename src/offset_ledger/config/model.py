@@ -184,6 +184,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Spark:
+    """When Spark stages a batch: from ``min_offsets`` on. A smaller one is staged by the process of its task."""
+
+    min_offsets: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """One pipeline file. ``config_hash`` is the SHA-256 of its bytes."""
 
@@ -195,6 +202,7 @@ class Pipeline:
     limits: Limits
     path: Path
     config_hash: str
+    spark: Spark = Spark()
     description: str = ""
     owner: str = "offset-ledger"
     tags: tuple[str, ...] = ()
