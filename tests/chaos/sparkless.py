@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -15,17 +16,15 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import TransientError
-from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.stage import slices, step
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import stage_with
-from offset_ledger.stage.topic_check import check_readable
 from offset_ledger.validate.step import validate
 from tests.fixtures.topic_reader import Place, read
 
@@ -67,14 +66,14 @@ def _arrow(partition: int, records: Mapping[int, Record]) -> pa.RecordBatch:
 def stage(pipeline: Pipeline, batch_id: int, meanwhile: Callable[[Batch, StagingTables, Records], object]) -> None:
     """Stage the batch, a slice a range; ``meanwhile`` happens between the claim and the slices."""
 
-    def slices(batch: Batch, tables: StagingTables) -> Written:
+    def write_all(batch: Batch, tables: StagingTables) -> Written:
         records = records_of(pipeline)
         meanwhile(batch, tables, records)
         for slice_no, r in enumerate(batch.ranges):
             write(pipeline, tables, slice_no, r, records)
         return Written(len(batch.ranges), gap_reason(False, pipeline.source.transactional))
 
-    stage_with(slices, pipeline, batch_id, ME)
+    step.stage_with(write_all, pipeline, batch_id, ME)
 
 
 def undisturbed(batch: Batch, tables: StagingTables, records: Records) -> None:
@@ -119,23 +118,14 @@ def drain(pipeline: Pipeline) -> list[str]:
 
 
 def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -> None:
-    """As the step, with plain consumers for Spark; after each slice it waits while the file ``halt`` is there."""
-    kafka = get_connection(pipeline.source.connection)
+    """The step without Spark; after each slice it waits while the file ``halt`` is there."""
+    write_once = slices.write_slice
 
-    def slices(batch: Batch, tables: StagingTables) -> Written:
-        check_readable(kafka, pipeline.source.topic, batch, {})
-        for slice_no, r in enumerate(batch.ranges):
-            records = read_records(kafka, pipeline.source.topic, r, "read_committed")
-            found = {(r.partition, each.offset): _record(each) for each in records}
-            write(pipeline, tables, slice_no, r, found)
-            while halt and halt.exists():
-                halt.with_suffix(".reached").touch()
-                time.sleep(0.05)
-        check_readable(kafka, pipeline.source.topic, batch, {})
-        return Written(len(batch.ranges), gap_reason(False, pipeline.source.transactional))
+    def write_and_wait(*given: Any) -> Iterator[pa.RecordBatch]:
+        yield from write_once(*given)
+        while halt and halt.exists():
+            halt.with_suffix(".reached").touch()
+            time.sleep(0.05)
 
-    stage_with(slices, pipeline, batch_id, ME)
-
-
-def _record(found: Any) -> Record:
-    return Record(found.key, found.value, (), found.timestamp, found.partition)
+    with patch.object(slices, "write_slice", write_and_wait):
+        step.stage(None, pipeline, batch_id, ME)

@@ -521,7 +521,7 @@ def test_a_loss_that_spark_reports_and_the_topic_does_not_have_is_transient(
         patched.setattr(reader, "read_ranges", lambda *_: None)
         patched.setattr(reader, "run_slices", reports_a_loss)
         with pytest.raises(SparkFailed, match="the topic has every planned range"):
-            stage(None, bench.pipeline, batch.batch_id, Origin("test"))  # type: ignore[arg-type]
+            stage(None, bench.pipeline, batch.batch_id, Origin("test"))
     bench.drain()
     assert bench.check() == []
 

@@ -60,7 +60,7 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
         case "stage plainly":  # without Spark
             stage_plainly(pipeline, batch_id, Path(asked["halt"]) if asked.get("halt") else None)
         case "claim":  # staging without a session: for what happens before anything is read
-            stage(None, pipeline, batch_id, ME)  # type: ignore[arg-type]
+            stage(None, pipeline, batch_id, ME)
         case "validate":
             return {"state": validate(pipeline, batch_id, ME)[0].state}
         case "commit":

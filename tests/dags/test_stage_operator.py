@@ -29,7 +29,7 @@ def submit(self, context):
 
 SparkSubmitOperator.execute = submit
 operators.batch_id_of = lambda ti: 1
-stage.already_staged = lambda pipeline, batch_id: None
+stage.stage_without_spark = lambda pipeline, batch_id, origin: None
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], connections=[], conn_id="spark_default")
 operator.execute({"ti": None})
 print(json.dumps([*shipped, Path(shipped[2]).exists()]))

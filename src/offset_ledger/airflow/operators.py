@@ -28,11 +28,13 @@ from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS, spark_j
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from offset_ledger.stage.step import StagedBatch
+
 JOB = Path(submitted.__file__).with_name("stage_batch.py")
 
 
 class StageOperator(SparkSubmitOperator):
-    """Stage the batch that the run has planned; a batch that needs no staging any more starts no Spark.
+    """Stage the batch that the run has planned; a small batch, or one that needs no staging any more, starts no Spark.
 
     If the connection names a Spark Connect server, the task is its client. Otherwise it submits a Spark job, which is a
     process of its own and cannot ask Airflow for connections: they reach its driver through the environment, set when
@@ -52,15 +54,16 @@ class StageOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
-        from offset_ledger.stage.step import already_staged
+        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.stage.step import stage_without_spark
 
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")
         with airflow_failures():
             pipeline = parse_pipeline(Path(self._pipeline_file))
-            if done := already_staged(pipeline, batch_id):
-                self.log.info("batch %d needs no staging", done.attempt.batch_id)
+            if staged := stage_without_spark(pipeline, batch_id, current_origin()):
+                self._say(staged)
                 return
             connection = get_connection(self._conn_id)
             if is_remote(connection) and self._staged_by_server(connection, pipeline, batch_id):
@@ -90,8 +93,11 @@ class StageOperator(SparkSubmitOperator):
                 self._conn_id = fallback
                 return False
             staged = stage(self._session, pipeline, batch_id, current_origin())
-        self.log.info("staged %s: %s", staged.attempt, staged.counts)
+        self._say(staged)
         return True
+
+    def _say(self, staged: StagedBatch) -> None:
+        self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
 
     def _submit(self, context: Context) -> None:
         secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}

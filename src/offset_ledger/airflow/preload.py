@@ -15,6 +15,8 @@ _STEPS = (
     "offset_ledger.operations.requests",
     "offset_ledger.operations.losses",
     "offset_ledger.stage.step",
+    "offset_ledger.stage.slices",
+    "offset_ledger.stage.record_batches",
     "offset_ledger.validate.step",
     "offset_ledger.commit.step",
     "offset_ledger.report.step",

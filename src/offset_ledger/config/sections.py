@@ -107,7 +107,7 @@ SPARK: Kind[Spark] = section(
     {
         "min_offsets": Key(
             RECORDS,
-            "A batch of fewer offsets is staged without Spark, by the process of its task; 1: Spark stages every batch.",
+            "A batch of fewer offsets is staged without Spark, by the process of its task; 1: Spark stages all.",
             (1,),
         ),
     },

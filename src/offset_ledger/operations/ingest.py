@@ -17,7 +17,7 @@ from offset_ledger.operations.redrive import stage_redrive
 from offset_ledger.plan.step import PlannedBatch, plan
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.report.step import report
-from offset_ledger.stage.step import StagedBatch, already_staged, stage
+from offset_ledger.stage.step import StagedBatch, stage, stage_without_spark
 from offset_ledger.validate.step import validate
 
 T = TypeVar("T")
@@ -90,8 +90,8 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
 
 
 def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> StagedBatch:
-    if done := clock.time("stage", lambda: already_staged(pipeline, batch_id)):
-        return done
+    if staged := clock.time("stage", lambda: stage_without_spark(pipeline, batch_id, origin)):
+        return staged
     from offset_ledger.stage.session import staging_session
 
     spark = clock.time("session", staging_session)

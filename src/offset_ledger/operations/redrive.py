@@ -16,9 +16,9 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.operations.record_batches import chunks, record_batch
 from offset_ledger.plan.step import PlannedBatch, resume
 from offset_ledger.stage.claim import Written
+from offset_ledger.stage.record_batches import chunks, record_batch
 from offset_ledger.stage.step import StagedBatch, stage_with
 from offset_ledger.target.table import ensure_target
 

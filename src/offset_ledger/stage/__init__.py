@@ -1,1 +1,1 @@
-"""Stage: Spark reads exactly the planned ranges, and each slice is copied into staging."""
+"""Stage: exactly the planned ranges are read, by Spark or in this process, and each slice is copied into staging."""

@@ -13,14 +13,12 @@ from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.stage.timestamps import check_timestamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from offset_ledger.stage.slices import SliceTask
-
-# Milliseconds: Postgres has none before, and Spark, which counts microseconds, none after.
-_EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000
 
 
 def reason_of_gaps(pipeline: Pipeline, *snapshots: TopicSnapshot) -> str | None:
@@ -52,9 +50,8 @@ def read_slices(
     try:
         return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
     except UnreadableTimestamp as error:
-        raise UnreadableTimestamp(
-            f"{error}; {_unreadable_record(kafka, pipeline.source.topic, batch.ranges)}"
-        ) from error
+        _check_timestamps(kafka, pipeline.source.topic, batch.ranges)
+        raise UnreadableTimestamp(f"{error}; no record in the ranges has such a timestamp any more") from error
     except (LostRange, UnknownTopic) as error:
         check_topic(batch)
         raise SparkFailed(
@@ -63,11 +60,8 @@ def read_slices(
         ) from error
 
 
-def _unreadable_record(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> str:
-    """The first of these records whose timestamp is out of range, in words."""
+def _check_timestamps(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> None:
+    """Name the first of these records whose timestamp is out of range, which Spark does not."""
     for each in ranges:
         for record in read_records(kafka, topic, each, "read_uncommitted"):
-            if not _EARLIEST <= record.timestamp <= _LATEST:
-                where = f"{each.partition}:{record.offset} has {record.timestamp}"
-                return f"{where}, expected milliseconds since 1970; see UnreadableTimestamp in docs/runbook.md"
-    return "no record in them has such a timestamp any more"
+            check_timestamp(record)

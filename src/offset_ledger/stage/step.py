@@ -1,4 +1,7 @@
-"""Stage: claim the batch, read exactly its ranges with Spark, and COPY them slice by slice into staging."""
+"""Stage: claim the batch, read exactly its ranges, and COPY them slice by slice into staging.
+
+Spark reads them; a batch of fewer offsets than ``spark.min_offsets`` is read by this process.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import StateConflict
+from offset_ledger.errors import StateConflict, UnreadableRecord
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import fencing
 from offset_ledger.ledger.database import connect, transaction
@@ -19,9 +22,10 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.ranges import total_width
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, State
-from offset_ledger.stage import tombstones
+from offset_ledger.stage import tombstones, without_spark
 from offset_ledger.stage.claim import Written, claim, seal
 from offset_ledger.stage.kept_staging import KeptStaging, is_last_copy, read_kept
 from offset_ledger.stage.spark_read import read_slices, reason_of_gaps
@@ -44,14 +48,15 @@ class StagedBatch:
     done: bool = False
 
 
-def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch:
-    """Stage the batch under a new epoch, unless its staging is whole.
+def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch:
+    """Stage the batch under a new epoch, unless its staging is whole; without a Spark session in this process.
 
     Raises:
         StateConflict: it is rejected or abandoned.
         LostRange: the topic no longer has the planned records, before or after the read; if before, then nothing has
             changed: neither the epoch nor what was staged.
         UnreadableTimestamp: a record of them has one that Spark or Postgres cannot represent.
+        UnreadableRecord: a record of them is one that only Spark can read.
         Fenced: a newer attempt took over on the way.
         IncompleteStaging, SparkFailed, BrokerUnavailable, DatabaseUnavailable: worth another try.
     """
@@ -68,7 +73,10 @@ def stage(spark: SparkSession, pipeline: Pipeline, batch_id: int, origin: Origin
     def write(batch: Batch, tables: StagingTables) -> Written:
         before = check_topic(batch)  # again: the claim may have waited for a lock
         task = SliceTask.of(pipeline, database, tables)
-        slices = read_slices(spark, kafka, batch, check_topic, pipeline, task)
+        if spark is None:
+            slices = without_spark.read_slices(kafka, pipeline.source.topic, batch, check_topic, task)
+        else:
+            slices = read_slices(spark, kafka, batch, check_topic, pipeline, task)
         after = check_topic(batch, read=reason_of_gaps(pipeline, before) is None)
         retention = tombstones.tombstone_retention(pipeline, batch, before, after)
         return Written(slices, reason_of_gaps(pipeline, before, after), retention)
@@ -109,11 +117,36 @@ def stage_with(
     return StagedBatch(tables.attempt, counts)
 
 
+def stage_without_spark(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch | None:
+    """The batch, staged, if that takes no Spark; None if it does.
+
+    It takes none if it needs no staging any more (:func:`already_staged`), or if it is small.
+
+    Raises:
+        OffsetLedgerError: as :func:`stage`.
+    """
+    batch, done = _kept(pipeline, batch_id)
+    if done:
+        return done
+    if total_width(batch.ranges) >= pipeline.spark.min_offsets:
+        return None
+    try:
+        return stage(None, pipeline, batch_id, origin)
+    except UnreadableRecord as error:
+        log.warning("%s; Spark is asked to read it", error)
+        return None
+
+
 def already_staged(pipeline: Pipeline, batch_id: int) -> StagedBatch | None:
     """The batch, if it needs no staging any more: its staging is whole, it needs approval, or it is committed."""
+    return _kept(pipeline, batch_id)[1]
+
+
+def _kept(pipeline: Pipeline, batch_id: int) -> tuple[Batch, StagedBatch | None]:
     with open_ledger(pipeline) as session:
         batch, kept = read_kept(session, pipeline, batch_id)
-    return _done(batch) if kept is KeptStaging.USABLE or batch.state is State.REJECTED else None
+    whole = kept is KeptStaging.USABLE or batch.state is State.REJECTED
+    return batch, _done(batch) if whole else None
 
 
 def _done(batch: Batch) -> StagedBatch:

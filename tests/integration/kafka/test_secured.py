@@ -47,6 +47,7 @@ record:
   columns: {{amount: "numeric(12,{digits})"}}
 target: {{connection: postgres_default, table: sales.orders}}
 quality: {{max_quarantined_share: 1}}
+spark: {{min_offsets: {min_offsets}}}
 """
 
 
@@ -90,9 +91,9 @@ def secured() -> Iterator[Secured]:
         yield made
 
 
-def pipeline(folder: Path, digits: int) -> Pipeline:
+def pipeline(folder: Path, digits: int, min_offsets: int = 1) -> Pipeline:
     path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(digits=digits))
+    path.write_text(PIPELINE.format(digits=digits, min_offsets=min_offsets))
     return parse_pipeline(path)
 
 
@@ -120,10 +121,14 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     run_batch(orders, plan_redrive(orders, RedriveChoice(), ME, None), ME, print)
     assert list_quarantined(orders, RedriveChoice(limit=5))[0]["records"] == 0
     assert verify(orders) == ([], 12)
+
+    publish([Record(b"7", b'{"amount": 7}')], {"bootstrap.servers": secured.open}, "shop.orders")
+    (done,) = ingest(pipeline(tmp_path, 3, min_offsets=1_000), ME, until_drained=False, say=print)
+    assert (done.committed.total.inserted, "session" in done.seconds) == (1, False)  # read without Spark
     with connect(roles.reader) as session:
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"
-        ] * 2
+        ] * 3
 
 
 def test_both_clients_publish_through_the_same_connection(secured: Secured) -> None:

@@ -40,6 +40,7 @@ record:
   tombstone: delete
   columns: {{state: text}}
 target: {{connection: postgres_default, table: public.orders}}
+spark: {{min_offsets: {min_offsets}}}
 """
 
 
@@ -53,7 +54,7 @@ class Bench(TopicBench):
 
     TEMPLATE = PIPELINE
     DEFAULTS = MappingProxyType(
-        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false"}
+        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false", "min_offsets": 1}
     )
 
     def publish(self, *records: Record, **options: Any) -> None:
@@ -82,9 +83,12 @@ class Bench(TopicBench):
         return CompactedTopic(self.servers.bootstrap, self.topic)
 
 
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(params=["Spark", "without Spark"])
+def bench(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK}) as made:
+        made.settings["min_offsets"] = 1 if request.param == "Spark" else 1_000
         yield made
 
 

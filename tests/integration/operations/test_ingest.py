@@ -63,6 +63,7 @@ record:
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: {share}{suite}}}
 limits: {{records_per_batch: {limit}}}
+spark: {{min_offsets: {min_offsets}}}
 """
 
 
@@ -83,6 +84,7 @@ class Bench(TopicBench):
             "share": 1.0,
             "suite": "",
             "limit": 100_000,
+            "min_offsets": 1,
         }
     )
 
@@ -96,9 +98,12 @@ class Bench(TopicBench):
         return {(row[0], row[1], bytes(row[2]), row[3]) for row in records}
 
 
-@pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(params=["Spark", "without Spark"])
+def bench(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
+        made.settings["min_offsets"] = 1 if request.param == "Spark" else 1_000
         yield made
 
 

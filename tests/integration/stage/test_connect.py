@@ -59,6 +59,7 @@ source: {{connection: kafka_default, topic: {topic}, start: earliest}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: 1.0}}
+spark: {{min_offsets: 1}}
 """
 
 

@@ -1,0 +1,186 @@
+"""Small batches, staged by the process of their task: the same staging as Spark's, and what happens in trouble."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from offset_ledger.errors import OffsetExpired
+from offset_ledger.failpoints import VARIABLE, Failpoint
+from offset_ledger.ledger.database import rows
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.operations.ingest import ingest, run_batch
+from offset_ledger.operations.verify import verify
+from offset_ledger.plan.step import plan, plan_replay
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.stage import session, without_spark
+from offset_ledger.stage.step import stage
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import TopicBench, quiet
+
+ME = Origin("test")
+AT = 1_767_268_800_000  # milliseconds
+PIPELINE = """
+pipeline: {name}
+source: {{connection: kafka_default, topic: {topic}, transactional: true}}
+record:
+  event_id: $.id
+  publish_at: $.at
+  tombstone: skip
+  columns: {{state: text, amount: {{type: numeric, nullable: true}}}}
+target: {{connection: postgres_default, table: public.{name}}}
+quality: {{max_quarantined_share: 1.0}}
+spark: {{min_offsets: {min_offsets}}}
+"""
+
+
+class Bench(TopicBench):
+    """A topic of three partitions whose batches are small, if a test does not say otherwise."""
+
+    TEMPLATE = PIPELINE
+    DEFAULTS = MappingProxyType({"name": "orders", "min_offsets": 1_000})
+
+    def planned(self) -> int:
+        batch = plan(self.pipeline, ME).batch
+        assert batch is not None
+        return batch.batch_id
+
+    def table(self) -> set[tuple[Any, ...]]:
+        return set(self.rows("event_id, _partition, _offset"))
+
+    def staged(self, batch_id: int) -> dict[str, list[tuple[Any, ...]]]:
+        """All of the rows and of the refusals, and what the slices say of each partition."""
+        table = f"offset_ledger_staging.b{batch_id}_e1"
+        queries = {
+            "slices": f"""SELECT partition, sum(rows), sum(refused), sum(skipped), min(min_offset), max(max_offset),
+                min(min_timestamp), max(max_timestamp) FROM offset_ledger.slice
+                WHERE batch_id = {batch_id} AND partition IS NOT NULL GROUP BY partition ORDER BY 1""",
+            "rows": f"SELECT t::text FROM {table} AS t ORDER BY _partition, _offset",
+            "refused": f"SELECT t::text FROM {table}_refused AS t ORDER BY _partition, _offset",
+        }
+        return {name: [tuple(row) for row in rows(self.session, query)] for name, query in queries.items()}
+
+
+@pytest.fixture
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+    configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": f"{2**63 - 1}"}
+    with Bench.open(servers, topic_name(), tmp_path, 3, configs) as made:
+        yield made
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started() -> None:
+        raise AssertionError("a Spark session was started")
+
+    monkeypatch.setattr(session, "staging_session", started)
+
+
+def order(event_id: str, partition: int = 0, **more: Any) -> Record:
+    value = json.dumps({"id": event_id, "at": "2026-01-01T12:00:00Z", "state": "new", **more}).encode()
+    return Record(event_id.encode(), value, (), AT, partition)
+
+
+def odd_records() -> list[Record]:
+    """What decodes, what does not, and every form of key, header and timestamp."""
+    good = order("headers").value
+    return [
+        order("a"),
+        order("exact", amount=0.1),
+        Record(None, good, (("trace", b"\x00\xff"), ("trace", b""), ("ü", "ß".encode())), AT, 0),
+        Record(b"", good, (), 0, 0),
+        Record(b"\xff\x00", b"\xff", (("reason", b"x"),), AT, 1),
+        Record(b"k", None, (), AT, 1),
+        Record(b"k", b"", (), AT, 1),
+        Record(b"nul", json.dumps({"id": "n\0", "at": "2026-01-01T12:00:00Z", "state": "x"}).encode(), (), AT, 1),
+        Record(b"twice", b'{"id":"t","id":"u","at":"2026-01-01T12:00:00Z","state":"x"}', (), AT, 1),
+        Record(b"late", good, (), 253_402_300_800_000, 1),  # the year 10000
+        *(order(f"many {n}", 2) for n in range(50)),
+    ]
+
+
+def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
+    bench.publish(*odd_records())
+    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap, transactional_id=bench.topic)) as producer:
+        producer.init_transactions()
+        for abort in (True, False, True):
+            producer.begin_transaction()
+            for n in range(30):
+                producer.send(bench.topic, order(f"{abort} {n}").value, partition=n % 3, timestamp_ms=AT).get(30)
+            producer.abort_transaction() if abort else producer.commit_transaction()
+    by_process = bench.planned()
+    stage(None, bench.pipeline, by_process, ME)
+    bench.settings |= {"name": "orders_again"}
+    by_spark = bench.planned()
+    stage(spark, bench.pipeline, by_spark, ME)
+    found = bench.staged(by_process)
+    assert len(found["rows"]) > 80
+    assert len(found["refused"]) >= 4
+    assert found == bench.staged(by_spark)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_batch_below_the_limit_takes_no_spark_and_one_at_the_limit_does(bench: Bench) -> None:
+    bench.settings["min_offsets"] = 4
+    bench.publish(order("a"), order("b", 1), order("c", 2))
+    (done,) = ingest(bench.pipeline, ME, False, quiet)
+    assert bench.table() == {("a", 0, 0), ("b", 1, 0), ("c", 2, 0)}
+    assert "session" not in done.seconds
+    bench.publish(*(order(f"{n}", n % 3) for n in range(4)))
+    with pytest.raises(AssertionError, match="a Spark session was started"):
+        list(ingest(bench.pipeline, ME, False, quiet))
+
+
+def test_a_timestamp_that_spark_shifts_makes_spark_stage_the_batch(bench: Bench, spark: Any) -> None:
+    assert spark is not None
+    early = -20_000_000_000_000  # the year 1336
+    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
+        careless.send(bench.topic, order("a").value, partition=0, timestamp_ms=early).get(30)
+    (done,) = ingest(bench.pipeline, ME, False, quiet)
+    assert "session" in done.seconds
+    assert done.committed.batch.epoch == 2
+    replay = plan_replay(bench.pipeline, [OffsetRange(0, 0, 1)], ME)
+    assert run_batch(bench.pipeline, replay, ME, quiet).committed.total.duplicate == 1
+
+
+def test_a_process_that_is_killed_in_a_slice_leaves_nothing_and_the_next_one_stages_all(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.publish(*(order(f"{n}", n % 3) for n in range(9)))
+    command = [sys.executable, "-m", "offset_ledger.cli", "ingest", str(bench.path)]
+    environment = {**os.environ, VARIABLE: f"{Failpoint.SLICE_COPIED}=kill"}
+    killed = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=300)
+    assert killed.returncode == -9
+    assert rows(bench.session, "SELECT state, epoch FROM offset_ledger.batch") == [["staging", 1]]
+    (done,) = ingest(bench.pipeline, ME, False, quiet)
+    assert done.committed.batch.epoch == 2
+    assert bench.table() == {(f"{n}", n % 3, n // 3) for n in range(9)}
+    assert verify(bench.pipeline)[0] == []
+
+
+def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.publish(*(order(f"{n}", n % 3) for n in range(9)))
+    batch_id = bench.planned()
+    usual = without_spark.range_reader
+
+    def late_reader(*given: Any) -> Any:
+        bench.delete_below(1, 2)
+        return usual(*given)
+
+    monkeypatch.setattr(without_spark, "range_reader", late_reader)
+    with pytest.raises(OffsetExpired, match="the log starts at 2 now; 2 offsets are gone"):
+        stage(None, bench.pipeline, batch_id, ME)
+    assert bench.table() == set()
