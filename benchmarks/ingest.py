@@ -139,7 +139,7 @@ def publish(stack: Stack, count: int) -> None:
 
 
 def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:
-    """Seconds by step, the planned batch and what was committed."""
+    """Seconds by step, the planned batch and what was committed; without a Spark session it is staged here."""
     seconds = {}
     seconds["plan"], planned = timed(lambda: plan(pipeline, current_origin()))
     batch_id = planned.batch.batch_id

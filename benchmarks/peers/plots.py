@@ -9,12 +9,10 @@ from statistics import median
 from typing import Any
 
 import matplotlib as mpl
+from benchmarks.peers.contenders import CONTENDERS, LIMIT, OURS
+from matplotlib.figure import Figure
 
-mpl.use("svg")
-mpl.rcParams.update({"svg.hashsalt": "peers", "svg.fonttype": "none", "font.size": 9})
-
-from benchmarks.peers.contenders import CONTENDERS, LIMIT, OURS  # noqa: E402
-from matplotlib import pyplot as plt  # noqa: E402 - after the backend is chosen
+_STYLE = {"svg.hashsalt": "peers", "svg.fonttype": "none", "font.size": 9}
 
 
 def _colour(name: str) -> str:
@@ -48,7 +46,8 @@ def main(results: Path, docs: Path) -> None:
     for width, target in dict.fromkeys((trial["width"], trial["target"]) for trial in trials):
         chosen = [trial for trial in trials if (trial["width"], trial["target"]) == (width, target)]
         sizes = sorted({trial["records"] for trial in chosen})
-        figure, rows = plt.subplots(len(sizes), 1, figsize=(8, 3.2 * len(sizes)), squeeze=False)
+        figure = Figure(figsize=(8, 3.2 * len(sizes)))
+        rows = figure.subplots(len(sizes), 1, squeeze=False)
         for axes, size in zip(rows[:, 0], sizes, strict=True):
             _draw(axes, [trial for trial in chosen if trial["records"] == size], size)
         figure.suptitle(f"{width} records, {target} target")
@@ -56,8 +55,8 @@ def main(results: Path, docs: Path) -> None:
         picture = docs / "pictures" / f"peers-{width}-{target}.svg"
         picture.parent.mkdir(exist_ok=True)
         figure.savefig(picture, metadata={"Date": None})
-        plt.close(figure)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    with mpl.rc_context(_STYLE):
+        main(Path(sys.argv[1]), Path(sys.argv[2]))

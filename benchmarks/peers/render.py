@@ -16,7 +16,7 @@ _TARGETS = {
     Target.HALF: "every second event in the target with an older state",
     Target.STALE: "every event in the target with a newer state",
 }
-_COLD, _WARM = OURS
+_COLD, _WARM, _WITHOUT_SPARK = OURS
 _TITLES = {each.name: each.title for each in CONTENDERS}
 # Issue and page name the same aims: times the fastest peer whose answer is right.
 _AIMS = {(_COLD, 2_000_000): 1.5, (_WARM, 500_000): 2.5, (_WARM, 2_000_000): 2.5}
@@ -79,9 +79,11 @@ def _verdicts(workload: Workload, summaries: list[Summary]) -> list[str]:
     by_name = {each.contender: each for each in summaries if each.rates}
     peers = [each for name, each in by_name.items() if name not in (*OURS, LIMIT)]
     lines = [line for name in OURS if name in by_name for line in _beside(by_name[name], peers, workload)]
-    if _COLD in by_name and LIMIT in by_name:
-        ratio = by_name[LIMIT].rate / by_name[_COLD].rate
-        lines.append(f"Plan to commit cold takes {ratio:.2f} times the raw pieces (aim: at most {_RAW_AIM}).")
+    lines += [
+        f"{_TITLES[name].capitalize()} takes {by_name[LIMIT].rate / by_name[name].rate:.2f} times the raw pieces{aim}."
+        for name, aim in ((_COLD, f" (aim: at most {_RAW_AIM})"), (_WITHOUT_SPARK, ""))
+        if LIMIT in by_name and name in by_name
+    ]
     lines += [
         f"{_TITLES[each.contender]} left {each.wrong:,} rows in another state than the newest, and {each.missing:,} "
         "missing or too many."

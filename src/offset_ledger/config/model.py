@@ -187,7 +187,7 @@ class Limits:
 class Spark:
     """When Spark stages a batch: from ``min_offsets`` on. A smaller one is staged by the process of its task."""
 
-    min_offsets: int = 100_000
+    min_offsets: int = 250_000
 
 
 @dataclass(frozen=True, slots=True)

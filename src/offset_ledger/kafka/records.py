@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetLedgerError, UnreadableRecord, error_line
+from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, UnreadableRecord
 from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_arguments
 from offset_ledger.kafka.errors import unavailable
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
-
-ReadRange = Callable[[str, OffsetRange], Iterator[Any]]
 
 _POLL_MS = 500
 
@@ -38,21 +36,9 @@ def read_records(connection: Connection, topic: str, wanted: OffsetRange, isolat
 
     Raises:
         BrokerUnavailable: no record came for :func:`~offset_ledger.retry.retry_seconds` before the range was read.
-        LostRange: the log does not have the range.
         UnreadableRecord: the name of a header is not UTF-8.
     """
-    with range_reader(connection, isolation) as read:
-        yield from read(topic, wanted)
-
-
-@contextmanager
-def range_reader(connection: Connection, isolation: str) -> Iterator[ReadRange]:
-    """What reads ranges one after the other through one consumer, as :func:`read_records` reads one."""
-    servers = bootstrap_servers(connection)
     arguments = {
-        # A poll hands over what was fetched, and a fetch of what the log has not yet is not waited for.
-        "max_poll_records": 10_000,
-        "fetch_max_wait_ms": 10,
         **kafka_python_arguments(connection),
         "isolation_level": isolation,
         "enable_auto_commit": False,
@@ -60,18 +46,10 @@ def range_reader(connection: Connection, isolation: str) -> Iterator[ReadRange]:
         "auto_offset_reset": "none",
     }
     try:
-        consumer = KafkaConsumer(**arguments)
-    except kafka_errors.KafkaError as error:
-        raise unavailable(servers, error) from error
-
-    def read(topic: str, wanted: OffsetRange) -> Iterator[Any]:
-        try:
+        with closing(KafkaConsumer(**arguments)) as consumer:
             yield from _poll_range(consumer, topic, wanted)
-        except kafka_errors.KafkaError as error:
-            raise _failure(servers, topic, wanted, error) from error
-
-    with closing(consumer):
-        yield read
+    except kafka_errors.KafkaError as error:
+        raise _failure(bootstrap_servers(connection), topic, wanted, error) from error
 
 
 def _poll_range(consumer: KafkaConsumer, topic: str, wanted: OffsetRange) -> Iterator[Any]:
@@ -97,6 +75,4 @@ def _failure(servers: str, topic: str, wanted: OffsetRange, error: kafka_errors.
             f"topic {topic}: a record of {wanted} has a header whose name is not UTF-8, and this client reads none "
             "behind it; nothing was changed; wait until retention has deleted it, or read a range without it"
         )
-    if isinstance(error, kafka_errors.OffsetOutOfRangeError):
-        return LostRange(f"topic {topic}: the log does not have range {wanted} any more ({error_line(error)})")
     return unavailable(servers, error)

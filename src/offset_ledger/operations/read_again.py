@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 from psycopg2 import sql
@@ -23,7 +24,7 @@ from offset_ledger.ledger.staging import refused_types, row_columns, row_types
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
 from offset_ledger.stage.copy_rows import copy_rows
-from offset_ledger.stage.record_batches import kafka_batches
+from offset_ledger.stage.record_batches import chunks, record_batch
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
@@ -90,21 +91,32 @@ def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
 def _load(session: Session, pipeline: Pipeline, decoder: Decoder, r: OffsetRange, advance: OnProgress) -> int:
     """Decode the records of the range into the tables; returns how many there are."""
     count, position = 0, r.from_offset
-    for batch in _read(pipeline, r):
-        count += len(batch)
+    for chunk in _read(pipeline, r):
+        count += len(chunk)
         with transaction(session) as cursor:
-            _store(cursor, decoder, batch)
-        end = batch.column("offset")[-1].as_py() + 1
-        advance(end - position)
-        position = end
+            _store(cursor, decoder, _record_batch(chunk))
+        advance(chunk[-1].offset + 1 - position)
+        position = chunk[-1].offset + 1
     advance(r.until_offset - position)
     return count
 
 
-def _read(pipeline: Pipeline, r: OffsetRange) -> Iterator[pa.RecordBatch]:
+def _read(pipeline: Pipeline, r: OffsetRange) -> Iterator[list[Any]]:
     connection = get_connection(pipeline.source.connection)
     records = read_records(connection, pipeline.source.topic, r, "read_committed")
-    return kafka_batches(records, MAX_RECORDS, MAX_BYTES)
+    return chunks(records, lambda record: len(record.value or b""), MAX_RECORDS, MAX_BYTES)
+
+
+def _record_batch(chunk: Sequence[Any]) -> pa.RecordBatch:
+    """Records of kafka-python, all of one partition."""
+    return record_batch(
+        chunk[0].partition,
+        offsets=[record.offset for record in chunk],
+        keys=[record.key for record in chunk],
+        values=[record.value for record in chunk],
+        microseconds=[record.timestamp * 1000 for record in chunk],
+        headers=[record.headers or None for record in chunk],
+    )
 
 
 def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:

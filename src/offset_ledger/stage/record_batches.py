@@ -49,16 +49,3 @@ def record_batch(
         "headers": pa.array(pairs, HEADERS),
     }
     return pa.RecordBatch.from_pydict(columns)
-
-
-def kafka_batches(records: Iterable[Any], max_records: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Records of one partition, as kafka-python has them."""
-    for chunk in chunks(records, lambda record: len(record.value or b""), max_records, max_bytes):
-        yield record_batch(
-            chunk[0].partition,
-            offsets=[record.offset for record in chunk],
-            keys=[record.key for record in chunk],
-            values=[record.value for record in chunk],
-            microseconds=[record.timestamp * 1000 for record in chunk],
-            headers=[record.headers or None for record in chunk],
-        )

@@ -64,4 +64,4 @@ def _check_timestamps(kafka: Connection, topic: str, ranges: Sequence[OffsetRang
     """Name the first of these records whose timestamp is out of range, which Spark does not."""
     for each in ranges:
         for record in read_records(kafka, topic, each, "read_uncommitted"):
-            check_timestamp(record)
+            check_timestamp(record.partition, record.offset, record.timestamp)

@@ -22,7 +22,6 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.ranges import total_width
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.stage import tombstones, without_spark
@@ -128,7 +127,7 @@ def stage_without_spark(pipeline: Pipeline, batch_id: int, origin: Origin) -> St
     batch, done = _kept(pipeline, batch_id)
     if done:
         return done
-    if total_width(batch.ranges) >= pipeline.spark.min_offsets:
+    if without_spark.takes_spark(pipeline, batch):
         return None
     try:
         return stage(None, pipeline, batch_id, origin)

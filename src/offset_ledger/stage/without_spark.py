@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, LostRange
-from offset_ledger.kafka.records import range_reader
+from offset_ledger.errors import BrokerUnavailable, LostRange, UnreadableRecord
 from offset_ledger.model.batch import Batch
-from offset_ledger.stage.timestamps import check_is_exact
+from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.stage.timestamps import check_exact
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from offset_ledger.stage.slices import SliceTask
 
 MAX_RECORDS = 20_000
 MAX_BYTES = 32 * 1024 * 1024
+_THREADS = 2  # one decodes while the other waits for Postgres
+
+
+def takes_spark(pipeline: Pipeline, batch: Batch) -> bool:
+    """Whether the batch is too large for this process, or librdkafka is not installed."""
+    return total_width(batch.ranges) >= pipeline.spark.min_offsets or find_spec("confluent_kafka") is None
 
 
 def read_slices(
@@ -29,24 +40,60 @@ def read_slices(
         UnreadableRecord: Spark may read it.
         BrokerUnavailable: worth another try.
     """
-    from offset_ledger.stage.record_batches import kafka_batches
+    numbered = list(enumerate(batch.ranges))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = [pool.submit(_write, kafka, topic, numbered[n::_THREADS], task) for n in range(_THREADS)]
+        try:
+            for part in parts:
+                part.result()
+        except LostRange as error:
+            check_topic(batch)
+            raise BrokerUnavailable(
+                f"{error}, though the topic has every planned range: a broker answered from an old log; stage the "
+                "batch again"
+            ) from error
+    return len(numbered)
+
+
+def _write(kafka: Connection, topic: str, ranges: Sequence[tuple[int, OffsetRange]], task: SliceTask) -> None:
+    from offset_ledger.kafka.bulk_reader import bulk_reader
     from offset_ledger.stage.slices import write_slice
 
-    with range_reader(kafka, "read_committed") as read:
-        for slice_no, wanted in enumerate(batch.ranges):
-            try:
-                records = kafka_batches(_checked(read(topic, wanted)), MAX_RECORDS, MAX_BYTES)
-                list(write_slice(task, slice_no, records))
-            except LostRange as error:
-                check_topic(batch)
-                raise BrokerUnavailable(
-                    f"{error}, though the topic has every planned range: a broker answered from an old log; stage the "
-                    "batch again"
-                ) from error
-    return len(batch.ranges)
+    with bulk_reader(kafka) as read:
+        for slice_no, wanted in ranges:
+            list(write_slice(task, slice_no, _record_batches(wanted.partition, read(topic, wanted))))
 
 
-def _checked(records: Iterable[Any]) -> Iterator[Any]:
-    for record in records:
-        check_is_exact(record)
-        yield record
+def _record_batches(partition: int, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
+    from offset_ledger.stage.record_batches import chunks
+
+    records = (record for each in lists for record in each)
+    for chunk in chunks(records, len, MAX_RECORDS, MAX_BYTES):
+        yield _record_batch(partition, chunk)
+
+
+def _record_batch(partition: int, records: Sequence[Any]) -> pa.RecordBatch:
+    """Records of librdkafka, all of one partition."""
+    from offset_ledger.stage.record_batches import record_batch
+
+    offsets, timestamps = [each.offset() for each in records], [each.timestamp()[1] for each in records]
+    for extreme in (min(timestamps), max(timestamps)):
+        check_exact(partition, offsets[timestamps.index(extreme)], extreme)
+    return record_batch(
+        partition,
+        offsets=offsets,
+        keys=[each.key() for each in records],
+        values=[each.value() for each in records],
+        microseconds=[1000 * timestamp for timestamp in timestamps],
+        headers=[_headers(partition, each) for each in records],
+    )
+
+
+def _headers(partition: int, record: Any) -> list[tuple[str, bytes | None]] | None:
+    try:
+        headers: list[tuple[str, bytes | None]] | None = record.headers()
+    except (UnicodeDecodeError, SystemError) as error:  # confluent-kafka returns a result in spite of the first
+        raise UnreadableRecord(
+            f"record {partition}:{record.offset()} has a header whose name is not UTF-8; nothing was committed"
+        ) from error
+    return headers

@@ -17,6 +17,7 @@ from kafka import KafkaProducer
 
 from offset_ledger.errors import OffsetExpired
 from offset_ledger.failpoints import VARIABLE, Failpoint
+from offset_ledger.kafka import bulk_reader
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
@@ -24,7 +25,7 @@ from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.stage import session, without_spark
+from offset_ledger.stage import session
 from offset_ledger.stage.step import stage
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
@@ -174,13 +175,13 @@ def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
 ) -> None:
     bench.publish(*(order(f"{n}", n % 3) for n in range(9)))
     batch_id = bench.planned()
-    usual = without_spark.range_reader
+    usual = bulk_reader.bulk_reader
 
     def late_reader(*given: Any) -> Any:
         bench.delete_below(1, 2)
         return usual(*given)
 
-    monkeypatch.setattr(without_spark, "range_reader", late_reader)
+    monkeypatch.setattr(bulk_reader, "bulk_reader", late_reader)
     with pytest.raises(OffsetExpired, match="the log starts at 2 now; 2 offsets are gone"):
         stage(None, bench.pipeline, batch_id, ME)
     assert bench.table() == set()
