@@ -90,6 +90,7 @@ class Bench:
     serial: int = 0
     cluster: Kafka | None = None
     order: str = "timestamp"
+    without_spark: bool = False
 
     @property
     def kafka(self) -> Kafka:
@@ -248,7 +249,7 @@ class Bench:
         answers: list[Answer] = []
         for step in STEPS[1 + skip :]:
             worker = self.lab.heavy if step == "stage" else light or self.lab.light
-            answers.append(self.ask(worker, step, seconds, batch=batch))
+            answers.append(self.ask(worker, step, seconds, batch=batch, without_spark=self.without_spark))
             if answers[-1].error:
                 break
         return answers

@@ -51,7 +51,7 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
         case "warm" | "stage":
             from offset_ledger.stage.session import staging_session
 
-            spark = staging_session()
+            spark = None if asked.get("without_spark") else staging_session()
             if asked["do"] == "warm":
                 return {}
             with _every_slice_twice() if asked.get("twins") else nullcontext():
