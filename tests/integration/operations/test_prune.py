@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -35,6 +35,7 @@ from offset_ledger.operations.prune import Pruned, prune_beyond
 from offset_ledger.operations.redrive import plan_redrive, stage_redrive
 from offset_ledger.operations.status import recent_batches
 from offset_ledger.operations.verify import verify
+from offset_ledger.report.step import report
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned
@@ -245,6 +246,36 @@ def test_what_is_younger_stays(history: Callable[[], History]) -> None:
     before = one.dump()
     assert one.prune(older_than=timedelta(hours=1)) == Pruned()
     assert one.dump() == before
+
+
+def test_old_audits_go_but_for_the_newest_of_each_topic_and_pages_go_with_their_batches(
+    history: Callable[[], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = history()
+    monkeypatch.setenv("OFFSET_LEDGER_REPORTS", str(one.folder / "reports"))
+    heads(one, 4)
+    for batch in recent_batches(one.pipeline, 20):
+        report(one.pipeline, batch["batch_id"])
+    for pipeline, topic, days in ((one.name, "a", (90, 80, 1)), (one.name, "b", (70, 60)), ("another", "a", (90, 80))):
+        for age in days:
+            execute_in(
+                one.session,
+                "INSERT INTO offset_ledger.topic_audit (audited_at, pipeline, topic, rule, severity, found, risk) "
+                f"VALUES (now() - interval '{age} days', '{pipeline}', '{topic}', 'acks', 'ok', 'all', 'none')",
+            )
+    pages = one.folder / "reports" / one.name
+    assert len(set(pages.glob("[0-9]*"))) == 8  # a page and its figures for each batch
+    expected = Pruned(batches=1, audits=3, pages=2)  # one of two old batches stands for both, without a page
+    assert replace(one.prune(keep=2, dry_run=True), pages=2) == expected  # pages go by what is gone already
+    assert len(set(pages.glob("[0-9]*"))) == 8
+    assert one.prune(keep=2) == expected
+    age = "extract(day FROM now() - audited_at)::int"
+    left = rows(one.session, f"SELECT pipeline, topic, {age} FROM offset_ledger.topic_audit ORDER BY 1, 2, 3")
+    mine = [(topic, days) for pipeline, topic, days in left if pipeline == one.name]
+    assert mine == [("a", 1), ("b", 60)]
+    assert [(topic, days) for pipeline, topic, days in left if pipeline == "another"] == [("a", 80), ("a", 90)]
+    kept = {each["batch_id"] for each in recent_batches(one.pipeline, 20) if each["kind"] == "head"}
+    assert {int(path.stem) for path in pages.glob("[0-9]*")} == kept
 
 
 @pytest.mark.parametrize("transactions", [0, 1, 2])
