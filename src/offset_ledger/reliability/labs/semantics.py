@@ -29,7 +29,7 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 
 PARTITIONS = 2
-# Where the process of the pipeline itself can be killed; slices die inside Spark, which starts them again.
+# Where the process of the pipeline can be killed, whether it stages a batch itself or Spark does.
 PLACES = (
     Failpoint.AFTER_PLAN,
     Failpoint.AFTER_CLAIM,
