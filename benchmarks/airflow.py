@@ -1,0 +1,112 @@
+"""From the trigger of a DAG run to the commit and to the end of the run, through a real Airflow.
+
+    python -m benchmarks.airflow [--events 10000] [--runs 3] [--engine process submit connect]
+
+Each run has new events. ``process``: the task stages the batch itself; ``submit`` and ``connect``: Spark does, by
+spark-submit or in a Spark Connect server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ingest import PIPELINE, events
+from tabulate import tabulate
+
+from offset_ledger.connections import environment_name
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger.migrate import migrate
+from offset_ledger.local import stack as local
+from offset_ledger.local.layout import PortChoice
+from offset_ledger.local.stack import Stack
+from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.cds_archive import make_archive
+
+_PAUSE = 0.05
+
+
+def project(folder: Path, engine: str) -> Path:
+    """The project folder of Airflow with one pipeline."""
+    (folder / "dags" / "pipelines").mkdir(parents=True)
+    (folder / "plugins").mkdir()
+    shutil.copy("dags/ingest.py", folder / "dags")
+    text = PIPELINE + ("" if engine == "process" else "spark: {min_offsets: 1}\n")
+    (folder / "dags" / "pipelines" / "bench.yaml").write_text(text)
+    return folder
+
+
+def measure(stack: Stack, count: int, runs: int) -> list[dict[str, Any]]:
+    """Seconds of each run."""
+    extra, token = dict(stack.connections()[0].extra), stack.airflow.token()
+    create_topic(extra, "bench.events", 8, 1, {})
+    found: list[dict[str, Any]] = []
+
+    def call(method: str, path: str, body: object = None) -> Any:
+        return stack.airflow.request(method, f"/api/v2/dags/ingest_bench{path}", body, token)
+
+    while call("GET", "")[0] != 200:
+        time.sleep(_PAUSE)
+    call("PATCH", "", {"is_paused": False})
+    for number in range(runs):
+        publish_in_bulk(events(count), extra, "bench.events")
+        began = time.perf_counter()
+        run_id = call("POST", "/dagRuns", {"logical_date": None, "conf": {}})[1]["dag_run_id"]
+        committed = 0.0
+        while (state := call("GET", f"/dagRuns/{run_id}")[1]["state"]) not in ("success", "failed"):
+            if not committed and _committed(stack) > number:
+                committed = time.perf_counter() - began
+            time.sleep(_PAUSE)
+        ended = time.perf_counter() - began
+        tasks = call("GET", f"/dagRuns/{run_id}/taskInstances")[1]["task_instances"]
+        seconds = {each["task_id"]: round(each["duration"], 1) for each in tasks if each["duration"]}
+        found.append({"state": state, "committed s": round(committed, 1), "ended s": round(ended, 1), **seconds})
+    return found
+
+
+def _committed(stack: Stack) -> int:
+    with connect(stack.postgres.connection()) as session:
+        query = "SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'bench' AND state = 'committed'"
+        return int(rows(session, query)[0][0])
+
+
+def one_engine(engine: str, count: int, runs: int) -> list[dict[str, Any]]:
+    """The runs of one engine, on servers of its own."""
+    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
+    try:
+        stack = local.up(
+            brokers=1, airflow=True, ports=PortChoice.any_free(), home=home / "stack",
+            project=project(home / "project", engine), meanwhile=make_archive, spark=engine == "connect",
+        )  # fmt: skip
+        os.environ.update(stack.environment())
+        for connection in stack.connections():
+            os.environ[environment_name(connection.conn_id)] = connection.to_json()
+        with connect(stack.postgres.connection()) as session:
+            migrate(session)
+        return [{"engine": engine, **each} for each in measure(stack, count, runs)]
+    finally:
+        local.down(home / "stack")
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=3)
+    engines = ["process", "submit", "connect"]
+    parser.add_argument("--engine", nargs="+", default=engines, choices=engines)
+    arguments = parser.parse_args()
+    found = [run for engine in arguments.engine for run in one_engine(engine, arguments.events, arguments.runs)]
+    print(tabulate(found, headers="keys", tablefmt="pipe"))
+    print(f"{arguments.events:,} events a run, load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
