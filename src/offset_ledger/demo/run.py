@@ -23,7 +23,6 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.publishing.disturbances import Expected, expected
 from offset_ledger.reliability.publishing.feed import publish_flights
 from offset_ledger.reliability.publishing.progress import progress
-from offset_ledger.stage.cds_archive import make_archive
 
 TOPIC = "flights.events"
 PIPELINE = "flights"
@@ -85,7 +84,7 @@ def run(flights: int | None, say: Say) -> Proof:
     watch = Stopwatch()
     with watch.part("start the servers"), ThreadPoolExecutor(1) as beside:
         answering = beside.submit(expected, SEED, flights)
-        stack = local.up(brokers=3, airflow=True, say=say, meanwhile=make_archive)
+        stack = local.up(brokers=3, airflow=True, say=say)
         with connect(stack.postgres.connection()) as session:
             migrate(session)
         answer = answering.result()
