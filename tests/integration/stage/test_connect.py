@@ -32,7 +32,7 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import HOST, free_ports
-from offset_ledger.local.stack import Stack
+from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
@@ -72,7 +72,7 @@ def connected(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONF_DIR", str(settings))
         patch.setenv("AIRFLOW_CONN_ELSEWHERE", SECRET)
-        made = local.up(home=stack.home, spark=True)
+        made = local.up(home=stack.home, spark=SparkKind.CONNECT)
     yield made
     made.spark.stop()
     stack.save()
