@@ -287,7 +287,7 @@ def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
     ):
         session.staging_session()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", dead(bench, fallback="spark_submit").to_json())
-    monkeypatch.setattr(session, "local_session", lambda: "a local session")
+    monkeypatch.setattr(session, "local_session", lambda **_: "a local session")
     assert session.staging_session() == "a local session"
 
 
