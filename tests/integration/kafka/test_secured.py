@@ -16,9 +16,11 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied, PublishFailed
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger import stage_failures
+from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.ledger.stage_failures import StageFailure
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import list_quarantined, plan_redrive
@@ -120,7 +122,12 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     run_batch(orders, plan_redrive(orders, RedriveChoice(), ME, None), ME, print)
     assert list_quarantined(orders, RedriveChoice(limit=5))[0]["records"] == 0
     assert verify(orders) == ([], 12)
+    failure, submission = StageFailure("OffsetExpired", "gone"), str(uuid.uuid4())
+    with connect(roles.writer) as session, transaction(session) as cursor:
+        stage_failures.record(cursor, submission, done.committed.batch.batch_id, failure)
+        assert stage_failures.read(cursor, submission) == failure
     with connect(roles.reader) as session:
+        assert rows(session, "SELECT error FROM offset_ledger.stage_failure") == [["OffsetExpired"]]
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"
         ] * 2
