@@ -22,7 +22,6 @@ from ingest import PIPELINE, publish, timed
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import environment_name
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.migrate import migrate

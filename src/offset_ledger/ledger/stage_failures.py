@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.database import Cursor, named_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,7 @@ class StageFailure:
 def record(cursor: Cursor, submission: str, batch_id: int, failure: StageFailure) -> None:
     """Keep it under the id of the submission; of a driver that is started again, the last one."""
     values = {"submission": submission, "batch_id": batch_id, "error": failure.error, "message": failure.message}
-    cursor.execute(
-        "INSERT INTO offset_ledger.stage_failure (submission, batch_id, error, message)"
-        " VALUES (%(submission)s, %(batch_id)s, %(error)s, %(message)s) ON CONFLICT (submission)"
-        " DO UPDATE SET error = excluded.error, message = excluded.message, failed_at = now()",
-        values,
-    )
+    cursor.execute(named_sql("stage/record_failure"), values)
 
 
 def read(cursor: Cursor, submission: str) -> StageFailure | None:
