@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.failpoints import OF_DELIVERY, Failpoint
 from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.settings_reader import read_settings
 from tests.chaos.bench import Bench
 from tests.chaos.cluster import leaders, move_leaders
 from tests.chaos.lab import Answer, Worker
@@ -234,7 +235,10 @@ def hanging_transaction(bench: Bench, random: Random) -> Iterator[None]:
     drawn = [bench.record(random, Kind.EVENT if commit else Kind.ABORTED) for _ in range(12)]
     kinds = {id(record): produced for record, produced in drawn}
     name = f"{bench.topic}-hang-{bench.serial}"
-    with Publisher(bench.extra, bench.topic, transactional_id=name, on_ack=bench.journal.on_ack(kinds)) as publisher:
+    # An attempt may take a minute, after which the broker would abort the transaction by itself.
+    settings = read_settings(bench.extra, {"transaction.timeout.ms": "600000"})
+    noted = bench.journal.on_ack(kinds)
+    with Publisher(bench.extra, bench.topic, settings=settings, transactional_id=name, on_ack=noted) as publisher:
         for record, _ in drawn:
             publisher.send(record)
         publisher._producer.flush(20)

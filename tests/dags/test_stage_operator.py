@@ -9,6 +9,7 @@ from pathlib import Path
 
 import offset_ledger
 from offset_ledger.connections import Connection
+from offset_ledger.local.layout import free_ports
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
 
@@ -68,3 +69,61 @@ def test_executors_get_this_package_and_nothing_that_lay_in_the_shared_folder(tm
     expected = {f"offset_ledger/{name}": content.decode("latin-1") for name, content in package().items()}
     assert code == expected
     assert (mode, Path(folder).parent, left) == ("0o700", shared, False)
+
+
+_FAILED = """
+import json, sys
+from pathlib import Path
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.exceptions import AirflowException
+from offset_ledger.airflow import operators
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.stage import step as stage
+
+def submit(self, application):
+    self._yarn_application_id = "application_17_4"
+    raise AirflowException("Error code is: 1.")
+
+SparkSubmitHook.submit = submit
+operators.batch_id_of = lambda ti: 7
+stage.stage_without_spark = lambda pipeline, batch_id, origin: None
+spark = parse_pipeline(Path(sys.argv[1])).spark
+operator = operators.StageOperator(
+    task_id="stage", pipeline_file=sys.argv[1], connections=["postgres_default"], spark=spark
+)
+try:
+    operator.execute({"ti": None})
+except AirflowException as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+def failed(tmp_path: Path, master: str) -> list[str]:
+    """What the task ends with if its driver on the cluster fails while the ledger is away."""
+    file = tmp_path / "orders.yaml"
+    file.write_text(PIPELINE.format(topic="orders") + "\nspark: {deploy_mode: cluster}\n")
+    known = {
+        **os.environ,
+        "AIRFLOW_CONN_SPARK_DEFAULT": Connection("spark_default", "spark", host=master).to_json(),
+        "AIRFLOW_CONN_POSTGRES_DEFAULT": Connection("", "postgres", "127.0.0.1", free_ports(1)[0]).to_json(),
+        "OFFSET_LEDGER_SPARK_JARS": "none",
+        "OFFSET_LEDGER_RETRY_SECONDS": "0",
+    }
+    found: list[str] = answer_of(_FAILED, tmp_path, str(file), **known)
+    return found
+
+
+def test_a_driver_that_recorded_no_error_is_told_with_where_its_log_is(tmp_path: Path) -> None:
+    assert failed(tmp_path, "yarn") == [
+        "AirflowException",
+        "SparkFailed: the driver of batch 7 failed on the cluster and recorded no error in the ledger; nothing was "
+        "committed; see: yarn logs -applicationId application_17_4",
+    ]
+
+
+def test_a_master_that_starts_no_python_drivers_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
+    assert failed(tmp_path, "spark://master:7077") == [
+        "AirflowFailException",
+        "ConfigurationError: spark.deploy_mode is cluster, and spark://master:7077 starts no Python drivers on its "
+        "cluster; write deploy_mode: client, or name a connection to YARN or Kubernetes",
+    ]

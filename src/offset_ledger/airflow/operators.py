@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import ExitStack
+import uuid
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,39 +15,56 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.planned_batch import BATCH_ID, batch_id_of
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.stage import submitted
-from offset_ledger.stage.cds_archive import with_archive
-from offset_ledger.stage.package_zip import package_zip
 from offset_ledger.stage.remote_session import is_remote, remote_session
-from offset_ledger.stage.scratch import scratch, with_scratch
+from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
+from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from offset_ledger.ledger.stage_failures import StageFailure
     from offset_ledger.stage.step import StagedBatch
 
 JOB = Path(submitted.__file__).with_name("stage_batch.py")
+_DEFAULT = Spark()
+
+
+def _arguments(spark: Spark) -> dict[str, Any]:
+    """The operator's own arguments. A retry submits anew: the ledger decides what is left to do."""
+    asked = spark.resources
+    return {
+        "conn_id": spark.connection,
+        "deploy_mode": str(spark.deploy_mode),
+        "yarn_queue": spark.queue,
+        "driver_memory": asked.driver_memory,
+        "executor_memory": asked.executor_memory,
+        "executor_cores": asked.executor_cores,
+        "num_executors": asked.executors,
+        "total_executor_cores": asked.total_executor_cores,
+        "durable": False,
+    }
 
 
 class StageOperator(SparkSubmitOperator):
     """Stage the batch that the run has planned; a small batch, or one that needs no staging any more, starts no Spark.
 
     If the connection names a Spark Connect server, the task is its client. Otherwise it submits a Spark job, which is a
-    process of its own and cannot ask Airflow for connections: they reach its driver through the environment, set when
-    the task runs and never as a rendered field, so no secret is shown in the UI.
+    process of its own and cannot ask Airflow for connections: they reach its driver in a file that is written when the
+    task runs, so no secret is shown in the UI or on a command line.
     """
 
-    def __init__(self, *, pipeline_file: str, connections: list[str], **kwargs: Any) -> None:
+    def __init__(self, *, pipeline_file: str, connections: list[str], spark: Spark = _DEFAULT, **kwargs: Any) -> None:
         super().__init__(
             application=str(JOB),
             application_args=[pipeline_file, BATCH_ID],
-            conf=dict(SETTINGS),
-            **kwargs,
+            conf={**SETTINGS, **spark.conf},
+            **{**_arguments(spark), **kwargs},
         )
         self._connection_ids = connections
         self._pipeline_file = pipeline_file
@@ -68,7 +86,7 @@ class StageOperator(SparkSubmitOperator):
             connection = get_connection(self._conn_id)
             if is_remote(connection) and self._staged_by_server(connection, pipeline, batch_id):
                 return
-        self._submit(context)
+            self._submit(context, pipeline, batch_id)
 
     def on_kill(self) -> None:
         """End the job, wherever it runs."""
@@ -99,23 +117,52 @@ class StageOperator(SparkSubmitOperator):
     def _say(self, staged: StagedBatch) -> None:
         self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
 
-    def _submit(self, context: Context) -> None:
-        secrets = {environment_name(conn_id): get_connection(conn_id).to_json() for conn_id in self._connection_ids}
-        self.env_vars = {**(self.env_vars or {}), **secrets}
+    def _submit(self, context: Context, pipeline: Pipeline, batch_id: int) -> None:
         self.jars = spark_jars()
-        settings = with_archive(self.conf or {})
+        submission = self._submission()
         with scratch() as folder:
-            if (get_connection(self._conn_id).host or "").startswith("local"):
-                settings |= LOCAL_SETTINGS
-            else:
-                self.py_files = str(package_zip(folder))  # executors on other machines import the package from it
-            self.conf = with_scratch(settings, folder)
-            failure = folder / "failure.json"
-            self.application_args = [*(self.application_args or []), "--failure", str(failure)]
+            self._apply(submit_arguments(folder, get_connection(self._conn_id), pipeline, submission))
             try:
                 super().execute(context)
-            except AirflowException:
-                if not failure.exists():
-                    raise
-                failed = json.loads(failure.read_text())
-                raise as_airflow(getattr(errors, failed["error"])(failed["message"])) from None
+            except AirflowException as error:
+                if failed := self._failure(folder, pipeline, submission):
+                    raise as_airflow(getattr(errors, failed.error)(failed.message)) from None
+                if pipeline.spark.deploy_mode is DeployMode.CLUSTER:
+                    raise as_airflow(self._unrecorded(batch_id)) from error
+                raise
+
+    def _submission(self) -> Submission:
+        from offset_ledger.ledger.origin import current_origin
+
+        return Submission.of(str(uuid.uuid4()), current_origin(), *map(get_connection, self._connection_ids))
+
+    def _apply(self, given: SubmitArguments) -> None:
+        self.conf, self.files, self.py_files = given.conf, given.files, given.py_files
+        self.properties_file = given.properties_file
+        self.application_args = [given.pipeline_file, *(self.application_args or [])[1:2], *given.job_arguments]
+
+    def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
+        """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
+        from offset_ledger.ledger import stage_failures
+        from offset_ledger.ledger.database import transaction
+        from offset_ledger.ledger.open import open_ledger
+
+        if (file := folder / FAILURE_FILE).exists():
+            return stage_failures.StageFailure(**json.loads(file.read_text()))
+        if pipeline.spark.deploy_mode is DeployMode.CLIENT:
+            return None
+        with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
+            return stage_failures.read(cursor, submission.submission_id)
+        return None
+
+    def _unrecorded(self, batch_id: int) -> errors.SparkFailed:
+        hook: Any = self._hook
+        log = "the log of the driver, which spark-submit names above"
+        if hook and hook._yarn_application_id:
+            log = f"yarn logs -applicationId {hook._yarn_application_id}"
+        elif hook and hook._kubernetes_driver_pod:
+            log = f"kubectl logs -n {hook._connection['namespace'] or 'default'} {hook._kubernetes_driver_pod}"
+        return errors.SparkFailed(
+            f"the driver of batch {batch_id} failed on the cluster and recorded no error in the ledger; nothing was "
+            f"committed; see: {log}"
+        )

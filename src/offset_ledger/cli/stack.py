@@ -19,7 +19,9 @@ def add_verb(verbs: Verbs) -> None:
     verb.add_argument("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)")
     verb.add_argument("--airflow", action="store_true", help="Airflow too")
     verb.add_argument(
-        "--spark", choices=["connect"], help="a Spark Connect server too, which stages batches without a new Java"
+        "--spark",
+        choices=["connect", "standalone"],
+        help="Spark too, to stage batches: a Connect server that stays, or a cluster of a master and two workers",
     )
 
 
@@ -37,7 +39,7 @@ def run(arguments: Namespace) -> Outcome:
             airflow=arguments.airflow,
             say=say,
             meanwhile=make_archive,
-            spark=arguments.spark is not None,
+            spark=stack.SparkKind(arguments.spark) if arguments.spark else None,
         )
     parts = stack.status()
     return Outcome([asdict(part) for part in parts], _text(parts))

@@ -129,7 +129,7 @@ def _read(value: Value, keys: Keys, renamed: Mapping[str, str], schema: Object) 
 
 @cache
 def _nothing(model: type[D]) -> Object:
-    return {field.name: None for field in fields(model) if field.default is MISSING}
+    return {field.name: None for field in fields(model) if field.default is field.default_factory is MISSING}
 
 
 def _note_unknown(entries: Mapping[str, Value], keys: Keys, renamed: Mapping[str, str]) -> None:

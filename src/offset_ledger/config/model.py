@@ -5,7 +5,8 @@ Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -183,11 +184,38 @@ class Limits:
     value_bytes: int = 1_048_576
 
 
+class DeployMode(StrEnum):
+    """Where Spark's driver runs: on the machine of the task, or on one of the cluster's."""
+
+    CLIENT = "client"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a Spark application asks of its cluster; None leaves it to Spark. Memory is written as Spark does: 512m."""
+
+    driver_memory: str | None = None
+    driver_cores: int | None = None
+    executor_memory: str | None = None
+    executor_cores: int | None = None
+    executors: int | None = None
+    total_executor_cores: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """When Spark stages a batch: from ``min_offsets`` on. A smaller one is staged by the process of its task."""
+    """When Spark stages a batch, from ``min_offsets`` on, and how. A smaller one is staged by the process of its task.
+
+    ``conf`` are Spark's own settings, as text.
+    """
 
     min_offsets: int = 250_000
+    connection: str = "spark_default"
+    deploy_mode: DeployMode = DeployMode.CLIENT
+    queue: str | None = None
+    resources: Resources = Resources()
+    conf: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from offset_ledger.config.keys import Key, Kind, Object, Section, section
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import PIPELINE_PATTERN
 from offset_ledger.config.record import RECORD
-from offset_ledger.config.sections import LIMITS, SOURCE, SPARK, TARGET
+from offset_ledger.config.sections import LIMITS, SOURCE, TARGET
+from offset_ledger.config.spark import SPARK
 from offset_ledger.config.times import DURATION, SCHEDULE
 from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, or_null
 

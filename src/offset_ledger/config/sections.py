@@ -1,4 +1,4 @@
-"""The sections ``source``, ``target``, ``limits`` and ``spark`` of a pipeline file."""
+"""The sections ``source``, ``target`` and ``limits`` of a pipeline file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import yaml
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Attributes, Key, Kind, section
 from offset_ledger.config.located import Refused, describe, is_null
-from offset_ledger.config.model import FORMATS, Limits, Merge, OnExpired, Source, Spark, StartAt, Target
+from offset_ledger.config.model import FORMATS, Limits, Merge, OnExpired, Source, StartAt, Target
 from offset_ledger.config.names import (
     CONNECTION_PATTERN,
     RESERVED_SCHEMA_PATTERN,
@@ -98,17 +98,5 @@ LIMITS: Kind[Limits] = section(
         "records_per_batch": Key(RECORDS, "Offsets that one batch plans at most."),
         "records_per_slice": Key(RECORDS, "Offsets that one Spark task stages at most."),
         "value_bytes": Key(VALUE_BYTES, "A record with a longer value is quarantined without decoding it."),
-    },
-)
-
-SPARK: Kind[Spark] = section(
-    Spark,
-    "When Spark stages a batch, and how.",
-    {
-        "min_offsets": Key(
-            RECORDS,
-            "A batch of fewer offsets is staged without Spark, by the process of its task; 1: Spark stages all.",
-            (1,),
-        ),
     },
 )

@@ -9,6 +9,7 @@ import json
 import shlex
 import sys
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from offset_ledger.connections import Connection, environment_name
@@ -21,6 +22,14 @@ from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.process import Daemon
 from offset_ledger.local.spark_connect import SparkConnect
+from offset_ledger.local.spark_standalone import SparkStandalone
+
+
+class SparkKind(StrEnum):
+    """What of Spark a stack may have: a server that stays, or a cluster."""
+
+    CONNECT = "connect"
+    STANDALONE = "standalone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class Stack:
     with_airflow: bool
     ports: Ports
     java: JavaRuntime
-    with_spark: bool = False
+    spark_kind: SparkKind | None = None
 
     @property
     def kafka(self) -> Kafka:
@@ -51,14 +60,16 @@ class Stack:
         return Airflow(self.home / "airflow", self.project, self.ports.airflow, self.postgres)
 
     @property
-    def spark(self) -> SparkConnect:
-        """The Spark Connect server, whether the stack has it or not."""
+    def spark(self) -> SparkConnect | SparkStandalone:
+        """The Spark Connect server or the Spark cluster; a server, if the stack has neither."""
+        if self.spark_kind is SparkKind.STANDALONE:
+            return SparkStandalone(self.home / "spark-cluster", self.ports.spark)
         return SparkConnect(self.home / "spark", self.ports.spark)
 
     def connections(self) -> tuple[Connection, ...]:
         """``kafka_default``, ``postgres_default`` and ``spark_default``."""
         kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": self.kafka.bootstrap})
-        spark = self.spark.connection() if self.with_spark else Connection("spark_default", "spark", "local[2]")
+        spark = self.spark.connection() if self.spark_kind else Connection("spark_default", "spark", "local[2]")
         return kafka, self.postgres.connection(), spark
 
     def environment(self) -> dict[str, str]:
@@ -71,8 +82,9 @@ class Stack:
         airflow = [
             (daemon, self.airflow.address if daemon.name == "api-server" else "") for daemon in self.airflow.daemons
         ]
-        spark = [(self.spark.daemon, self.spark.address)] if self.with_spark else []
-        return (self.postgres.daemon, self.postgres.address), *brokers, *spark, *(airflow if self.with_airflow else [])
+        spark = [(daemon, self.spark.address if not n else "") for n, daemon in enumerate(self.spark.daemons)]
+        database = (self.postgres.daemon, self.postgres.address)
+        return database, *brokers, *(spark if self.spark_kind else []), *(airflow if self.with_airflow else [])
 
     def running(self) -> bool:
         """Whether any process of it runs."""
@@ -125,7 +137,7 @@ def load(home: Path) -> Stack | None:
                 ports.get("spark", DEFAULT_PORTS["spark"]),
             ),
             java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
-            with_spark=bool(kept.get("with_spark")),
+            spark_kind=SparkKind(kept["spark_kind"]) if kept.get("spark_kind") else None,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None

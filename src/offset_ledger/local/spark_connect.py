@@ -29,11 +29,17 @@ class SparkConnect(Server):
 
     directory: Path
     port: int
+    title = "Spark Connect"
 
     @property
     def daemon(self) -> Daemon:
         """Its process."""
         return Daemon("spark-connect", self.directory)
+
+    @property
+    def daemons(self) -> tuple[Daemon, ...]:
+        """The same, as a cluster names its own."""
+        return (self.daemon,)
 
     @property
     def address(self) -> str:
@@ -53,7 +59,7 @@ class SparkConnect(Server):
         if self.daemon.pid() is None:
             require_free("Spark Connect", self.port)
             self.start(environment, launch)
-        launch.wait([self.daemon], self.ready, _READY_SECONDS)
+        launch.wait(self.daemons, self.ready, _READY_SECONDS)
 
     def start(self, environment: Mapping[str, str], launch: Launch) -> None:
         """Start it; returns before it is ready."""
@@ -68,7 +74,7 @@ class SparkConnect(Server):
         """Stop it; False if it did not run."""
         return self.daemon.stop()
 
-    def ready(self) -> bool:
+    def ready(self, daemon: Daemon | None = None) -> bool:  # noqa: ARG002 - it has but one
         """Whether it accepts clients."""
         return accepts(self.port)
 

@@ -1,4 +1,4 @@
-"""The local stack as one thing: Kafka, Postgres and, if wanted, Spark Connect and Airflow, all on the loopback.
+"""The local stack as one thing: Kafka, Postgres and, if wanted, Spark and Airflow, all on the loopback.
 
 ``up`` starts what does not run yet, ``down`` stops it, ``status`` asks each server. State is under one folder
 (``stack_home``).
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, StackError
@@ -19,9 +20,9 @@ from offset_ledger.local.kafka import make_kafka_archive
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import MAX_BROKERS, PortChoice, Ports, stack_home
 from offset_ledger.local.process import Daemon, silent
-from offset_ledger.local.servers import Stack, load
+from offset_ledger.local.servers import SparkKind, Stack, load
 
-__all__ = ["PartStatus", "Stack", "down", "load", "status", "up"]
+__all__ = ["PartStatus", "SparkKind", "Stack", "down", "load", "status", "up"]
 
 Meanwhile = Callable[[Callable[[str], None]], object]
 
@@ -45,16 +46,16 @@ def up(
     project: Path | None = None,
     say: Callable[[str], None] = silent,
     meanwhile: Meanwhile | None = None,
-    spark: bool = False,
+    spark: SparkKind | None = None,
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
     ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: the current
     directory); ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored;
-    ``spark``: a Spark Connect server too, which stages the batches.
+    ``spark``: a Spark Connect server or a Spark cluster too, which stages the batches.
 
     Raises:
-        StackError: a part did not come up, or the stack exists with other brokers or ports.
+        StackError: a part did not come up, or the stack exists with other brokers, ports or another Spark.
     """
     if brokers not in (None, 1, MAX_BROKERS):
         raise ConfigurationError(f"a stack has 1 or {MAX_BROKERS} brokers, found {brokers}; ask for one of these")
@@ -78,7 +79,7 @@ def down(home: Path | None = None, say: Callable[[str], None] = silent) -> bool:
         return False
     with _locked(root, say):
         stopped = [stack.airflow.down(), stack.spark.stop(), stack.kafka.down(), stack.postgres.stop()]
-    for name, ran in zip(("Airflow", "Spark Connect", "Kafka", "Postgres"), stopped, strict=True):
+    for name, ran in zip(("Airflow", stack.spark.title, "Kafka", "Postgres"), stopped, strict=True):
         if ran:
             say(f"{name} is stopped")
     return any(stopped)
@@ -89,13 +90,14 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     stack = load(stack_home(home))
     if stack is None:
         return ()
-    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready, "spark-connect": stack.spark.ready}
+    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready}
+    answers |= {daemon.name: partial(stack.spark.ready, daemon) for daemon in stack.spark.daemons}
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
     return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
-    starts = (_start_kafka, _start_postgres_and_airflow, *([_start_spark] if stack.with_spark else []))
+    starts = (_start_kafka, _start_postgres_and_airflow, *([_start_spark] if stack.spark_kind else []))
     with ThreadPoolExecutor(len(starts) + 2) as pool:
         sides = [pool.submit(start, stack, launch) for start in starts]
         pool.submit(make_kafka_archive, stack.java, launch.say)
@@ -118,7 +120,7 @@ def _start_kafka(stack: Stack, launch: Launch) -> None:
 
 def _start_spark(stack: Stack, launch: Launch) -> None:
     stack.spark.up(stack.connections_environment(), launch)
-    launch.say(f"Spark Connect is ready on {stack.spark.address}")
+    launch.say(f"{stack.spark.title} is ready on {stack.spark.address}")
 
 
 def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
@@ -135,7 +137,7 @@ class _Wanted:
 
     brokers: int | None
     airflow: bool
-    spark: bool
+    spark: SparkKind | None
     ports: PortChoice
     project: Path
 
@@ -154,10 +156,15 @@ def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
     other = before.ports.contradicts(wanted.ports)
     if other:
         raise StackError(f"the stack in {home} runs with {other}; run `offset-ledger stack down` first")
+    if before.spark_kind and wanted.spark not in (None, before.spark_kind):
+        raise StackError(
+            f"--spark {wanted.spark} was asked for and the stack in {home} runs with --spark {before.spark_kind}; "
+            "run `offset-ledger stack down` first"
+        )
     return replace(
         before,
         with_airflow=wanted.airflow or before.with_airflow,
-        with_spark=wanted.spark or before.with_spark,
+        spark_kind=wanted.spark or before.spark_kind,
     )
 
 

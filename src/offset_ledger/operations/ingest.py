@@ -94,7 +94,7 @@ def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> S
         return staged
     from offset_ledger.stage.session import staging_session
 
-    spark = clock.time("session", staging_session)
+    spark = clock.time("session", lambda: staging_session(pipeline.spark))
     return clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
 
 

@@ -5,47 +5,61 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.config.model import Spark
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import SparkUnavailable
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
-from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import spark_jars
+from offset_ledger.stage.submission import is_standalone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-SPARK = "spark_default"
 FALLBACK = "fallback"  # in extra of a connection to a Spark Connect server: the connection to use if it does not answer
 log = logging.getLogger(__name__)
+
+_DEFAULT = Spark()
+_NONE: Mapping[str, str] = MappingProxyType({})
+_THIS_MACHINE = ("local", "127.0.0.1")
+_SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 _made: list[ExitStack] = []
 _remote: list[tuple[SparkSession, ExitStack]] = []
 _making = threading.Lock()
 
 
-def staging_session() -> SparkSession:
-    """The session of this process: of the Spark Connect server that ``spark_default`` names, else a local one.
+def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
+    """The session of this process: of the Spark Connect server or the standalone cluster that the connection names,
+    else a local one, which is also made where the environment has no such connection.
+
+    The first one that a process makes is that of all its pipelines, a server's apart.
 
     Raises:
         SparkUnavailable, SparkMismatch, AccessDenied: the server gives none, and the connection has no fallback.
     """
-    if environment_name(SPARK) not in os.environ or not is_remote(connection := get_connection(SPARK)):
-        return local_session()
-    try:
-        with _making:
-            return _session_of(connection)
-    except SparkUnavailable as error:
-        if FALLBACK not in connection.extra:
-            raise
-        log.warning("%s; its fallback is a session of this process", error)
-    return local_session()
+    connection = get_connection(spark.connection) if environment_name(spark.connection) in os.environ else None
+    if connection and is_remote(connection):
+        try:
+            with _making:
+                return _session_of(connection)
+        except SparkUnavailable as error:
+            if FALLBACK not in connection.extra:
+                raise
+            log.warning("%s; its fallback is a session of this process", error)
+    if connection and is_standalone(connection):
+        return _own_session(partial(_make_on_cluster, connection, spark))
+    return local_session(memory=spark.resources.driver_memory or "1g", conf=spark.conf)
 
 
 def _session_of(connection: Connection) -> SparkSession:
@@ -63,15 +77,23 @@ def _end_remote() -> None:
         _remote.pop()[1].close()
 
 
-def local_session(cores: int = 2, memory: str = "1g") -> SparkSession:
+def local_session(cores: int = 2, memory: str = "1g", conf: Mapping[str, str] = _NONE) -> SparkSession:
     """The session of this process, on ``cores`` cores, made at the first call, whichever thread makes it."""
+    return _own_session(partial(_make_local, cores, memory, conf))
+
+
+def _own_session(make: Callable[[ExitStack], SparkSession]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     with _making:
         if _made and _is_alive():
             return SparkSession.builder.getOrCreate()
         end_session()
-        return _make(cores, memory)
+        with ExitStack() as stack:
+            session = make(stack)
+            stack.callback(_stop, session)
+            _made.append(stack.pop_all())
+        return session
 
 
 def _is_alive() -> bool:
@@ -84,26 +106,54 @@ def _is_alive() -> bool:
     return False
 
 
-def _make(cores: int, memory: str) -> SparkSession:
+def _make_local(cores: int, memory: str, conf: Mapping[str, str], stack: ExitStack) -> SparkSession:
+    from offset_ledger.stage.scratch import scratch
+    from offset_ledger.stage.submission import driver_settings
+
+    master = f"local[{cores},3]"
+    folder = stack.enter_context(scratch())
+    settings = driver_settings(folder, Connection("", "spark", master), Spark(conf=conf))
+    return _start(master, {"spark.driver.memory": memory, **settings})
+
+
+def _make_on_cluster(connection: Connection, spark: Spark, stack: ExitStack) -> SparkSession:
+    """A session whose executors get the package with the job, and whose driver is this process."""
+    from offset_ledger.stage.package_zip import package_zip
+    from offset_ledger.stage.scratch import scratch
+    from offset_ledger.stage.submission import cluster_settings, master_of, properties_file
+
+    folder = stack.enter_context(scratch())
+    settings = cluster_settings(folder, connection, spark)
+    session = _start(master_of(connection), settings, properties_file(folder, connection))
+    session.sparkContext.addPyFile(str(package_zip(folder)))
+    return session
+
+
+def _start(master: str, settings: Mapping[str, str], properties: str | None = None) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from offset_ledger.stage.cds_archive import with_archive
-    from offset_ledger.stage.scratch import scratch, with_scratch
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = (
-        SparkSession.builder.master(f"local[{cores},3]").appName("offset-ledger").config("spark.jars", spark_jars())
-    )
-    builder = builder.config("spark.driver.memory", memory)
-    with ExitStack() as stack:
-        settings = with_archive({**SETTINGS, **LOCAL_SETTINGS})
-        for key, value in with_scratch(settings, stack.enter_context(scratch())).items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
-        stack.callback(_stop, session)
-        _made.append(stack.pop_all())
-    return session
+    if any(name in master for name in _THIS_MACHINE):  # executors elsewhere have to reach the driver
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName("offset-ledger").config("spark.jars", spark_jars())
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _submit_arguments(properties):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _submit_arguments(properties: str | None) -> Iterator[None]:
+    """Let the Java that is started meanwhile read this file: settings of the builder are on its command line."""
+    before = os.environ.get(_SUBMIT_ARGUMENTS)
+    if properties:
+        os.environ[_SUBMIT_ARGUMENTS] = f"--properties-file {shlex.quote(properties)} pyspark-shell"
+    try:
+        yield
+    finally:
+        if properties:
+            os.environ.pop(_SUBMIT_ARGUMENTS)
+            os.environ.update({_SUBMIT_ARGUMENTS: before} if before is not None else {})
 
 
 def end_session() -> None:

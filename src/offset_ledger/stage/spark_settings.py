@@ -18,6 +18,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.python.worker.reuse": "true",
+    # The Kafka source prefers one executor for all slices of a partition: the others would wait instead of helping.
+    "spark.locality.wait": "0s",
     # A batch is one short job in a new JVM: the optimising compiler and G1's threads cost it more than they give back
     # (half of the JVM's CPU at 10,000 records, a third at 500,000). A session that stays is better off without it.
     JAVA_OPTIONS: "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",

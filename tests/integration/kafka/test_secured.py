@@ -16,9 +16,11 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied, PublishFailed
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import connect, rows
+from offset_ledger.ledger import stage_failures
+from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.ledger.stage_failures import StageFailure
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import list_quarantined, plan_redrive
@@ -125,7 +127,12 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     publish([Record(b"7", b'{"amount": 7}')], {"bootstrap.servers": secured.open}, "shop.orders")
     (done,) = ingest(pipeline(tmp_path, 3, min_offsets=1_000), ME, until_drained=False, say=print)
     assert (done.committed.total.inserted, "session" in done.seconds) == (1, False)  # read without Spark
+    failure, submission = StageFailure("OffsetExpired", "gone"), str(uuid.uuid4())
+    with connect(roles.writer) as session, transaction(session) as cursor:
+        stage_failures.record(cursor, submission, done.committed.batch.batch_id, failure)
+        assert stage_failures.read(cursor, submission) == failure
     with connect(roles.reader) as session:
+        assert rows(session, "SELECT error FROM offset_ledger.stage_failure") == [["OffsetExpired"]]
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"
         ] * 3

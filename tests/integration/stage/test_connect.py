@@ -32,7 +32,7 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import HOST, free_ports
-from offset_ledger.local.stack import Stack
+from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
@@ -73,7 +73,7 @@ def connected(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONF_DIR", str(settings))
         patch.setenv("AIRFLOW_CONN_ELSEWHERE", SECRET)
-        made = local.up(home=stack.home, spark=True)
+        made = local.up(home=stack.home, spark=SparkKind.CONNECT)
     yield made
     made.spark.stop()
     stack.save()
@@ -288,7 +288,7 @@ def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
     ):
         session.staging_session()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", dead(bench, fallback="spark_submit").to_json())
-    monkeypatch.setattr(session, "local_session", lambda: "a local session")
+    monkeypatch.setattr(session, "local_session", lambda **_: "a local session")
     assert session.staging_session() == "a local session"
 
 

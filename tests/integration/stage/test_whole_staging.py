@@ -129,7 +129,7 @@ def quiet(_: str) -> None:
 def bench(
     servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Bench]:
-    def no_session() -> None:
+    def no_session(**_: object) -> None:
         raise AssertionError("a Spark session was started")
 
     monkeypatch.setattr(spark_session, "local_session", no_session)

@@ -24,6 +24,7 @@ from offset_ledger.config.model import (
     Column,
     ColumnType,
     DeleteWhen,
+    DeployMode,
     History,
     Limits,
     Merge,
@@ -32,7 +33,9 @@ from offset_ledger.config.model import (
     Pipeline,
     Quality,
     RecordShape,
+    Resources,
     Source,
+    Spark,
     StartAt,
     Target,
     Tombstone,
@@ -235,6 +238,30 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     "share in digits only": ("0.5", "1e-3", "quality.max_quarantined_share", 0.001),
     "whole number as 1e6": ("1000", "1e6", "limits.records_per_batch", 1_000_000),
     "value_bytes": ("records_per_batch: 1000", "value_bytes: 268435456", "limits.value_bytes", 268_435_456),
+    "no resources": ("1000", "1000\nspark: {resources: {}}", "spark", Spark()),
+    "spark in full": (
+        "1000",
+        "1000\nspark: {min_offsets: 1, connection: spark_yarn, deploy_mode: cluster, queue: etl.night, resources: "
+        "{driver_memory: 1g, driver_cores: 1, executor_memory: 512m, executor_cores: 2, executors: 3,"
+        " total_executor_cores: 6}, conf: {spark.a: b, spark.n: 2, spark.f: 0.5, spark.t: True, spark.q: 'false',"
+        " spark.kubernetes.driver.secretKeyRef.X: mine:key}}",
+        "spark",
+        Spark(
+            1,
+            "spark_yarn",
+            DeployMode.CLUSTER,
+            "etl.night",
+            Resources("1g", 1, "512m", 2, 3, 6),
+            {
+                "spark.a": "b",
+                "spark.n": "2",
+                "spark.f": "0.5",
+                "spark.t": "true",
+                "spark.q": "false",
+                "spark.kubernetes.driver.secretKeyRef.X": "mine:key",
+            },
+        ),
+    ),
     "quoted number as text": ("pipeline: orders", 'pipeline: orders\nowner: "2013"', "owner", "2013"),
     "yes is text": ("pipeline: orders", "pipeline: orders\nowner: yes", "owner", "yes"),
     "a date is text": ("pipeline: orders", "pipeline: orders\ndescription: 2013-01-01", "description", "2013-01-01"),

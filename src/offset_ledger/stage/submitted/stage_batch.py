@@ -1,4 +1,6 @@
-"""spark-submit entry point: stage one batch. Arguments: pipeline file, batch id, and where to write a failure."""
+"""spark-submit entry point: stage one batch. Arguments: pipeline file and batch id; how it was submitted, and where to
+write a failure, if not to the ledger.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +9,112 @@ import json
 import logging
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import OffsetLedgerError, UnexpectedError, error_line
+from offset_ledger.ledger import stage_failures
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.ledger.origin import current_origin
+from offset_ledger.ledger.stage_failures import StageFailure
 from offset_ledger.stage.scratch import in_use
-from offset_ledger.stage.step import stage
+from offset_ledger.stage.step import StagedBatch, stage
+from offset_ledger.stage.submission import Submission
+
+_SECONDS = 30  # for a failure to reach the ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of this program, its files found."""
+
+    pipeline: Pipeline
+    batch_id: int
+    submission: Submission | None
+
+    def run(self, spark: SparkSession) -> StagedBatch:
+        """Stage the batch."""
+        origin = self.submission.origin if self.submission else current_origin()
+        return stage(spark, self.pipeline, self.batch_id, origin)
+
+    def record(self, failure: StageFailure) -> None:
+        """Record the failure in the ledger; if that fails too, the log has both."""
+        assert self.submission
+        try:
+            with (
+                open_ledger_at(get_connection(self.pipeline.target.connection), timeout=_SECONDS) as session,
+                transaction(session) as cursor,
+            ):
+                stage_failures.record(cursor, self.submission.submission_id, self.batch_id, failure)
+        except Exception:
+            logging.exception("the failure is not recorded in the ledger")
 
 
 def main() -> int:
     """Exit 0 when the batch is staged (or was committed already), else the exit code of the error."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pipeline", type=Path)
-    parser.add_argument("batch_id", type=int)
-    parser.add_argument("--failure", type=Path, help="a file for the error, as JSON: its class and its line")
-    arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    logging.getLogger("kafka").setLevel(logging.WARNING)
+    arguments = _parser().parse_args()
+    _log_to_stdout()
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")  # its Kafka consumers tell every fetch: thousands of lines a batch
+    job = None
     place = in_use(arguments.failure.parent) if arguments.failure else nullcontext()
     try:
         with place, spark:  # it ends before the error is said, which is the last line then
-            staged = stage(spark, parse_pipeline(arguments.pipeline), arguments.batch_id, current_origin())
+            job = _job(arguments)
+            staged = job.run(spark)
     except OffsetLedgerError as error:
-        if arguments.failure:
-            arguments.failure.write_text(json.dumps({"error": type(error).__name__, "message": str(error)}))
+        _tell(job, arguments.failure, error)
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
+    except Exception as error:
+        if not arguments.failure:  # else the log of the task has it
+            _tell(job, None, UnexpectedError(error_line(error)))
+        raise
     print(f"staged {staged.attempt}: {staged.counts}")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pipeline")
+    parser.add_argument("batch_id", type=int)
+    parser.add_argument("--submission", help="a file with connections, and for whom the batch is staged")
+    parser.add_argument("--failure", type=Path, help="a file for the error, as JSON: its class and its line")
+    return parser
+
+
+def _job(arguments: argparse.Namespace) -> Job:
+    submission = Submission.read(_file(arguments.submission)) if arguments.submission else None
+    if submission:
+        submission.enter()
+    return Job(parse_pipeline(_file(arguments.pipeline)), arguments.batch_id, submission)
+
+
+def _file(name: str) -> Path:
+    """A file of this machine, else one that was shipped with the application."""
+    path = Path(name)
+    return path if path.exists() else Path(SparkFiles.get(name))
+
+
+def _tell(job: Job | None, file: Path | None, error: OffsetLedgerError) -> None:
+    failure = StageFailure(type(error).__name__, str(error))
+    if file:
+        file.write_text(json.dumps({"error": failure.error, "message": failure.message}))
+    elif job and job.submission:
+        job.record(failure)
+
+
+def _log_to_stdout() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
+    for chatty in ("py4j", "kafka"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":
