@@ -1,7 +1,7 @@
 """This project: plan, stage, validate and commit of one batch.
 
-Cold: as it is installed, a new Spark session for a large batch. Warm: with a Spark Connect server that has staged two
-batches. Without Spark: the process itself stages a batch of any size.
+Cold: as it is installed, so a large batch has a new Spark session. Warm: after two other batches, large ones by a Spark
+Connect server. Without Spark: the process itself stages a batch of any size.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ def make_table(task: Task) -> None:
 def work(task: Task) -> Callable[[], dict[str, Any]]:
     """Start the session, and warm it up if it is to be warm; the rest is timed."""
     measured = pipeline(task, task.name, task.table, 10**9)
-    spark = None
-    if task.variant != "without Spark" and task.records >= measured.spark.min_offsets:
-        spark = _warm_session(task) if task.variant == "warm" else local_session()
+    by_spark = task.variant != "without Spark" and task.records >= measured.spark.min_offsets
+    spark = (_server_session(task) if task.variant == "warm" else local_session()) if by_spark else None
+    if task.variant == "warm":
+        for n in range(2):
+            steps(pipeline(task, f"{task.name}_warm_up_{n}", f"{task.table}_warm_up_{n}", WARM_UP), spark)
 
     def run() -> dict[str, Any]:
         seconds, _, _ = steps(measured, spark)
@@ -68,14 +70,11 @@ def work(task: Task) -> Callable[[], dict[str, Any]]:
     return run
 
 
-def _warm_session(task: Task) -> Any:
+def _server_session(task: Task) -> Any:
     server = SparkConnect(Path(task.scratch) / "spark", free_ports(1)[0])
     server.up(os.environ, Launch(lambda line: print(line, file=sys.stderr)))
     atexit.register(server.stop)
-    spark = ExitStack().enter_context(remote_session(server.connection()))
-    for n in range(2):
-        steps(pipeline(task, f"{task.name}_warm_up_{n}", f"{task.table}_warm_up_{n}", WARM_UP), spark)
-    return spark
+    return ExitStack().enter_context(remote_session(server.connection()))
 
 
 if __name__ == "__main__":
