@@ -21,7 +21,6 @@ from benchmarks.peers.task import Task, answer
 from offset_ledger.local.layout import free_ports
 
 KINDS = {"integer": "int32", "bigint": "int64", "boolean": "boolean", "numeric(12,2)": "double"}
-NAME = "peer"
 # Connect's own are used: Hibernate looks for Jackson's modules and finds those of Connect, of another class loader.
 SHARED = ("jackson-core", "jackson-annotations", "jackson-databind")
 
@@ -50,6 +49,7 @@ def _worker(task: Task, port: int) -> dict[str, str]:
 
 
 def _connector(task: Task) -> dict[str, str]:
+    # Named after the table: the offsets of its consumer group would outlive it.
     return {
         "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
         "tasks.max": "2",
@@ -108,9 +108,9 @@ def _wait_until_up(worker: subprocess.Popen[bytes], port: int) -> None:
     raise SystemExit(f"Kafka Connect ended with {worker.returncode}")
 
 
-def _check_running(port: int) -> None:
+def _check_running(task: Task, port: int) -> None:
     with suppress(urllib.error.HTTPError):  # not there yet
-        status = _ask(port, f"/connectors/{NAME}/status")
+        status = _ask(port, f"/connectors/{task.name}/status")
         for part in [status["connector"], *status["tasks"]]:
             if part["state"] == "FAILED":
                 causes = [line for line in part["trace"].splitlines() if not line.startswith("\tat ")]
@@ -128,7 +128,7 @@ def _wait_until_visible(task: Task, port: int) -> None:
             cursor.execute(query, values)
             if cursor.fetchone() == (len(task.last),):
                 return
-            _check_running(port)
+            _check_running(task, port)
             time.sleep(0.1)
 
 
@@ -140,7 +140,7 @@ def work(task: Task) -> Callable[[], None]:
 
     def run() -> None:
         try:
-            _ask(port, f"/connectors/{NAME}/config", _connector(task))
+            _ask(port, f"/connectors/{task.name}/config", _connector(task))
             _wait_until_visible(task, port)
         finally:
             worker.terminate()
