@@ -74,7 +74,9 @@ def _server_session(task: Task) -> Any:
     server = SparkConnect(Path(task.scratch) / "spark", free_ports(1)[0])
     server.up(os.environ, Launch(lambda line: print(line, file=sys.stderr)))
     atexit.register(server.stop)
-    return ExitStack().enter_context(remote_session(server.connection()))
+    opened = ExitStack()
+    atexit.register(opened.close)
+    return opened.enter_context(remote_session(server.connection()))
 
 
 if __name__ == "__main__":

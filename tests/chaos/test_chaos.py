@@ -44,6 +44,8 @@ from tests.chaos.short import errors, produced, to_step, until
 from tests.fixtures.servers import Servers, execute
 
 pytestmark = [pytest.mark.chaos, pytest.mark.minutes(3)]
+UNUSED: Any = object()
+"""A Spark session where what it reads is replaced."""
 
 
 @pytest.fixture
@@ -521,7 +523,7 @@ def test_a_loss_that_spark_reports_and_the_topic_does_not_have_is_transient(
         patched.setattr(reader, "read_ranges", lambda *_: None)
         patched.setattr(reader, "run_slices", reports_a_loss)
         with pytest.raises(SparkFailed, match="the topic has every planned range"):
-            stage(None, bench.pipeline, batch.batch_id, Origin("test"))
+            stage(UNUSED, bench.pipeline, batch.batch_id, Origin("test"))
     bench.drain()
     assert bench.check() == []
 

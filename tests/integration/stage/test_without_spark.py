@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from msgspec import structs
 
 from offset_ledger.errors import OffsetExpired
 from offset_ledger.failpoints import VARIABLE, Failpoint
@@ -29,6 +30,7 @@ from offset_ledger.stage import session
 from offset_ledger.stage.step import stage
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
+from tests.integration.operations.test_ingest import NotUtf8
 
 ME = Origin("test")
 AT = 1_767_268_800_000  # milliseconds
@@ -82,7 +84,7 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
 
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def started() -> None:
+    def started(_: object) -> None:
         raise AssertionError("a Spark session was started")
 
     monkeypatch.setattr(session, "staging_session", started)
@@ -141,6 +143,20 @@ def test_a_batch_below_the_limit_takes_no_spark_and_one_at_the_limit_does(bench:
     bench.publish(*(order(f"{n}", n % 3) for n in range(4)))
     with pytest.raises(AssertionError, match="a Spark session was started"):
         list(ingest(bench.pipeline, ME, False, quiet))
+
+
+def test_a_header_name_that_only_spark_reads_makes_spark_stage_the_batch(bench: Bench, spark: Any) -> None:
+    assert spark is not None
+    fine = [structs.replace(order(f"{n}"), headers=(("trace", b"1"),)) for n in range(200)]
+    bench.publish(*fine)
+    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
+        careless.send(bench.topic, order("odd").value, b"k", [(NotUtf8("caf?"), b"1")], 0, AT).get(30)
+    bench.publish(*fine)
+    (done,) = ingest(bench.pipeline, ME, False, quiet)
+    assert "session" in done.seconds
+    assert done.committed.batch.epoch == 2
+    assert bench.table() == {(f"{n}", 0, 201 + n) for n in range(200)}
+    assert (done.committed.total.quarantined, done.committed.total.duplicate) == (1, 200)
 
 
 def test_a_timestamp_that_spark_shifts_makes_spark_stage_the_batch(bench: Bench, spark: Any) -> None:
