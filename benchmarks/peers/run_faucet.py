@@ -36,7 +36,16 @@ def _configuration(task: Task) -> dict[str, Any]:
         "key": ["event_id"],
         "batch_size": 5_000,
     }
-    pipeline = {"source": {"type": "kafka", "config": source}, "sink": {"type": "postgres", "config": sink}}
+    transforms = [  # the source puts each value beside its key, topic, offset and headers
+        {"type": "flatten", "config": {"separator": "__"}},
+        {"type": "rename_keys", "config": {"pattern": "^value__(?:address__)?", "replacement": ""}},
+        {"type": "select", "config": {"fields": list(task.columns)}},
+    ]
+    pipeline = {
+        "source": {"type": "kafka", "config": source},
+        "transforms": transforms,
+        "sink": {"type": "postgres", "config": sink},
+    }
     return {"version": 1, "name": task.name, "pipeline": pipeline}
 
 
