@@ -80,7 +80,7 @@ def _verdicts(workload: Workload, summaries: list[Summary]) -> list[str]:
     peers = [each for name, each in by_name.items() if name not in (*OURS, LIMIT)]
     lines = [line for name in OURS if name in by_name for line in _beside(by_name[name], peers, workload)]
     lines += [
-        f"{_TITLES[name].capitalize()} takes {by_name[LIMIT].rate / by_name[name].rate:.2f} times the raw pieces{aim}."
+        f"{_sentence(_TITLES[name])} takes {by_name[LIMIT].rate / by_name[name].rate:.2f} times the raw pieces{aim}."
         for name, aim in ((_COLD, f" (aim: at most {_RAW_AIM})"), (_WITHOUT_SPARK, ""))
         if LIMIT in by_name and name in by_name
     ]
@@ -94,7 +94,7 @@ def _verdicts(workload: Workload, summaries: list[Summary]) -> list[str]:
 
 
 def _beside(ours: Summary, peers: list[Summary], workload: Workload) -> list[str]:
-    title, lines = _TITLES[ours.contender].capitalize(), []
+    title, lines = _sentence(_TITLES[ours.contender]), []
     right = [each for each in peers if each.right]
     if right:
         best = max(right, key=lambda each: each.rate)
@@ -115,3 +115,7 @@ def _beside(ours: Summary, peers: list[Summary], workload: Workload) -> list[str
         else f"No peer is faster than {_TITLES[ours.contender]}."
     )
     return lines
+
+
+def _sentence(title: str) -> str:
+    return title[0].upper() + title[1:]

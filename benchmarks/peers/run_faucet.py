@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.peers.task import Task, answer
 
-IDLE = 2  # seconds without a record after which a run ends; subtracted
+IDLE = 2  # seconds without a record after which a run ends that has not had them all
 
 
 def _configuration(task: Task) -> dict[str, Any]:

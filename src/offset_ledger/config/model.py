@@ -210,7 +210,7 @@ class Spark:
     ``conf`` are Spark's own settings, as text.
     """
 
-    min_offsets: int = 250_000
+    min_offsets: int = 1_000_000
     connection: str = "spark_default"
     deploy_mode: DeployMode = DeployMode.CLIENT
     queue: str | None = None
