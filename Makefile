@@ -72,7 +72,7 @@ bench: install peers ## The figures of docs/performance.md; beside other program
 		$(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RESUME),--resume)
 else
 bench: install
-	@$(BIN)/python benchmarks/ingest.py
+	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python benchmarks/publish.py
 endif
 

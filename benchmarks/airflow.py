@@ -11,20 +11,16 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PIPELINE, events
 from tabulate import tabulate
 
-from offset_ledger.connections import environment_name
 from offset_ledger.ledger.database import connect, rows
-from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import Stack
+from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.cds_archive import make_archive
@@ -78,21 +74,17 @@ def _committed(stack: Stack) -> int:
 
 def one_engine(engine: str, count: int, runs: int) -> list[dict[str, Any]]:
     """The runs of one engine, on servers of its own."""
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
-    try:
-        stack = local.up(
-            brokers=1, airflow=True, ports=PortChoice.any_free(), home=home / "stack",
-            project=project(home / "project", engine), meanwhile=make_archive, spark=engine == "connect",
-        )  # fmt: skip
-        os.environ.update(stack.environment())
-        for connection in stack.connections():
-            os.environ[environment_name(connection.conn_id)] = connection.to_json()
-        with connect(stack.postgres.connection()) as session:
-            migrate(session)
+    with (
+        temporary_folder() as home,
+        bench_stack(
+            home / "stack",
+            airflow=True,
+            project=project(home / "project", engine),
+            meanwhile=make_archive,
+            spark=SparkKind.CONNECT if engine == "connect" else None,
+        ) as stack,
+    ):
         return [{"engine": engine, **each} for each in measure(stack, count, runs)]
-    finally:
-        local.down(home / "stack")
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def main() -> None:

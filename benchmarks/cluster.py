@@ -1,6 +1,6 @@
 """The stage of one batch on a standalone Spark cluster of this machine, by the number of executors.
 
-    python benchmarks/cluster.py [--events 2000000] [--executors 1 2] [--rounds 1]
+    python -m benchmarks.cluster [--events 2000000] [--executors 1 2] [--rounds 1]
 
 The events of benchmarks/ingest.py in 8 partitions, slices of 100,000 records, one core and 1 GB for each executor, on a
 stack of its own in a temporary folder. Session and workers are warm before the clock; each run reads the same offsets.
@@ -10,28 +10,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import tempfile
+import time
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from ingest import PIPELINE, publish, timed
+from benchmarks.bench_stack import bench_stack, temporary_folder
+from benchmarks.ingest import PIPELINE, publish, timed
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.origin import current_origin
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan
-from offset_ledger.stage.session import end_session, staging_session
+from offset_ledger.stage.session import end_session, session_ended, staging_session
 from offset_ledger.stage.step import stage
 
 SPARK = "\nspark: {{min_offsets: 1, resources: {{executor_memory: 1g, total_executor_cores: {executors}}}}}\n"
@@ -40,18 +37,9 @@ SLICE = 100_000
 
 def measure(count: int, executors: list[int], rounds: int, home: Path) -> list[dict[str, Any]]:
     """The seconds of each run, on one stack and one topic."""
-    stack = local.up(
-        brokers=1, ports=PortChoice.any_free(), home=home, project=Path.cwd(), say=print, spark=SparkKind.STANDALONE
-    )
-    os.environ.update(stack.environment())
-    try:
+    with bench_stack(home, say=print, spark=SparkKind.STANDALONE) as stack, session_ended():
         publish(stack, count)
-        with connect(stack.postgres.connection()) as session:
-            migrate(session)
         return [run(stack, number) for _ in range(rounds) for number in executors]
-    finally:
-        end_session()
-        local.down(home)
 
 
 def run(stack: Stack, executors: int) -> dict[str, Any]:
@@ -78,16 +66,13 @@ def warm(pipeline: Pipeline, executors: int) -> None:
     """Let every executor start its Python worker and import what a slice needs."""
 
     def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import time
-
-        import offset_ledger.stage.reader  # noqa: F401 - only imported
-
+        import_module("offset_ledger.stage.reader")
         time.sleep(2)
         yield from batches
 
     spark = staging_session(pipeline.spark)
     while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < executors + 1:  # and the driver
-        pass
+        time.sleep(0.1)
     spark.range(0, executors, 1, executors).mapInArrow(load, "id long").collect()
 
 
@@ -104,11 +89,8 @@ def main() -> None:
     parser.add_argument("--executors", type=int, nargs="+", choices=[1, 2], default=[1, 2])
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
-    try:
+    with temporary_folder() as home:
         print(json.dumps(measure(arguments.events, arguments.executors, arguments.rounds, home), indent=2))
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Plan to commit of JSON events, split by step, beside the raw pieces of the same work in the same run.
 
-    python benchmarks/ingest.py [--events 2000000] [--json]
+    python -m benchmarks.ingest [--events 2000000]
 
 Events of about 190 bytes, one in ten an event id that was seen before, 8 partitions, one broker, Spark local[2], on a
 stack of its own in a temporary folder. Spark's session is started before the clock.
@@ -11,9 +11,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,20 +20,18 @@ from typing import Any
 
 import msgspec
 import psutil
+from benchmarks.bench_stack import bench_stack, temporary_folder
 from psycopg2 import sql
 
 from offset_ledger.commit.merge import Names, work_memory
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import environment_name
 from offset_ledger.ledger.database import connect, named_sql, transaction
-from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
+from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import total_width
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
@@ -154,8 +149,7 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict
     kafka, postgres, _ = stack.connections()
     records = read_ranges(spark, kafka, pipeline, batch.ranges)
     read, _ = timed(lambda: records.write.format("noop").mode("overwrite").save())
-    tables = StagingTables(batch.batch_id, 1)
-    again = StagingTables(batch.batch_id, 99)
+    tables, again = (StagingTables(Attempt(batch.batch_id, epoch)) for epoch in (1, 99))
     columns = sql.SQL(", ").join(sql.Identifier(name) for name, _ in [*row_columns(pipeline.record), ("_value", "")])
     with connect(postgres) as session:
         text = io.BytesIO()
@@ -180,14 +174,8 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict
 
 def measure(count: int, home: Path) -> dict[str, Any]:
     """Everything, on a stack of its own."""
-    stack = local.up(brokers=1, ports=PortChoice.any_free(), home=home, project=Path.cwd(), say=print)
-    os.environ.update(stack.environment())
-    for connection in stack.connections():
-        os.environ[environment_name(connection.conn_id)] = connection.to_json()
-    try:
+    with bench_stack(home, say=print) as stack:
         publish(stack, count)
-        with connect(stack.postgres.connection()) as session:
-            migrate(session)
         (home / "bench.yaml").write_text(PIPELINE)
         pipeline = parse_pipeline(home / "bench.yaml")
         spark = local_session()
@@ -195,8 +183,6 @@ def measure(count: int, home: Path) -> dict[str, Any]:
             seconds, batch, committed = steps(pipeline, spark)
         pieces = raw_pieces(stack, pipeline, spark, batch)
         spark.stop()
-    finally:
-        local.down(home)
     total = sum(seconds.values())
     return {
         "events": count,
@@ -214,11 +200,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=2_000_000)
     arguments = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
-    try:
+    with temporary_folder() as home:
         print(json.dumps(measure(arguments.events, home), indent=2))
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -11,25 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import psutil
+from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PIPELINE, TOPIC, Peak, publish
 from tabulate import tabulate
 
 from offset_ledger.commit.step import commit
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import environment_name
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.origin import current_origin
-from offset_ledger.local import stack as local
-from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.plan.step import plan
 from offset_ledger.stage.session import local_session
@@ -80,19 +74,9 @@ def main() -> None:
         size, engine, folder, postgres = arguments.one
         print(json.dumps(one_batch(int(size), engine, Path(folder), int(postgres))))
         return
-    home = Path(tempfile.mkdtemp(prefix="offset-ledger-bench-"))
-    stack = local.up(brokers=1, ports=PortChoice.any_free(), home=home, project=Path.cwd(), say=print)
-    try:
-        os.environ.update(stack.environment())
-        for connection in stack.connections():
-            os.environ[environment_name(connection.conn_id)] = connection.to_json()
-        with connect(stack.postgres.connection()) as session:
-            migrate(session)
+    with temporary_folder() as home, bench_stack(home, say=print) as stack:
         publish(stack, max(arguments.sizes))
         found = measure(stack, arguments.sizes, arguments.engine, home)
-    finally:
-        local.down(home)
-        shutil.rmtree(home, ignore_errors=True)
     print(tabulate(found, headers="keys", tablefmt="pipe", intfmt=","))
     print(f"topic {TOPIC}, load {os.getloadavg()[0]:.1f}")
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from benchmarks.bench_stack import bench_stack
 from benchmarks.peers.task import COLUMNS
 from benchmarks.peers.workload import PARTITIONS, AnswerLines, Width, Workload, records
 from kafka import KafkaConsumer, TopicPartition
 
-from offset_ledger.connections import environment_name
 from offset_ledger.errors import StackError
 from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local import stack as local
 from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, fetch, spark_kafka_jars
-from offset_ledger.local.layout import PortChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.progress import progress
@@ -36,20 +32,10 @@ Say = Callable[[str], None]
 @contextmanager
 def servers(home: Path, say: Say) -> Iterator[Stack]:
     """One broker and Postgres in this folder, stopped in the end; the environment has their connections."""
-    stack = local.up(
-        brokers=1, ports=PortChoice.any_free(), home=home, project=Path.cwd(), say=say, meanwhile=make_archive
-    )
-    try:
-        os.environ.update(stack.environment())
-        for connection in stack.connections():
-            os.environ[environment_name(connection.conn_id)] = connection.to_json()
-        with connect(stack.postgres.connection()) as session:
-            migrate(session)
-            with transaction(session) as cursor:
-                cursor.execute("CREATE SCHEMA IF NOT EXISTS peer")
+    with bench_stack(home, say=say, meanwhile=make_archive) as stack:
+        with connect(stack.postgres.connection()) as session, transaction(session) as cursor:
+            cursor.execute("CREATE SCHEMA IF NOT EXISTS peer")
         yield stack
-    finally:
-        local.down(home)
 
 
 def jars(stack: Stack, say: Say) -> dict[str, list[str]]:
