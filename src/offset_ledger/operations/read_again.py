@@ -15,8 +15,8 @@ from psycopg2.extras import execute_values
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
-from offset_ledger.decoding.registry import compile_decoder
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction

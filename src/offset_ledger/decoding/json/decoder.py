@@ -13,9 +13,10 @@ import pyarrow as pa
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding.json import documents, texts
 from offset_ledger.decoding.json.deletes import Deletes
-from offset_ledger.decoding.json.shape import Node, tree
+from offset_ledger.decoding.json.readers import Read, reader
 from offset_ledger.decoding.json.wire import Wire
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
+from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
@@ -27,6 +28,7 @@ from offset_ledger.decoding.outcome import (
     Skip,
     printable,
 )
+from offset_ledger.decoding.shape import Node, tree
 
 _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -40,6 +42,7 @@ class JsonDecoder:
         self.limits = limits
         self._root = tree(record)
         self._marker = tree(replace(record, columns=()))
+        self._readers = [reader(kind) for kind in kinds(record)]
         self._deletes = Deletes(record.delete_when) if record.delete_when else None
         self._slots = slot_count(record)
 
@@ -84,7 +87,7 @@ class JsonDecoder:
             return Refusal((deleted,))
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
-        _read(self._marker if deleted else self._root, value.strip(), slots, reasons)
+        _read(self._marker if deleted else self._root, value.strip(), self._readers, slots, reasons)
         record = self.record
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
@@ -128,11 +131,11 @@ def _syntax(value: bytes, text: str) -> None:
         raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
 
 
-def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:
+def _read(node: Node, raw: bytes, readers: list[Read], slots: list[object], reasons: list[Reason]) -> None:
     """Fill the slots that the node leads to, and note what was refused."""
     for leaf in node.leaves:
         try:
-            slots[leaf.slot] = leaf.read(raw)
+            slots[leaf.slot] = readers[leaf.slot](raw)
         except Mismatch as mismatch:
             reasons.append(Reason(node.path, mismatch.code, mismatch.detail))
     if not node.members:
@@ -144,7 +147,7 @@ def _read(node: Node, raw: bytes, slots: list[object], reasons: list[Reason]) ->
     for name, member in node.members.items():
         value = bytes(members.get(name, b""))
         if value and value != b"null":
-            _read(member, value, slots, reasons)
+            _read(member, value, readers, slots, reasons)
         elif not member.nullable:
             code = Code.NULL if value else Code.MISSING
             reasons.append(Reason(member.path, code, f"expected a value, got {'null' if value else 'nothing'}"))

@@ -8,8 +8,7 @@ from functools import cached_property
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath, RecordShape
-from offset_ledger.decoding.json.readers import Read, reader
-from offset_ledger.decoding.kinds import kinds
+from offset_ledger.decoding.kinds import ColumnKind, kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +16,7 @@ class Leaf:
     """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow."""
 
     slot: int
-    read: Read
+    kind: ColumnKind
     nullable: bool
 
 
@@ -35,6 +34,13 @@ class Node:
         for member in self.members.values():
             yield from member.descendants()
 
+    def add(self, path: JsonPath, leaf: Leaf) -> None:
+        """Put a leaf at a path below this place."""
+        node = self
+        for depth, name in enumerate(path, start=1):
+            node = node.members.setdefault(name, Node(format_path(path[:depth])))
+        node.leaves.append(leaf)
+
     @cached_property
     def nullable(self) -> bool:
         """Whether the record may do without this place."""
@@ -48,11 +54,5 @@ def tree(record: RecordShape) -> Node:
     places: list[tuple[JsonPath | None, bool]] = [(record.event_id, False), (record.publish_at, False), *columns]
     for slot, ((path, nullable), kind) in enumerate(zip(places, kinds(record), strict=True)):
         if path is not None:
-            _at(root, path).leaves.append(Leaf(slot, reader(kind), nullable))
+            root.add(path, Leaf(slot, kind, nullable))
     return root
-
-
-def _at(node: Node, path: JsonPath) -> Node:
-    for depth, name in enumerate(path, start=1):
-        node = node.members.setdefault(name, Node(format_path(path[:depth])))
-    return node

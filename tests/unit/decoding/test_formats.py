@@ -6,8 +6,8 @@ import pickle
 
 from offset_ledger.config import model
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
+from offset_ledger.decoding.formats import DECODERS, compile_decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.registry import DECODERS, compile_decoder
 
 SHAPE = RecordShape(("id",), None, (Column("state", ColumnType("text"), ("state",)),))
 

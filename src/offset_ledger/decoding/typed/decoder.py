@@ -1,0 +1,112 @@
+"""The decoder of typed records: what a schema's reader finds at the declared paths becomes a row or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.model import DeleteWhen, Limits, RecordShape
+from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
+from offset_ledger.decoding.kinds import ColumnKind
+from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Proven, Reason, Refusal, Skip
+from offset_ledger.decoding.shape import Leaf, Node, tree
+from offset_ledger.decoding.staged import Flags
+
+_DELETE_KINDS = {str: "text", bool: "boolean", int: "bigint"}
+
+
+class Unreadable(Exception):
+    """The record cannot be read to its end, whatever its columns are."""
+
+    def __init__(self, path: str, code: Code, detail: str) -> None:
+        super().__init__(path, code, detail)
+        self.reason = Reason(path, code, detail)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a reader found in one record: a value for each slot of the tree, and the reasons against it by slot."""
+
+    slots: list[object]
+    reasons: list[tuple[int, Reason]] = field(default_factory=list)
+
+
+class Reader(Protocol):
+    """Reads the records of one writer's schema, for the leaves of one tree."""
+
+    def read(self, payload: bytes, found: Found) -> None:
+        """Fill the slots, each with its value or a reason.
+
+        Raises:
+            Unreadable: the bytes are not one record of the schema from the first to the last.
+        """
+
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
+        """Those of the candidates that ``read`` certainly reads without a reason, with a column for each slot of the
+        tree (None for event_id and publish_at where they are Kafka's); None where there is no such way.
+        """
+
+
+class TypedDecoder:
+    """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for the tree of paths.
+
+    With ``delete_when`` the tree has one more leaf, after the declared columns: the value that says so.
+    """
+
+    def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[Node], Reader]) -> None:
+        self.record = record
+        self._limits = limits
+        self._slots = slot_count(record)
+        root = tree(record)
+        if record.delete_when:
+            root.add(record.delete_when.path, _delete_leaf(record.delete_when, self._slots))
+        self._reader = make_reader(root)
+
+    def decode(
+        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        """The row of a record, or every reason against it; never raises."""
+        if value is None:
+            return tombstone_outcome(self.record, key, timestamp)
+        if len(value) > self._limits.value_bytes:
+            detail = f"expected at most {self._limits.value_bytes} bytes, got {len(value)}"
+            return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+        found = Found([None] * (self._slots + 1))
+        try:
+            self._reader.read(value, found)
+        except Unreadable as unreadable:
+            return Refusal((unreadable.reason,))
+        return self._outcome(found, key, timestamp)
+
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
+        """The values that certainly decode and delete nothing, as columns."""
+        length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
+        proven = self._reader.prove(values, length <= self._limits.value_bytes)
+        if proven is None or self.record.delete_when is None:
+            return proven
+        *columns, says = proven.columns
+        assert says is not None
+        live = pc.fill_null(pc.not_equal(says, pa.scalar(self.record.delete_when.equals, says.type)), True)
+        kept = np.flatnonzero(live.to_numpy(zero_copy_only=False))
+        return Proven(proven.places[kept], [None if c is None else c.filter(live) for c in columns])
+
+    def _outcome(self, found: Found, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
+        record, says = self.record, found.slots.pop()
+        deleted = record.delete_when is not None and says == record.delete_when.equals
+        against = dict(found.reasons)
+        reasons = [reason for slot, reason in found.reasons if not deleted or slot < 2]
+        if self._slots in against:
+            return Refusal((against[self._slots],))
+        slots = [*found.slots[:2], *([None] * len(record.columns))] if deleted else found.slots
+        reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
+        return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
+
+
+def _delete_leaf(when: DeleteWhen, slot: int) -> Leaf:
+    return Leaf(slot, ColumnKind(_DELETE_KINDS[type(when.equals)], (), ""), nullable=True)
