@@ -122,7 +122,7 @@ def encoded(decoder: JsonDecoder, batch: pa.RecordBatch, binary: bool) -> int:
     """What a Spark task does with one batch; how many bytes it sends."""
     staged = decode_batch(decoder, batch)
     _, rows = copy_form(row_types(decoder.record), staged.rows, binary)
-    _, refusals = copy_form(refused_types(), staged.refusals, binary)
+    _, refusals = copy_form(refused_types(decoder.record), staged.refusals, binary)
     return sum(map(len, rows)) + sum(map(len, refusals))
 
 

@@ -160,6 +160,10 @@ class UnreadableRecord(TerminalError):
     """A header of a record has a name that is not UTF-8, which kafka-python does not read."""
 
 
+class SchemaChanged(TerminalError):
+    """The registry has another schema under an id than when records with it were first read."""
+
+
 class NoStartOffset(TerminalError):
     """``start: none`` and a partition has no cursor."""
 

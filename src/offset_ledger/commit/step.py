@@ -142,6 +142,12 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
     raise lost
 
 
+def _keep_schemas(cursor: Cursor, batch: Batch, tables: StagingTables) -> None:
+    statement = sql.SQL(named_sql("commit/batch_schemas"))
+    names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
+    cursor.execute(statement.format(**names), {"batch_id": batch.batch_id})
+
+
 def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) -> dict[int, Dispositions]:
     batches.lock(cursor, batch.attempt, State.VALIDATED)
     if batch.kind is BatchKind.HEAD:
@@ -154,9 +160,14 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     reach(Failpoint.BEFORE_MERGE)
     merged = merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})
     cursor.execute(
-        sql.SQL(named_sql("commit/quarantine")).format(refused=tables.identifier(tables.refused)),
+        sql.SQL(named_sql("commit/quarantine")).format(
+            refused=tables.identifier(tables.refused),
+            schema_id=sql.SQL("_schema_id" if pipeline.record.schema_ids else "NULL"),
+        ),
         {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
     )
+    if pipeline.record.schema_ids:
+        _keep_schemas(cursor, batch, tables)
     if batch.kind is BatchKind.REDRIVE:
         redrive.settle(cursor, tables)
     if pipeline.quality.dead_letter_topic:

@@ -71,12 +71,40 @@ class Column:
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
 
 
-FORMATS = ("json",)
+class Format(StrEnum):
+    """How record values are encoded."""
+
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON_SCHEMA = "json_schema"
+
+
+class KeyFormat(StrEnum):
+    """How record keys are encoded, where the key is the event id."""
+
+    TEXT = "text"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON_SCHEMA = "json_schema"
+
+
+class SubjectStrategy(StrEnum):
+    """The subjects of a topic's schemas: <topic>-value, the record's full name, <topic>-<full name>, or any."""
+
+    TOPIC = "topic"
+    RECORD = "record"
+    TOPIC_RECORD = "topic_record"
+    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The topic and how it is read."""
+    """The topic and how it is read.
+
+    Records name their schema where there is a ``registry``, the id of its connection. Else those of a format with a
+    schema have the one whose text is ``schema``; ``message`` is the full name of a Protobuf message in it.
+    """
 
     connection: str
     topic: str
@@ -84,8 +112,13 @@ class Source:
     start_timestamp: datetime | None = None
     on_expired: OnExpired = OnExpired.FAIL
     transactional: bool = False
-    format: str = "json"
     compacted: bool = False
+    format: Format = Format.JSON
+    key_format: KeyFormat = KeyFormat.TEXT
+    registry: str | None = None
+    subject: SubjectStrategy = SubjectStrategy.TOPIC
+    schema: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +131,10 @@ class DeleteWhen:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp."""
+    """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
+
+    Rows have the id of their schema where ``schema_ids``.
+    """
 
     event_id: JsonPath | None
     publish_at: JsonPath | None
@@ -106,6 +142,7 @@ class RecordShape:
     publish_at_encoding: str = "rfc3339"
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: DeleteWhen | None = None
+    schema_ids: bool = False
 
     @property
     def deletes(self) -> bool:
@@ -220,7 +257,7 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes."""
+    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes, or of that and of its schema file's."""
 
     name: str
     source: Source

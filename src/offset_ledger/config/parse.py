@@ -6,6 +6,7 @@ Runs whenever Airflow parses the DAGs: no server is asked and nothing heavy is i
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def parse_pipeline(path: Path) -> Pipeline:
     mistakes = Mistakes(path)
     try:
         data = _bytes(path)
-        pipeline = _pipeline(Value("", "", 1, read_yaml(data), mistakes), path, hashlib.sha256(data).hexdigest())
+        pipeline = _pipeline(Value("", "", 1, read_yaml(data), mistakes), path, _hash(data))
     except Refused as refused:
         raise PipelineFileError([f"{path}:{refused.line or 1}: {refused}"]) from None
     mistakes.raise_if_any()
@@ -118,9 +119,17 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
     said = FILE.read(file)
     absent = {"quality": Quality(), "limits": Limits(), "source": Source("", ""), "record": RecordShape(None, None, ())}
     pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash)
+    if pipeline.source.registry:
+        pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
+    if pipeline.source.schema:
+        pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.encode()))
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _names(folder: Path) -> dict[Path, str]:

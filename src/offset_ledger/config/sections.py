@@ -5,21 +5,20 @@ from __future__ import annotations
 import yaml
 
 from offset_ledger.config.document import Value
-from offset_ledger.config.keys import Attributes, Key, Kind, section
+from offset_ledger.config.formats import FORMAT_KEYS, check_format
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused, describe, is_null
-from offset_ledger.config.model import FORMATS, Limits, Merge, OnExpired, Source, StartAt, Target
+from offset_ledger.config.model import Limits, Merge, OnExpired, Source, StartAt, Target
 from offset_ledger.config.names import (
-    CONNECTION_PATTERN,
     RESERVED_SCHEMA_PATTERN,
     TABLE_PATTERN,
     TOPIC_PATTERN,
     split_table,
 )
 from offset_ledger.config.times import TIMESTAMP
-from offset_ledger.config.values import FLAG, choice, matching, one_of, text, whole_number, word
+from offset_ledger.config.values import CONNECTION, FLAG, choice, matching, one_of, text, whole_number
 
 START_WORDS = tuple(at for at in StartAt if at is not StartAt.TIMESTAMP)
-CONNECTION = matching(CONNECTION_PATTERN, "an Airflow connection id", "write A-Z, a-z, 0-9, _, . and -")
 TOPIC = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
 RECORDS = whole_number(2_147_483_647)
 VALUE_BYTES = whole_number(268_435_456)  # as hex in a COPY line it stays below Postgres's 1 GB
@@ -39,6 +38,12 @@ def _start(value: Value) -> Attributes | StartAt:
 def _table(value: Value) -> Attributes:
     schema, table = split_table(text(value))
     return Attributes(schema=schema, table=table)
+
+
+def _source(said: Section) -> Source:
+    source = said.make(Source)
+    check_format(said, source)
+    return source
 
 
 START_TIMESTAMP: Kind[Attributes] = section(
@@ -69,9 +74,10 @@ SOURCE: Kind[Source] = section(
         "compacted": Key(
             FLAG, "The topic was compacted earlier and is not any more: the records removed then left gaps.", (True,)
         ),
-        "format": Key(word(*FORMATS), "How record values are encoded."),
+        **FORMAT_KEYS,
     },
     ("connection", "topic"),
+    _source,
 )
 
 TARGET: Kind[Target] = section(

@@ -9,8 +9,8 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, describe, is_text, quoted
 from offset_ledger.config.model import DeployMode, Resources, Spark
-from offset_ledger.config.sections import CONNECTION, RECORDS
-from offset_ledger.config.values import boolean, choice, matching, whole_number
+from offset_ledger.config.sections import RECORDS
+from offset_ledger.config.values import CONNECTION, boolean, choice, matching, whole_number
 
 MEMORY = matching("^[1-9][0-9]*[kmgt]$", "an amount of memory", "write it as Spark does, for example 512m or 2g")
 QUEUE = matching("^[A-Za-z0-9_.-]+$", "a YARN queue", "write A-Z, a-z, 0-9, _, . and -")

@@ -13,6 +13,7 @@ import yaml
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Kind, read_or_note
 from offset_ledger.config.located import CORE, Refused, describe, is_null, is_text, quoted
+from offset_ledger.config.names import CONNECTION_PATTERN
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
@@ -153,6 +154,7 @@ def different(
     return Kind(read, {"type": "array", "items": kind.schema, "uniqueItems": True, **schema})
 
 
+CONNECTION = matching(CONNECTION_PATTERN, "an Airflow connection id", "write A-Z, a-z, 0-9, _, . and -")
 TEXT = Kind(text, {"type": "string"})
 FLAG = Kind(boolean, {"type": "boolean"})
 SHARE = Kind(_share, {"type": "number", "minimum": 0, "maximum": 1})

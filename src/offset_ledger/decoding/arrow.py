@@ -15,13 +15,15 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.floats import single_text
-from offset_ledger.decoding.headers import headers_json, wrong_names
+from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
+from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind, kinds
 from offset_ledger.decoding.outcome import (
     FAR_TIMESTAMP,
     NO_TIMESTAMP,
     DecodedRow,
     Decoder,
+    Keys,
     Proven,
     Reason,
     Refusal,
@@ -40,7 +42,6 @@ _KAFKA = [
 ]
 _VALUE = ("_value", pa.binary())
 _NONE = pa.scalar(-1000, pa.int64()).cast(MOMENT)  # Kafka's -1 ms, which says that there is no timestamp
-REFUSAL_SCHEMA = pa.schema([*_KAFKA, _VALUE, ("reasons", pa.string())])
 _AS_TEXT: dict[str, Callable[[Any], str]] = {
     "numeric": str,
     "real": single_text,
@@ -74,18 +75,31 @@ def staging_schema(record: RecordShape) -> pa.Schema:
     """The columns of the staged rows; numbers, UUIDs and jsonb are the text that Postgres reads exactly."""
     names = ["event_id", "publish_at", *(column.name for column in record.columns)]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
-    return pa.schema([*declared, *_KAFKA, ("_deleted", pa.bool_()), _VALUE])
+    return pa.schema([*declared, *_of_kafka(record), ("_deleted", pa.bool_()), _VALUE])
+
+
+def refusal_schema(record: RecordShape) -> pa.Schema:
+    """The columns of the refusals."""
+    return pa.schema([*_of_kafka(record), _VALUE, ("reasons", pa.string())])
+
+
+def _of_kafka(record: RecordShape) -> list[tuple[str, pa.DataType]]:
+    return [*_KAFKA, ("_schema_id", pa.int64())] if record.schema_ids else _KAFKA
 
 
 def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     """Decode a batch with Spark's columns key, value, partition, offset, timestamp and headers."""
     kafka = _Kafka(batch)
+    if decoder.keys and decoder.record.event_id is None:
+        kafka.read_keys(decoder.keys)
+    if decoder.record.schema_ids:
+        kafka.read_schema_ids(batch.column("headers"))
     proven = _sound(_with_kafka_slots(decoder.prove(kafka.values), kafka), kafka)
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     decoded = _decode(decoder, kafka, np.flatnonzero(rest))
     rows = _rows(decoder.record, kafka, proven, decoded)
-    return DecodedColumns(rows, _refusals(kafka, decoded), decoded.skipped)
+    return DecodedColumns(rows, _refusals(decoder.record, kafka, decoded), decoded.skipped)
 
 
 class _Kafka:
@@ -96,8 +110,21 @@ class _Kafka:
         self.keys = batch.column("key").cast(pa.binary())
         self.timestamps = timestamps(batch)
         self.wrong_names = wrong_names(batch.column("headers"))
+        self.event_keys, self.wrong_keys = self.keys, dict[int, Reason]()
         headers = headers_json(batch.column("headers"))
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
+
+    def read_keys(self, keys: Keys) -> None:
+        """Let ``keys`` name the events."""
+        read = [keys.read(key) for key in self.keys.to_pylist()]
+        self.wrong_keys = {place: key for place, key in enumerate(read) if isinstance(key, Reason)}
+        self.event_keys = pa.array([None if isinstance(key, Reason) else key for key in read], pa.binary())
+
+    def read_schema_ids(self, headers: pa.Array) -> None:
+        """Take the id of the schema from each record, none from its headers."""
+        self.wrong_names |= schemas_in_headers(headers)
+        ids = schema_ids(self.values)
+        self.columns.append(pa.array(ids, mask=ids == NO_SCHEMA))
 
     def at(self, places: Places) -> list[pa.Array]:
         """The columns of these records."""
@@ -121,7 +148,7 @@ def _with_kafka_slots(proven: Proven | None, kafka: _Kafka) -> Proven:
     places, (event_id, publish_at, *values) = proven.places, proven.columns
     flags = np.ones(len(places), np.bool_)
     if event_id is None:
-        event_id, flags = _key_texts(_take(kafka.keys, places))
+        event_id, flags = _key_texts(_take(kafka.event_keys, places))
     if publish_at is None:
         publish_at = _take(kafka.timestamps, places)
         in_range = moments(publish_at)
@@ -156,10 +183,11 @@ def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.boo
 def _decode(decoder: Decoder, kafka: _Kafka, places: Places) -> _Decoded:
     """Ask the decoder itself about the records that nothing was proven of."""
     decoded = _Decoded()
-    values, keys = _take(kafka.values, places).to_pylist(), _take(kafka.keys, places).to_pylist()
+    values, keys = _take(kafka.values, places).to_pylist(), _take(kafka.event_keys, places).to_pylist()
     moments = _take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
-        outcome = _against(decoder.decode(value, key, _moment(moment)), kafka.wrong_names.get(place))
+        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), _moment(moment))
+        outcome = _against(outcome, kafka.wrong_names.get(place))
         if isinstance(outcome, DecodedRow):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
@@ -213,11 +241,11 @@ def _table(schema: pa.Schema, slots: list[Any], kafka: _Kafka, places: Places, d
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _refusals(kafka: _Kafka, decoded: _Decoded) -> pa.Table:
+def _refusals(record: RecordShape, kafka: _Kafka, decoded: _Decoded) -> pa.Table:
     places = np.array(decoded.refused_places, np.int64)
     reasons = pa.array([_encode(reasons).decode() for reasons in decoded.reasons], pa.string())
     columns = [*kafka.at(places), _take(kafka.values, places), reasons]
-    return pa.Table.from_arrays(columns, schema=REFUSAL_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=refusal_schema(record))
 
 
 def _staged(kind: ColumnKind, values: Sequence[object]) -> pa.Array:

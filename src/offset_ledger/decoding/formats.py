@@ -1,17 +1,66 @@
-"""The decoder of a record format, by its name in the pipeline file."""
+"""The decoder of a pipeline's records, by the format and the schema that its file names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.config.model import Format, KeyFormat, Limits, RecordShape, Source
+from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
+from offset_ledger.decoding.json_schema.decoder import key_text as json_schema_key
 from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.writer_schema import WriterSchema
 
-DECODERS: Mapping[str, Callable[[RecordShape, Limits], Decoder]] = {"json": JsonDecoder}
-"""By ``source.format``; the pipeline file admits these names only."""
+CompileSchema = Callable[[WriterSchema, RecordShape, Limits], Decoder]
 
 
-def compile_decoder(source_format: str, record: RecordShape, limits: Limits) -> Decoder:
-    """The decoder for one pipeline's records."""
-    return DECODERS[source_format](record, limits)
+def no_schemas(_: frozenset[int]) -> Mapping[int, WriterSchema]:
+    """The lookup of a pipeline without a registry."""
+    return {}
+
+
+def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup: Lookup = no_schemas) -> Decoder:
+    """The decoder for one pipeline's records, which asks ``lookup`` for the schemas that they name.
+
+    Raises:
+        ConfigurationError: the schema file is no schema.
+    """
+    if source.format is Format.JSON:
+        return JsonDecoder(record, limits)
+    compile_ = _DECODERS[source.format]
+    if source.schema is None:
+        return FramedDecoder(record, limits, _checked(source, record, limits), lookup, _keys(source, lookup))
+    try:
+        return compile_(WriterSchema(0, LANGUAGES[source.format], source.schema), record, limits)
+    except SchemaProblem as problem:
+        raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
+
+
+def _checked(source: Source, record: RecordShape, limits: Limits) -> Callable[[WriterSchema], Decoder]:
+    compile_ = _DECODERS[source.format]
+
+    def checked(schema: WriterSchema) -> Decoder:
+        check_value_schema(source, schema)
+        return compile_(schema, record, limits)
+
+    return checked
+
+
+def _keys(source: Source, lookup: Lookup) -> FramedKeys | None:
+    if source.key_format is KeyFormat.TEXT:
+        return None
+    reader = _KEY_READERS[source.key_format]
+
+    def checked(schema: WriterSchema) -> ReadKey:
+        check_key_schema(source, schema)
+        return reader(schema)
+
+    return FramedKeys(checked, lookup)
+
+
+_DECODERS: Mapping[str, CompileSchema] = {Format.JSON_SCHEMA: JsonSchemaDecoder}
+_KEY_READERS: Mapping[str, Callable[[WriterSchema], ReadKey]] = {KeyFormat.JSON_SCHEMA: json_schema_key}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.decoding.frame import ID_HEADERS, id_in_header
 from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -32,13 +33,24 @@ def wrong_names(headers: pa.Array) -> dict[int, Reason]:
 
     Kafka's client for Java, with which Spark reads, replaces what is not UTF-8 in a name.
     """
+    names = _names(headers, lambda all_: pc.match_substring(all_, _REPLACED))
+    return {place: _wrong_name(name) for place, name in names.items()}
+
+
+def schemas_in_headers(headers: pa.Array) -> dict[int, Reason]:
+    """The records, by place, of which a header names the schema, each with the reason against it."""
+    names = _names(headers, lambda all_: pc.is_in(all_, pa.array(ID_HEADERS)))
+    return {place: id_in_header(name) for place, name in names.items()}
+
+
+def _names(headers: pa.Array, wanted: Callable[[pa.Array], pa.Array]) -> dict[int, str]:
+    """The first wanted name of each record that has one, by place."""
     names = pc.struct_field(headers.flatten(), 0)
-    marked = pc.match_substring(names, _REPLACED)
+    marked = wanted(names)
     if not pc.any(marked, min_count=0).as_py():
         return {}
     places = pc.list_parent_indices(headers).filter(marked).to_pylist()
-    reasons = zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True)
-    return {place: _wrong_name(name) for place, name in reasons}
+    return dict(zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True))
 
 
 def _wrong_name(name: str) -> Reason:

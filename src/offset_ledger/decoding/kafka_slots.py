@@ -23,7 +23,7 @@ def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
 
 
 def tombstone_outcome(
-    record: RecordShape, key: bytes | None, timestamp: datetime | Reason
+    record: RecordShape, key: bytes | Reason | None, timestamp: datetime | Reason
 ) -> DecodedRow | Refusal | Skip:
     """What becomes of a record without a value."""
     if record.tombstone is Tombstone.SKIP:
@@ -36,15 +36,17 @@ def tombstone_outcome(
 
 
 def fill_from_kafka(
-    slots: list[object], key: bytes | None, timestamp: datetime | Reason, needs_key: bool, needs_timestamp: bool
+    slots: list[object],
+    key: bytes | Reason | None,
+    timestamp: datetime | Reason,
+    needs_key: bool,
+    needs_timestamp: bool,
 ) -> tuple[Reason, ...]:
     """Fill the slots that the record itself does not hold, and return every reason against them."""
-    reasons = []
+    reasons: list[Reason] = []
     if needs_key:
-        try:
-            slots[0] = _event_id_of(key)
-        except Mismatch as mismatch:
-            reasons.append(Reason(KEY_PATH, mismatch.code, mismatch.detail))
+        slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
+        reasons += [slots[0]] if isinstance(slots[0], Reason) else []
     if needs_timestamp and isinstance(timestamp, Reason):
         reasons.append(timestamp)
     elif needs_timestamp:
@@ -52,7 +54,14 @@ def fill_from_kafka(
     return tuple(reasons)
 
 
-def _event_id_of(key: bytes | None) -> str:
+def _event_id_of(key: bytes | None) -> str | Reason:
+    try:
+        return _text_of(key)
+    except Mismatch as mismatch:
+        return Reason(KEY_PATH, mismatch.code, mismatch.detail)
+
+
+def _text_of(key: bytes | None) -> str:
     if key is None:
         raise Mismatch(Code.MISSING, "expected a key to name the event, got none")
     try:

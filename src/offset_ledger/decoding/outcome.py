@@ -38,6 +38,9 @@ class Code(StrEnum):
     NUL = "nul"
     LENGTH = "length"
     TOMBSTONE = "tombstone"
+    FRAME = "frame"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    SCHEMA = "schema"
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -93,6 +96,13 @@ class Proven:
     columns: Sequence[pa.Array | None]
 
 
+class Keys(Protocol):
+    """How keys name events."""
+
+    def read(self, key: bytes | None) -> bytes | Reason | None:
+        """The event id as UTF-8, or why there is none; None where there is no key."""
+
+
 class Decoder(Protocol):
     """A format, compiled for one pipeline."""
 
@@ -100,10 +110,17 @@ class Decoder(Protocol):
     def record(self) -> RecordShape:
         """What it was compiled from."""
 
+    @property
+    def keys(self) -> Keys | None:
+        """What reads event ids from keys that are more than a text."""
+
     def decode(
-        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
-        """What becomes of one record; never raises. ``timestamp`` is Kafka's, or why it is no moment."""
+        """What becomes of one record; never raises.
+
+        ``key`` is Kafka's, or the text in it, or why there is none; ``timestamp`` Kafka's, or why it is no moment.
+        """
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """Those of the values that certainly decode, as columns; None where the format has no such way."""

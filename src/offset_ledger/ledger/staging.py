@@ -71,7 +71,7 @@ class StagingTables:
 def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column that staging and target have in common, in table order."""
     declared = [(column.name, column.type.sql) for column in record.columns]
-    return [*_EVENT, *declared, *_KAFKA, ("_deleted", "boolean")]
+    return [*_EVENT, *declared, *_of_kafka(record), ("_deleted", "boolean")]
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
@@ -79,9 +79,13 @@ def row_types(record: RecordShape) -> dict[str, str]:
     return {name: kind.split(" COLLATE")[0] for name, kind in [*row_columns(record), _VALUE]}
 
 
-def refused_types() -> dict[str, str]:
+def refused_types(record: RecordShape) -> dict[str, str]:
     """The Postgres type of every column of the refusals."""
-    return dict([*_KAFKA, _VALUE, ("reasons", "jsonb")])
+    return dict([*_of_kafka(record), _VALUE, ("reasons", "jsonb")])
+
+
+def _of_kafka(record: RecordShape) -> list[tuple[str, str]]:
+    return [*_KAFKA, ("_schema_id", "bigint")] if record.schema_ids else [*_KAFKA]
 
 
 def catalog_type(kind: str) -> str:
@@ -125,7 +129,7 @@ def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
     """Create both UNLOGGED tables, empty."""
     wanted = {
         tables.rows: [*row_columns(record), _VALUE],
-        tables.refused: list(refused_types().items()),
+        tables.refused: list(refused_types(record).items()),
     }
     for table, columns in wanted.items():
         definitions = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]

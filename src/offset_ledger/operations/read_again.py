@@ -15,16 +15,18 @@ from psycopg2.extras import execute_values
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import decode_batch
-from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
+from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Keys, Reason, Refusal, Skip
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
 from offset_ledger.ledger.staging import refused_types, row_columns, row_types
 from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.states import BatchKind
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
 from offset_ledger.stage.copy_rows import copy_rows
 from offset_ledger.stage.record_batches import chunks, record_batch
+from offset_ledger.stage.schemas import SchemaLookup
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 16 * 1024 * 1024
@@ -40,8 +42,12 @@ class _RecordByRecord:
     def record(self) -> RecordShape:
         return self.decoder.record
 
+    @property
+    def keys(self) -> Keys | None:
+        return self.decoder.keys
+
     def decode(
-        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         return self.decoder.decode(value, key, timestamp)
 
@@ -57,7 +63,7 @@ def read_again(
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """
     _create_tables(session, pipeline.record)
-    decoder = _RecordByRecord(compile_decoder(pipeline.source.format, pipeline.record, pipeline.limits))
+    decoder = _RecordByRecord(_decoder(pipeline))
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:
@@ -71,6 +77,11 @@ def read_again(
         execute_values(cursor, named_sql("operations/insert_topic_ranges"), values) if values else None
         cursor.execute(named_sql("operations/analyze_topic_tables"))
     return tuple(remaining), count
+
+
+def _decoder(pipeline: Pipeline) -> Decoder:
+    lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
+    return compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
 
 
 def _create_tables(session: Session, record: RecordShape) -> None:
@@ -123,7 +134,7 @@ def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
     decoded = decode_batch(decoder, batch)
     skipped = set(batch.column("offset").to_pylist())
     _copy(cursor, "topic_rows", row_types(decoder.record), decoded.rows)
-    _copy(cursor, "topic_refused", refused_types(), decoded.refusals)
+    _copy(cursor, "topic_refused", refused_types(decoder.record), decoded.refusals)
     for table in (decoded.rows, decoded.refusals):
         skipped -= set(table.column("_offset").to_pylist())
     if skipped:

@@ -13,17 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import errors as pg
 
-from offset_ledger.config.model import Limits, Pipeline, RecordShape
+from offset_ledger.config.model import Limits, Pipeline, RecordShape, Source
 from offset_ledger.connections import Connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, moment_of, timestamps
-from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
+from offset_ledger.model.states import BatchKind
 from offset_ledger.stage.copy_rows import copy_rows
+from offset_ledger.stage.schemas import SchemaLookup
 
 RESULT_SCHEMA = "slice_no int, records bigint"
 
@@ -33,15 +35,19 @@ class SliceTask:
     """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property."""
 
     database: Connection
-    source_format: str
+    source: Source
     record: RecordShape
     limits: Limits
     tables: StagingTables
+    lookup: SchemaLookup | None = None
 
     @classmethod
-    def of(cls, pipeline: Pipeline, database: Connection, tables: StagingTables) -> SliceTask:
-        """A task of this pipeline."""
-        return cls(database, pipeline.source.format, pipeline.record, pipeline.limits, tables)
+    def of(
+        cls, pipeline: Pipeline, database: Connection, tables: StagingTables, kind: BatchKind = BatchKind.HEAD
+    ) -> SliceTask:
+        """A task of this pipeline and a batch of that kind."""
+        lookup = SchemaLookup.of(pipeline, kind)
+        return cls(database, pipeline.source, pipeline.record, pipeline.limits, tables, lookup)
 
 
 @dataclass(slots=True)
@@ -103,7 +109,7 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
                 _begin(cursor, tables, slice_no)
                 for staged in chain(first, decoded):
                     copy_rows(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
-                    copy_rows(cursor, tables.identifier(tables.refused), refused_types(), staged.refusals)
+                    copy_rows(cursor, tables.identifier(tables.refused), refused_types(task.record), staged.refusals)
                 _finish(cursor, tables, slice_no, tally)
                 reach(Failpoint.SLICE_COPIED)
             reach(Failpoint.SLICE_COMMITTED)
@@ -125,7 +131,7 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
-    decoder = compile_decoder(task.source_format, task.record, task.limits)
+    decoder = compile_decoder(task.source, task.record, task.limits, task.lookup or no_schemas)
     for batch in filter(len, batches):
         tally.add(batch)
         staged = decode_batch(decoder, batch)

@@ -71,7 +71,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
 
     def write(batch: Batch, tables: StagingTables) -> Written:
         before = check_topic(batch)  # again: the claim may have waited for a lock
-        task = SliceTask.of(pipeline, database, tables)
+        task = SliceTask.of(pipeline, database, tables, batch.kind)
         if spark is None:
             slices = without_spark.read_slices(kafka, pipeline.source.topic, batch, check_topic, task)
         else:

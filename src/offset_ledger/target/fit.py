@@ -30,7 +30,7 @@ def target_columns(record: RecordShape) -> list[tuple[str, str]]:
 
 def nullable_columns(record: RecordShape) -> set[str]:
     """The columns that may be NULL in a row that is no delete marker."""
-    return {column.name for column in record.columns if column.nullable} | {"_key", "_headers"}
+    return {column.name for column in record.columns if column.nullable} | {"_key", "_headers", "_schema_id"}
 
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, DeleteWhen, RecordShape, Tombstone
-from offset_ledger.decoding.arrow import REFUSAL_SCHEMA, decode_batch, staging_schema
+from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.documents import duplicate_path
 from offset_ledger.decoding.json.unique import UniqueNames
@@ -92,7 +92,7 @@ def check(decoder: JsonDecoder, values: list[bytes | None], keys: list[bytes | N
     assert [r["_value"] for r in staged.refusals.to_pylist()] == [values[place] for place, _ in refusals]
     assert staged.skipped == sum(isinstance(outcome, Skip) for outcome in alone)
     assert staged.rows.schema == staging_schema(decoder.record)
-    assert staged.refusals.schema == REFUSAL_SCHEMA
+    assert staged.refusals.schema == refusal_schema(decoder.record)
 
 
 keys_ = st.sampled_from([None, b"k", b"", b"\xff", b"a\x00", "é".encode(), b"x" * 1025])

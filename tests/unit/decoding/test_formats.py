@@ -1,27 +1,45 @@
-"""The decoder of a pipeline is that of its source.format."""
+"""The decoder of a pipeline is that of its source.format, and of the schema that the file or the record names."""
 
 from __future__ import annotations
 
 import pickle
 
-from offset_ledger.config import model
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
-from offset_ledger.decoding.formats import DECODERS, compile_decoder
+import pytest
+
+from offset_ledger.config.model import Column, ColumnType, Format, KeyFormat, Limits, RecordShape, Source
+from offset_ledger.decoding import formats
+from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.framed import FramedDecoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.subjects import LANGUAGES
+from offset_ledger.errors import ConfigurationError
 
 SHAPE = RecordShape(("id",), None, (Column("state", ColumnType("text"), ("state",)),))
 
 
 def test_every_format_of_the_pipeline_file_has_a_decoder() -> None:
-    assert set(DECODERS) == set(model.FORMATS)
+    assert {Format.JSON, *formats._DECODERS} == set(Format)
+    assert set(LANGUAGES) == set(formats._DECODERS)
+    assert {KeyFormat.TEXT, *formats._KEY_READERS} == set(KeyFormat)
 
 
 def test_the_format_chooses_the_decoder() -> None:
-    decoder = compile_decoder("json", SHAPE, Limits())
+    decoder = compile_decoder(Source("k", "t"), SHAPE, Limits())
     assert type(decoder) is JsonDecoder
     assert decoder.record is SHAPE
 
 
+@pytest.mark.parametrize("format_", [each for each in Format if each is not Format.JSON])
+def test_records_that_name_their_schema_go_to_the_decoder_of_each(format_: Format) -> None:
+    assert type(compile_decoder(Source("k", "t", format=format_, registry="r"), SHAPE, Limits())) is FramedDecoder
+
+
+@pytest.mark.parametrize("format_", [each for each in Format if each is not Format.JSON])
+def test_a_schema_file_that_is_none_is_named_at_once(format_: Format) -> None:
+    with pytest.raises(ConfigurationError, match=r"source\.schema: "):
+        compile_decoder(Source("k", "t", format=format_, schema="{", message="m"), SHAPE, Limits())
+
+
 def test_what_a_spark_task_carries_makes_the_same_decoder_elsewhere() -> None:
-    source_format, record, limits = pickle.loads(pickle.dumps(("json", SHAPE, Limits())))
-    assert compile_decoder(source_format, record, limits).record == SHAPE
+    source, record, limits = pickle.loads(pickle.dumps((Source("k", "t"), SHAPE, Limits())))
+    assert compile_decoder(source, record, limits).record == SHAPE

@@ -37,6 +37,8 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class JsonDecoder:
     """Decodes the JSON records of one pipeline; see :class:`~offset_ledger.decoding.outcome.Decoder`."""
 
+    keys = None
+
     def __init__(self, record: RecordShape, limits: Limits) -> None:
         self.record = record
         self.limits = limits
@@ -47,7 +49,7 @@ class JsonDecoder:
         self._slots = slot_count(record)
 
     def decode(
-        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         """The row of a record, or every reason against it; never raises."""
         if value is None:
@@ -81,7 +83,7 @@ class JsonDecoder:
         if path := documents.duplicate_path(text):
             raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
-    def _row(self, value: bytes, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
+    def _row(self, value: bytes, key: bytes | Reason | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
         deleted = self._deletes.check(value) if self._deletes else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))

@@ -59,6 +59,8 @@ class TypedDecoder:
     With ``delete_when`` the tree has one more leaf, after the declared columns: the value that says so.
     """
 
+    keys = None
+
     def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[Node], Reader]) -> None:
         self.record = record
         self._limits = limits
@@ -69,7 +71,7 @@ class TypedDecoder:
         self._reader = make_reader(root)
 
     def decode(
-        self, value: bytes | None, key: bytes | None, timestamp: datetime | Reason
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         """The row of a record, or every reason against it; never raises."""
         if value is None:
@@ -96,7 +98,7 @@ class TypedDecoder:
         kept = np.flatnonzero(live.to_numpy(zero_copy_only=False))
         return Proven(proven.places[kept], [None if c is None else c.filter(live) for c in columns])
 
-    def _outcome(self, found: Found, key: bytes | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
+    def _outcome(self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
         record, says = self.record, found.slots.pop()
         deleted = record.delete_when is not None and says == record.delete_when.equals
         against = dict(found.reasons)

@@ -270,7 +270,7 @@ def test_a_seed_decides_everything() -> None:
 def decoder() -> Decoder:
     """That of the pipeline which reads the flights."""
     pipeline = parse_pipeline(ROOT / "dags" / "pipelines" / "flights.yaml")
-    return compile_decoder(pipeline.source.format, pipeline.record, pipeline.limits)
+    return compile_decoder(pipeline.source, pipeline.record, pipeline.limits)
 
 
 @pytest.mark.parametrize("malformation", MALFORMATIONS, ids=lambda malformation: str(malformation.name))

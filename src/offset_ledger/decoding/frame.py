@@ -1,0 +1,57 @@
+"""Confluent's wire format: a magic byte of 0, the id of the schema in four bytes, then what the schema describes.
+
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Mismatch, Reason
+
+SIZE = 5
+NO_SCHEMA = -1
+ID_HEADERS = ("__value_schema_id", "__key_schema_id")
+"""The headers that carry the GUID of a schema where a producer does not frame the record."""
+
+
+def schema_id(framed: bytes) -> int:
+    """The id of the schema.
+
+    Raises:
+        Mismatch: it is not framed.
+    """
+    if len(framed) < SIZE:
+        raise Mismatch(Code.FRAME, f"expected a magic byte and a schema id in {SIZE} bytes, got {len(framed)}")
+    if framed[0]:
+        raise Mismatch(Code.FRAME, f"expected the magic byte 0 of Confluent's wire format, got {framed[0]:#04x}")
+    return int.from_bytes(framed[1:SIZE], "big")
+
+
+def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    """The id of the schema of each value; NO_SCHEMA where there is none."""
+    length = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    ids = np.full(len(column), NO_SCHEMA, np.int64)
+    framed = np.flatnonzero(length >= SIZE)
+    if not framed.size:
+        return ids
+    _, offsets, data = column.buffers()
+    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column)][framed]
+    heads = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(SIZE)]
+    values = heads[:, 1:].astype(np.int64) @ (1 << np.arange(24, -1, -8))
+    ids[framed] = np.where(heads[:, 0] == 0, values, NO_SCHEMA)
+    return ids
+
+
+def payloads(column: pa.BinaryArray) -> pa.BinaryArray:
+    """The values, all of them framed, without their frames."""
+    return pc.binary_slice(column, SIZE)  # Arrow fails on values shorter than that
+
+
+def id_in_header(name: str) -> Reason:
+    """Why a record whose schema a header names is refused."""
+    detail = f"expected the schema id in the record, got it in the header {name}, which is not supported"
+    return Reason(HEADERS_PATH, Code.FRAME, detail)

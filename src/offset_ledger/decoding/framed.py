@@ -1,0 +1,162 @@
+"""Records that name their schema: each goes to the decoder of the schema that it was written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding import frame
+from offset_ledger.decoding.kafka_slots import tombstone_outcome
+from offset_ledger.decoding.outcome import (
+    KEY_PATH,
+    WHOLE,
+    Code,
+    DecodedRow,
+    Decoder,
+    Mismatch,
+    Proven,
+    Reason,
+    Refusal,
+    Skip,
+)
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.model.writer_schema import WriterSchema
+
+Lookup = Callable[[frozenset[int]], Mapping[int, WriterSchema]]
+"""The schemas with these ids, without those that the registry does not know; it raises where it cannot be asked."""
+ReadKey = Callable[[bytes], str]
+"""The event id in a key; raises Mismatch."""
+T = TypeVar("T", bound=Decoder | ReadKey)
+
+
+class Schemas(Generic[T]):
+    """What is known of the schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
+
+    def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = WHOLE) -> None:
+        self._compile = compile_
+        self._lookup = lookup
+        self._path = path
+        self._known: dict[int, T | Reason] = {}
+
+    def of(self, ids: Iterable[int]) -> dict[int, T | Reason]:
+        """What there is for each id. One that the registry does not know is asked for again by the next call."""
+        wanted = frozenset(ids)
+        if unknown := wanted - self._known.keys():
+            self._known |= {id_: self._compiled(schema) for id_, schema in self._lookup(unknown).items()}
+        return {id_: self._known.get(id_) or self._unknown(id_) for id_ in wanted}
+
+    def one(self, schema_id: int) -> T | Reason:
+        """What there is for this id."""
+        return self._known.get(schema_id) or self.of([schema_id])[schema_id]
+
+    def _compiled(self, schema: WriterSchema) -> T | Reason:
+        try:
+            return self._compile(schema)
+        except SchemaProblem as problem:
+            return Reason(self._path, Code.SCHEMA, f"schema id {schema.schema_id}: {problem}")
+
+    def _unknown(self, schema_id: int) -> Reason:
+        detail = f"expected a schema of the registry, got id {schema_id}, which it does not know"
+        return Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
+
+
+class FramedKeys:
+    """Reads event ids from keys in Confluent's wire format; raises what the lookup of a schema raises."""
+
+    def __init__(self, compile_: Callable[[WriterSchema], ReadKey], lookup: Lookup) -> None:
+        self._schemas = Schemas(compile_, lookup, KEY_PATH)
+
+    def read(self, key: bytes | None) -> bytes | Reason | None:
+        """The text in the key as UTF-8, or why there is none."""
+        if key is None:
+            return None
+        try:
+            reader = self._schemas.one(frame.schema_id(key))
+            return reader if isinstance(reader, Reason) else reader(key[frame.SIZE :]).encode()
+        except Mismatch as mismatch:
+            return Reason(KEY_PATH, mismatch.code, mismatch.detail)
+
+
+class FramedDecoder:
+    """Decodes records in Confluent's wire format; see :class:`~offset_ledger.decoding.outcome.Decoder`.
+
+    Both methods raise what the lookup of a schema raises.
+    """
+
+    def __init__(
+        self,
+        record: RecordShape,
+        limits: Limits,
+        compile_: Callable[[WriterSchema], Decoder],
+        lookup: Lookup,
+        keys: FramedKeys | None = None,
+    ) -> None:
+        self.record = record
+        self.keys = keys
+        self._limits = limits
+        self._schemas = Schemas(compile_, lookup)
+        self._batch: dict[int, Decoder | Reason] = {}
+
+    def decode(
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        """What becomes of one record, by its own schema."""
+        if value is None:
+            return tombstone_outcome(self.record, key, timestamp)
+        if len(value) > self._limits.value_bytes:
+            detail = f"expected at most {self._limits.value_bytes} bytes, got {len(value)}"
+            return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+        try:
+            schema_id = frame.schema_id(value)
+            decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)
+        except Mismatch as mismatch:
+            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
+        if isinstance(decoder, Reason):
+            return Refusal((decoder,))
+        return decoder.decode(value[frame.SIZE :], key, timestamp)
+
+    def prove(self, values: pa.BinaryArray) -> Proven:
+        """The records of each schema that its decoder proves."""
+        ids = frame.schema_ids(values)
+        ids[pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > self._limits.value_bytes] = (
+            frame.NO_SCHEMA
+        )
+        self._batch = self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
+        parts = [
+            part
+            for id_, decoder in self._batch.items()
+            if not isinstance(decoder, Reason)
+            and (part := _prove(decoder, values, np.flatnonzero(ids == id_))) is not None
+        ]
+        return _merged(parts)
+
+
+def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int64]) -> Proven | None:
+    """What is proven of the records at these places, with their places in the whole column."""
+    some = values if len(places) == len(values) else values.take(pa.array(places))
+    proven = decoder.prove(frame.payloads(some))
+    return None if proven is None else Proven(places[proven.places], proven.columns)
+
+
+def _merged(parts: list[Proven]) -> Proven:
+    """All parts as one, with ascending places."""
+    if not parts:
+        return Proven(np.zeros(0, np.int64), [])
+    if len(parts) == 1:
+        return parts[0]
+    places = np.concatenate([part.places for part in parts])
+    order = np.argsort(places)
+    columns = [_joined(pieces, order) for pieces in zip(*(part.columns for part in parts), strict=True)]
+    return Proven(places[order], columns)
+
+
+def _joined(pieces: tuple[pa.Array | None, ...], order: npt.NDArray[np.int64]) -> pa.Array | None:
+    there = [piece for piece in pieces if piece is not None]
+    return pc.take(pa.concat_arrays(there), pa.array(order)) if there else None

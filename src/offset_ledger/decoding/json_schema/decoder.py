@@ -1,0 +1,127 @@
+"""The decoder of JSON Schema: jsonschema-rs validates, the decoder of JSON makes the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.json.texts import json_kind
+from offset_ledger.decoding.kinds import check_event_id
+from offset_ledger.decoding.outcome import (
+    WHOLE,
+    Code,
+    DecodedRow,
+    Mismatch,
+    Proven,
+    Reason,
+    Refusal,
+    Skip,
+    printable,
+)
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.model.writer_schema import WriterSchema
+
+MAX_REASONS = 10
+_values = msgspec.json.Decoder(Any, float_hook=Decimal).decode
+
+
+class JsonSchemaDecoder:
+    """See :class:`~offset_ledger.decoding.outcome.Decoder`; formats such as date-time are not validated.
+
+    Raises:
+        SchemaProblem: it is no JSON Schema, or refers to one that is not there.
+    """
+
+    keys = None
+
+    def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
+        self.record = record
+        self._json = JsonDecoder(record, limits)
+        self._validator = _validator(schema)
+
+    def decode(
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        """The row of a record, or every reason against it; never raises."""
+        outcome = self._json.decode(value, key, timestamp)
+        known = outcome.reasons if isinstance(outcome, Refusal) else ()
+        if value is None or any(reason.path == WHOLE for reason in known) or not (invalid := self._reasons(value)):
+            return outcome
+        return Refusal((*known, *invalid))
+
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
+        """The values that are valid and that the decoder of JSON proves."""
+        proven = self._json.prove(values)
+        if proven is None:
+            return None
+        texts = values.take(pa.array(proven.places)).to_pylist()
+        valid = np.fromiter(map(self._is_valid, texts), np.bool_, len(texts))
+        if valid.all():
+            return proven
+        keep = pa.array(valid)
+        columns = [None if column is None else column.filter(keep) for column in proven.columns]
+        return Proven(proven.places[valid], columns)
+
+    def _is_valid(self, text: bytes) -> bool:
+        try:
+            return bool(self._validator.is_valid(_values(text)))
+        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+            return False
+
+    def _reasons(self, text: bytes) -> list[Reason]:
+        """What the schema has against a record that is valid JSON."""
+        try:
+            return list(islice(self._against(_values(text)), MAX_REASONS))
+        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+            return [Reason(WHOLE, Code.SCHEMA, f"expected what a schema can validate: {printable(str(error))}")]
+
+    def _against(self, value: Any) -> Iterator[Reason]:
+        for error in self._validator.iter_errors(value):
+            steps = tuple(str(step) for step in error.instance_path)
+            yield Reason(printable(format_path(steps)), Code.SCHEMA, printable(error.message, 200))
+
+
+def key_text(schema: WriterSchema) -> Any:
+    """How a key of that schema names the event: a JSON text or integer.
+
+    Raises:
+        SchemaProblem: as for a value.
+    """
+    validator = _validator(schema)
+
+    def read(key: bytes) -> str:
+        try:
+            value = msgspec.json.decode(key)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Mismatch(Code.SYNTAX, "expected a JSON text or integer as key") from None
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            raise Mismatch(Code.TYPE, f"expected a JSON text or integer as key, got {json_kind(key.strip())}")
+        if not validator.is_valid(value):
+            raise Mismatch(Code.SCHEMA, "expected a key that is valid by its schema")
+        if isinstance(value, str) and "\0" in value:
+            raise Mismatch(Code.NUL, "expected a key without NUL, which Postgres cannot hold")
+        return check_event_id(str(value))
+
+    return read
+
+
+def _validator(schema: WriterSchema) -> Any:
+    try:
+        references = [(each.name, msgspec.json.decode(each.text)) for each in schema.references]
+        registry = jsonschema_rs.Registry(references)
+        return jsonschema_rs.validator_for(schema.text, registry=registry, validate_formats=False, offline=True)
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaProblem(f"it is no JSON Schema: {printable(error.message, 200)}") from None
+    except (ValueError, jsonschema_rs.ReferencingError, msgspec.DecodeError) as error:
+        raise SchemaProblem(f"it is no JSON Schema: {printable(str(error), 200)}") from None

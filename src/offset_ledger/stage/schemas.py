@@ -1,0 +1,84 @@
+"""The schemas that records name: from the ledger, where they are kept, and from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from offset_ledger.config.model import Pipeline, Source
+from offset_ledger.connections import Connection, get_connection
+from offset_ledger.decoding.subjects import can_be_of
+from offset_ledger.errors import SchemaChanged
+from offset_ledger.ledger import writer_schemas
+from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.model.states import BatchKind
+from offset_ledger.model.writer_schema import WriterSchema
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLookup:
+    """Finds the schemas of a pipeline's records; it is pickled into Spark's tasks.
+
+    ``new_records``: the registry is asked also for a schema that the ledger has, because an id that means something
+    else by now would be read wrongly. Records that were read before are read as before.
+    """
+
+    pipeline: str
+    source: Source
+    database: Connection
+    registry: Connection
+    new_records: bool
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, kind: BatchKind) -> SchemaLookup | None:
+        """The lookup for a batch of that kind; None where records name no schema."""
+        source = pipeline.source
+        if source.registry is None:
+            return None
+        database, registry = get_connection(pipeline.target.connection), get_connection(source.registry)
+        return cls(pipeline.name, source, database, registry, kind is BatchKind.HEAD)
+
+    def __call__(self, schema_ids: frozenset[int]) -> Mapping[int, WriterSchema]:
+        """The schemas with these ids, without those that the registry does not know.
+
+        Raises:
+            SchemaChanged: the registry has another schema under an id than when it was first met.
+            RegistryUnavailable: it has to be asked and does not answer.
+            DatabaseUnavailable: nor does the ledger.
+        """
+        kept = self._kept(schema_ids)
+        asked = self._ask(schema_ids if self.new_records else schema_ids - kept.keys())
+        _check_unchanged(self.pipeline, kept, asked)
+        if new := [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]:
+            _check_unchanged(self.pipeline, self._freeze(new), asked)  # a concurrent task may have kept it first
+        return {**asked, **kept}
+
+    def _kept(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
+        with connect(self.database) as session, transaction(session) as cursor:
+            return writer_schemas.read(cursor, self.pipeline, schema_ids)
+
+    def _ask(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
+        from offset_ledger.schema_registry.client import connect_registry
+
+        if not schema_ids:
+            return {}
+        with connect_registry(self.registry) as registry:
+            schemas = {id_: registry.schema(id_) for id_ in sorted(schema_ids)}
+        return {id_: schema for id_, schema in schemas.items() if schema is not None}
+
+    def _freeze(self, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
+        with connect(self.database) as session, transaction(session) as cursor:
+            for schema in schemas:
+                writer_schemas.freeze(cursor, self.pipeline, schema)
+            return writer_schemas.read(cursor, self.pipeline, [schema.schema_id for schema in schemas])
+
+
+def _check_unchanged(pipeline: str, kept: Mapping[int, WriterSchema], asked: Mapping[int, WriterSchema]) -> None:
+    for schema_id in kept.keys() & asked.keys():
+        before, now = kept[schema_id].fingerprint, asked[schema_id].fingerprint
+        if before != now:
+            raise SchemaChanged(
+                f"pipeline {pipeline}: schema id {schema_id} has SHA-256 {now[:12]} in the registry and had "
+                f"{before[:12]} when it was first met; nothing was committed; a registry never changes an id, so name "
+                "the one that the records were written with in source.registry"
+            )
