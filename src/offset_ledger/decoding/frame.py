@@ -14,6 +14,7 @@ from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Mismatch, Reason
 
 SIZE = 5
 NO_SCHEMA = -1
+_END = 2**31 - 1  # without an end, Arrow fails on short values: "Negative buffer resize"
 ID_HEADERS = ("__value_schema_id", "__key_schema_id")
 """The headers that carry the GUID of a schema where a producer does not frame the record."""
 
@@ -47,8 +48,8 @@ def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 
 def payloads(column: pa.BinaryArray) -> pa.BinaryArray:
-    """The values, all of them framed, without their frames."""
-    return pc.binary_slice(column, SIZE)  # Arrow fails on values shorter than that
+    """The values without their frames."""
+    return pc.binary_slice(column, SIZE, _END)
 
 
 def id_in_header(name: str) -> Reason:

@@ -122,7 +122,7 @@ class FramedDecoder:
             return Refusal((decoder,))
         return decoder.decode(value[frame.SIZE :], key, timestamp)
 
-    def prove(self, values: pa.BinaryArray) -> Proven:
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The records of each schema that its decoder proves."""
         ids = frame.schema_ids(values)
         ids[pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > self._limits.value_bytes] = (
@@ -135,7 +135,7 @@ class FramedDecoder:
             if not isinstance(decoder, Reason)
             and (part := _prove(decoder, values, np.flatnonzero(ids == id_))) is not None
         ]
-        return _merged(parts)
+        return _merged(parts) if parts else None
 
 
 def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int64]) -> Proven | None:
@@ -147,8 +147,6 @@ def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int6
 
 def _merged(parts: list[Proven]) -> Proven:
     """All parts as one, with ascending places."""
-    if not parts:
-        return Proven(np.zeros(0, np.int64), [])
     if len(parts) == 1:
         return parts[0]
     places = np.concatenate([part.places for part in parts])
