@@ -25,7 +25,7 @@ def _schema(value: Value) -> str:
     # A driver on a cluster has its copies of both files in one folder.
     paths = [path for path in (folder / given, folder / Path(given).name) if path.is_file()]
     if not paths:
-        raise Refused(f"there is no file {quoted(given)} in {folder}", "write its path from the pipeline file on")
+        raise Refused(f"there is no file {quoted(given)} beside the pipeline file", "write its path from there on")
     try:
         data = paths[0].read_bytes()
         if len(data) > MAX_SCHEMA_BYTES:
@@ -91,7 +91,7 @@ def _check_message(said: Section, source: Source) -> None:
     plain = source.format is Format.PROTOBUF and "schema" in said.entries
     if "message" in said.entries and not plain:
         right = "drop it: only a Protobuf schema file needs one"
-        said.entries["message"].note(Refused("nothing else names the message than the record itself", right))
+        said.entries["message"].note(Refused("the record itself names its message", right))
     if plain and "message" not in said.entries:
         wrong = "a Protobuf file may have several messages"
         said.entries["schema"].note(Refused(wrong, "add message: <full name of the one in the topic>"))

@@ -123,6 +123,9 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.encode()))
+    if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
+        wrong = "the keys are not read: record.event_id is a path"
+        key_format.note(Refused(wrong, "drop it, or write event_id: key"))
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline
