@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, LostRange, UnreadableRecord
+from offset_ledger.errors import BrokerUnavailable, UnreadableRecord
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.stage.timestamps import check_exact
+from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,17 +46,10 @@ def read_slices(
         BrokerUnavailable: worth another try.
     """
     numbered = list(enumerate(batch.ranges))
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool, losses_checked(partial(check_topic, batch), BrokerUnavailable):
         parts = [pool.submit(_write, kafka, topic, numbered[n::_THREADS], task) for n in range(_THREADS)]
-        try:
-            for part in parts:
-                part.result()
-        except LostRange as error:
-            check_topic(batch)
-            raise BrokerUnavailable(
-                f"{error}, though the topic has every planned range: a broker answered from an old log; stage the "
-                "batch again"
-            ) from error
+        for part in parts:
+            part.result()
     return len(numbered)
 
 
