@@ -20,6 +20,7 @@ from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.process import Daemon
+from offset_ledger.local.spark_home import spark_home
 
 WORKERS = 2
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
@@ -98,7 +99,7 @@ class SparkStandalone:
         return False
 
     def _command(self, main: str, *arguments: str) -> list[str]:
-        program = f"{_spark_home()}/bin/spark-class"
+        program = f"{spark_home()}/bin/spark-class"
         return [program, main, "--properties-file", str(self._properties()), "--webui-port", "0", *arguments]
 
     def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -107,7 +108,7 @@ class SparkStandalone:
         temporary.mkdir(parents=True, exist_ok=True)
         known = {**os.environ, **environment}
         kept = {name: value for name, value in known.items() if not name.startswith(environment_name(""))}
-        own = {"SPARK_HOME": _spark_home(), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
+        own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
         return {**kept, **own, "SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
 
     def _settings(self) -> dict[str, str]:
@@ -125,9 +126,3 @@ class SparkStandalone:
             self.directory.mkdir(parents=True, exist_ok=True)
             write_private(path, secrets.token_urlsafe(32))
         return path.read_text()
-
-
-def _spark_home() -> str:
-    import pyspark
-
-    return str(Path(pyspark.__file__).parent)
