@@ -6,7 +6,6 @@ Whoever may talk to it runs code as the user of the stack, so it asks for a toke
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 from offset_ledger.connections import Connection
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
-from offset_ledger.local.private_file import write_private
+from offset_ledger.local.private_file import kept_secret
 from offset_ledger.local.process import Daemon, Server
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
@@ -79,8 +78,4 @@ class SparkConnect(Server):
         return accepts(self.port)
 
     def _token(self) -> str:
-        path = self.directory / "token"
-        if not path.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            write_private(path, secrets.token_urlsafe(32))
-        return path.read_text()
+        return kept_secret(self.directory / "token")

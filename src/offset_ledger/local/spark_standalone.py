@@ -6,7 +6,6 @@ Whoever may talk to it runs code as the user of the stack, so it asks for a secr
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,10 +14,10 @@ from pathlib import Path
 
 import psutil
 
-from offset_ledger.connections import Connection, environment_name
+from offset_ledger.connections import Connection, without_connections
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
-from offset_ledger.local.private_file import write_private
+from offset_ledger.local.private_file import kept_secret, write_private
 from offset_ledger.local.process import Daemon
 from offset_ledger.local.spark_home import spark_home
 
@@ -106,23 +105,15 @@ class SparkStandalone:
         """The environment of the processes and of the executors: without connections, which each job brings."""
         temporary = self.directory / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
-        known = {**os.environ, **environment}
-        kept = {name: value for name, value in known.items() if not name.startswith(environment_name(""))}
+        kept = without_connections({**os.environ, **environment})
         own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
         return {**kept, **own, "SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
 
     def _settings(self) -> dict[str, str]:
-        return {"spark.authenticate": "true", "spark.authenticate.secret": self._secret()}
+        return {"spark.authenticate": "true", "spark.authenticate.secret": kept_secret(self.directory / "secret")}
 
     def _properties(self) -> Path:
         path = self.directory / "spark.conf"
         settings = {**self._settings(), "spark.worker.cleanup.enabled": "true"}
         write_private(path, "".join(f"{name} {value}\n" for name, value in settings.items()))
         return path
-
-    def _secret(self) -> str:
-        path = self.directory / "secret"
-        if not path.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            write_private(path, secrets.token_urlsafe(32))
-        return path.read_text()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offset_ledger.connections import without_connections
 from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.cds_archive import with_archive
@@ -55,11 +56,10 @@ class SparkServer:
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
         """The environment of the server: without connections, since each job brings those it needs."""
-        kept = {name: value for name, value in outer.items() if not name.startswith("AIRFLOW_CONN_")}
         known = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         if self.master.startswith("local"):  # executors elsewhere have to reach the driver
             known["SPARK_LOCAL_IP"] = "127.0.0.1"
-        return {**known, **kept, "SPARK_HOME": str(spark_home())}
+        return {**known, **without_connections(outer), "SPARK_HOME": str(spark_home())}
 
 
 def become_server(server: SparkServer, folder: Path) -> None:
