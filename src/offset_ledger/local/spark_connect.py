@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,9 +73,14 @@ class SparkConnect(Server):
         """Stop it; False if it did not run."""
         return self.daemon.stop()
 
-    def ready(self, daemon: Daemon | None = None) -> bool:  # noqa: ARG002 - it has but one
+    def ready(self) -> bool:
         """Whether it accepts clients."""
         return accepts(self.port)
+
+    @property
+    def answers(self) -> dict[str, Callable[[], bool]]:
+        """By the name of its process, what asks whether it is ready."""
+        return {self.daemon.name: self.ready}
 
     def _token(self) -> str:
         return kept_secret(self.directory / "token")

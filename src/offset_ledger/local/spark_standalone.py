@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -96,6 +97,11 @@ class SparkStandalone:
             opened = psutil.Process(daemon.pid()).net_connections("tcp")
             return any(each.raddr and each.raddr.port == self.port for each in opened)
         return False
+
+    @property
+    def answers(self) -> dict[str, Callable[[], bool]]:
+        """By the name of each process, what asks whether it is ready."""
+        return {daemon.name: partial(self.ready, daemon) for daemon in self.daemons}
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         program = f"{spark_home()}/bin/spark-class"
