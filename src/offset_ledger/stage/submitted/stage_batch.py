@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyspark import SparkFiles
@@ -106,7 +106,7 @@ def _file(name: str) -> Path:
 def _tell(job: Job | None, file: Path | None, error: OffsetLedgerError) -> None:
     failure = StageFailure(type(error).__name__, str(error))
     if file:
-        file.write_text(json.dumps({"error": failure.error, "message": failure.message}))
+        file.write_text(json.dumps(asdict(failure)))
     elif job and job.submission:
         job.record(failure)
 
