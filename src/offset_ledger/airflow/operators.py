@@ -37,7 +37,7 @@ _DEFAULT = Spark()
 
 
 def _arguments(spark: Spark) -> dict[str, Any]:
-    """The operator's own arguments. A retry submits anew: the ledger decides what is left to do."""
+    """The operator's own arguments. A retry submits again: the ledger decides what is left to do."""
     asked = spark.resources
     return {
         "conn_id": spark.connection,

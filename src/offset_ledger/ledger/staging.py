@@ -1,4 +1,4 @@
-"""The staging tables of one epoch: made at the claim, filled by slices, dropped after the report."""
+"""The staging tables of one epoch: created by the claim, filled by slices, dropped after the report."""
 
 from __future__ import annotations
 

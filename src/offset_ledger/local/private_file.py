@@ -17,7 +17,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def kept_secret(path: Path) -> str:
-    """The secret in the file, which the first call makes."""
+    """The secret in the file; the first call creates it."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, secrets.token_urlsafe(32))

@@ -37,7 +37,7 @@ class SparkConnect(Server):
 
     @property
     def daemons(self) -> tuple[Daemon, ...]:
-        """The same, as a cluster names its own."""
+        """The same as a tuple, like those of a cluster."""
         return (self.daemon,)
 
     @property

@@ -70,7 +70,7 @@ class SparkStandalone:
         if self.master.pid() is None:
             require_free("the Spark master", self.port)
             launch.start(self.master, self._command(_MASTER, "--host", HOST, "--port", str(self.port)), known)
-        # A worker that finds no master waits ten seconds before it tries again.
+        # A worker that cannot reach the master waits ten seconds before it tries again.
         launch.wait([self.master], lambda: accepts(self.port), _READY_SECONDS)
         for worker in self.workers:
             if worker.pid() is None:
