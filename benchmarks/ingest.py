@@ -179,7 +179,9 @@ def measure(count: int, home: Path) -> dict[str, Any]:
         (home / "bench.yaml").write_text(PIPELINE)
         pipeline = parse_pipeline(home / "bench.yaml")
         spark = local_session()
-        with Peak(psutil.Process(spark.sparkContext._gateway.proc.pid)) as peak:
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        with Peak(psutil.Process(gateway.proc.pid)) as peak:
             seconds, batch, committed = steps(pipeline, spark)
         pieces = raw_pieces(stack, pipeline, spark, batch)
         spark.stop()

@@ -114,7 +114,8 @@ def _cpu(postgres: psutil.Process) -> float:
     """Seconds that the server and its sessions took, those that have ended included."""
     own = postgres.cpu_times()
     sessions = [child.cpu_times() for child in postgres.children()]
-    return own.children_user + own.children_system + sum(times.user + times.system for times in (own, *sessions))
+    used = [own.children_user, own.children_system, *(times.user + times.system for times in (own, *sessions))]
+    return float(sum(used))
 
 
 def _line(session: Session, name: str, step: str, rounds: list[list[Statement]]) -> list[object]:

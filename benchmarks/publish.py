@@ -58,7 +58,7 @@ def kit_in_bulk(servers: str, topic: str, parts: Parts) -> float:
 
 def kit(servers: str, topic: str, parts: Parts) -> float:
     """Seconds of the publishing kit, the making of its records included."""
-    acknowledged = []
+    acknowledged: list[int] = []
     with Publisher({"bootstrap.servers": servers}, topic, on_progress=acknowledged.append) as publisher:
         publisher.send_and_wait(Record(b"first", b"first"))
         began = time.monotonic()
@@ -172,7 +172,7 @@ def main() -> None:
         for name, seconds in found.items()
     ]
     headers = ["client", "seconds, best", "records a second", "x kafka-python", "every round"]
-    print(tabulate(rows, headers, floatfmt=(None, ".2f", ",.0f", ".2f")))
+    print(tabulate(rows, headers, floatfmt=("g", ".2f", ",.0f", ".2f")))
 
 
 if __name__ == "__main__":

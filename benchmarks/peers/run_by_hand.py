@@ -51,7 +51,7 @@ def _confluent(task: Task) -> tuple[Iterator[list[bytes]], Callable[[], Any]]:
 
     def batches() -> Iterator[list[bytes]]:
         while True:
-            yield [message.value() for message in consumer.consume(BATCH, 0.5)]
+            yield [message.value() for message in consumer.consume(BATCH, 0.5)]  # type: ignore[misc]  # none is null
 
     return batches(), lambda: consumer.commit(asynchronous=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.peers.task import Task, answer
 
 BATCH = 10_000
-TYPES = {
+TYPES: dict[str, dict[str, Any]] = {
     "text": {"data_type": "text"},
     "timestamptz": {"data_type": "timestamp"},
     "integer": {"data_type": "bigint", "precision": 32},
@@ -65,7 +65,7 @@ def work(task: Task) -> Callable[[], None]:
     settings = {"bootstrap.servers": task.bootstrap, "group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(task.topic, partition, 0) for partition in range(task.partitions)])
-    decode = msgspec.json.Decoder().decode
+    decode: Callable[[Any], Any] = msgspec.json.Decoder().decode
 
     def rows() -> Iterator[list[dict[str, Any]]]:
         done = 0

@@ -51,6 +51,11 @@ def environment_name(conn_id: str) -> str:
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
+def without_connections(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the variables that connections are kept in."""
+    return {name: value for name, value in environment.items() if not name.startswith(environment_name(""))}
+
+
 def get_connection(conn_id: str) -> Connection:
     """The connection with that id.
 

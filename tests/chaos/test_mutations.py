@@ -102,7 +102,7 @@ def test_unbroken_the_history_passes(session: Session, pipeline: Pipeline) -> No
 def with_sql(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], str]) -> None:
     """Let the named statement be another one."""
     changed = change(named_sql(name))
-    assert changed != named_sql(name), "the mutation changes nothing any more: write it anew"
+    assert changed != named_sql(name), "the mutation changes nothing any more: write it again"
 
     def mutated(asked: str) -> str:
         return changed if asked == name else named_sql(asked)

@@ -204,7 +204,7 @@ def _cut_off(world: World, name: str, stack: Stack) -> None:
     _ingested(world, name, "a", "b")
     broker = stack.kafka.broker(1)
     log, copy = broker.directory / "data" / f"{name}-0", stack.home / "older copy"
-    shutil.copytree(log, copy, ignore=shutil.ignore_patterns("*index", "*.snapshot"))  # the broker makes them anew
+    shutil.copytree(log, copy, ignore=shutil.ignore_patterns("*index", "*.snapshot"))  # the broker creates them again
     _ingested(world, name, "c", "d", "e")
     world.publish(name, record(FIRST, "f"))
     plan(world.pipeline(name), ME)

@@ -87,7 +87,7 @@ def test_a_page_is_shown_by_a_server_that_is_slower_than_the_page_reads(
         button.click()
         dialog = page.get_by_role("dialog", name="Replay orders", exact=True)
         expect(dialog).to_be_visible()
-        page.evaluate("dispatchEvent(new Event('hashchange'))")  # which draws everything anew behind the dialog
+        page.evaluate("dispatchEvent(new Event('hashchange'))")  # which redraws everything behind the dialog
         dialog.get_by_role("button", name="Cancel").click()
         expect(button).to_be_focused()
         assert [error for error in errors if "favicon" not in error] == []

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from offset_ledger.ledger.stage_failures import StageFailure
+    from offset_ledger.model.batch import Origin
     from offset_ledger.stage.step import StagedBatch
 
 JOB = Path(submitted.__file__).with_name("stage_batch.py")
@@ -36,7 +37,7 @@ _DEFAULT = Spark()
 
 
 def _arguments(spark: Spark) -> dict[str, Any]:
-    """The operator's own arguments. A retry submits anew: the ledger decides what is left to do."""
+    """The operator's own arguments. A retry submits again: the ledger decides what is left to do."""
     asked = spark.resources
     return {
         "conn_id": spark.connection,
@@ -80,13 +81,14 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowSkipException("nothing was planned: nothing to stage")
         with airflow_failures():
             pipeline = parse_pipeline(Path(self._pipeline_file))
-            if staged := stage_without_spark(pipeline, batch_id, current_origin()):
+            origin = current_origin()
+            if staged := stage_without_spark(pipeline, batch_id, origin):
                 self._say(staged)
                 return
             connection = get_connection(self._conn_id)
-            if is_remote(connection) and self._staged_by_server(connection, pipeline, batch_id):
+            if is_remote(connection) and self._staged_by_server(connection, pipeline, batch_id, origin):
                 return
-            self._submit(context, pipeline, batch_id)
+            self._submit(context, pipeline, batch_id, origin)
 
     def on_kill(self) -> None:
         """End the job, wherever it runs."""
@@ -95,9 +97,8 @@ class StageOperator(SparkSubmitOperator):
         else:  # in a thread: the one that is interrupted may be inside of a call to the server
             threading.Thread(target=self._session.interruptAll, daemon=True).start()
 
-    def _staged_by_server(self, connection: Connection, pipeline: Pipeline, batch_id: int) -> bool:
+    def _staged_by_server(self, connection: Connection, pipeline: Pipeline, batch_id: int, origin: Origin) -> bool:
         """Whether the server has staged it; where it does not answer, the connection's fallback is used from now on."""
-        from offset_ledger.ledger.origin import current_origin
         from offset_ledger.stage.step import stage
 
         fallback = connection.extra.get(FALLBACK)
@@ -110,16 +111,17 @@ class StageOperator(SparkSubmitOperator):
                 self.log.warning("%s; its fallback is the connection %s", error, fallback)
                 self._conn_id = fallback
                 return False
-            staged = stage(self._session, pipeline, batch_id, current_origin())
+            staged = stage(self._session, pipeline, batch_id, origin)
         self._say(staged)
         return True
 
     def _say(self, staged: StagedBatch) -> None:
         self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
 
-    def _submit(self, context: Context, pipeline: Pipeline, batch_id: int) -> None:
+    def _submit(self, context: Context, pipeline: Pipeline, batch_id: int, origin: Origin) -> None:
         self.jars = spark_jars()
-        submission = self._submission()
+        connections = map(get_connection, self._connection_ids)
+        submission = Submission.of(str(uuid.uuid4()), origin, *connections)
         with scratch() as folder:
             self._apply(submit_arguments(folder, get_connection(self._conn_id), pipeline, submission))
             try:
@@ -130,11 +132,6 @@ class StageOperator(SparkSubmitOperator):
                 if pipeline.spark.deploy_mode is DeployMode.CLUSTER:
                     raise as_airflow(self._unrecorded(batch_id)) from error
                 raise
-
-    def _submission(self) -> Submission:
-        from offset_ledger.ledger.origin import current_origin
-
-        return Submission.of(str(uuid.uuid4()), current_origin(), *map(get_connection, self._connection_ids))
 
     def _apply(self, given: SubmitArguments) -> None:
         self.conf, self.files, self.py_files = given.conf, given.files, given.py_files

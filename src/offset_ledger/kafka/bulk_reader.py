@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from kafka import errors as kafka_errors
@@ -102,5 +103,4 @@ class _Reader:
 
 def _offset(message: Message) -> int:
     """Its type allows None, for messages that are to be produced."""
-    offset: int = message.offset()  # type: ignore[assignment]
-    return offset
+    return cast(int, message.offset())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from offset_ledger.ledger.database import Cursor, named_sql
 
@@ -17,7 +17,7 @@ class StageFailure:
 
 def record(cursor: Cursor, submission: str, batch_id: int, failure: StageFailure) -> None:
     """Keep it under the id of the submission; of a driver that is started again, the last one."""
-    values = {"submission": submission, "batch_id": batch_id, "error": failure.error, "message": failure.message}
+    values = {"submission": submission, "batch_id": batch_id, **asdict(failure)}
     cursor.execute(named_sql("stage/record_failure"), values)
 
 

@@ -1,12 +1,12 @@
-"""The staging tables of one epoch: made at the claim, filled by slices, dropped after the report."""
+"""The staging tables of one epoch: created by the claim, filled by slices, dropped after the report."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -18,9 +18,6 @@ from offset_ledger.ledger.row_order import has_strays, ordered_by
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.manifest import Slice
-
-CopyFormat = Literal["binary", "csv"]
-PIECE_BYTES = 1 << 20  # of what a COPY sends, about
 
 SCHEMA = "offset_ledger_staging"
 _NAME = re.compile(r"b(\d+)_e(\d+)(?:_refused)?$")
@@ -232,34 +229,6 @@ def refused_by_code(cursor: Cursor, tables: StagingTables) -> dict[str, int]:
 def analyze(cursor: Cursor, tables: StagingTables) -> None:
     """Let the planner know how many rows there are."""
     cursor.execute(sql.SQL("ANALYZE {}").format(tables.identifier(tables.rows)))
-
-
-class _Pieces:
-    """Pieces of a COPY as the file that psycopg2 reads; it takes them at any size."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = filter(None, pieces)
-        self.error: Exception | None = None
-
-    def read(self, _size: int = -1, /) -> bytes:
-        try:
-            return next(self._pieces, b"")
-        except Exception as error:
-            self.error = error
-            raise
-
-
-def copy_into(
-    cursor: Cursor, table: sql.Identifier, columns: Sequence[str], form: CopyFormat, pieces: Iterable[bytes]
-) -> None:
-    """COPY rows into a table; what the iteration over their pieces raises is raised."""
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(table, names, sql.SQL(form))
-    file = _Pieces(pieces)
-    try:
-        cursor.copy_expert(statement, file)  # type: ignore[arg-type]  # lines are never asked for
-    except pg.QueryCanceled as canceled:  # as psycopg2 says that the file raised
-        raise file.error or canceled from None
 
 
 def are_there(cursor: Cursor, tables: StagingTables) -> bool:

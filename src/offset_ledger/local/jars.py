@@ -20,8 +20,9 @@ from offset_ledger.errors import StackError
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
 from offset_ledger.local.process import silent
+from offset_ledger.local.spark_home import spark_home
 
-_PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
+_PYSPARK_JARS = spark_home() / "jars"
 
 
 @dataclass(frozen=True, slots=True)

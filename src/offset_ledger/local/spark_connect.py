@@ -6,17 +6,16 @@ Whoever may talk to it runs code as the user of the stack, so it asks for a toke
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.connections import Connection
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
-from offset_ledger.local.private_file import write_private
+from offset_ledger.local.private_file import kept_secret
 from offset_ledger.local.process import Daemon, Server
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
@@ -38,7 +37,7 @@ class SparkConnect(Server):
 
     @property
     def daemons(self) -> tuple[Daemon, ...]:
-        """The same, as a cluster names its own."""
+        """The same as a tuple, like those of a cluster."""
         return (self.daemon,)
 
     @property
@@ -74,13 +73,14 @@ class SparkConnect(Server):
         """Stop it; False if it did not run."""
         return self.daemon.stop()
 
-    def ready(self, daemon: Daemon | None = None) -> bool:  # noqa: ARG002 - it has but one
+    def ready(self) -> bool:
         """Whether it accepts clients."""
         return accepts(self.port)
 
+    @property
+    def answers(self) -> dict[str, Callable[[], bool]]:
+        """By the name of its process, what asks whether it is ready."""
+        return {self.daemon.name: self.ready}
+
     def _token(self) -> str:
-        path = self.directory / "token"
-        if not path.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            write_private(path, secrets.token_urlsafe(32))
-        return path.read_text()
+        return kept_secret(self.directory / "token")

@@ -6,20 +6,21 @@ Whoever may talk to it runs code as the user of the stack, so it asks for a secr
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from offset_ledger.connections import Connection, environment_name
+from offset_ledger.connections import Connection, without_connections
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
-from offset_ledger.local.private_file import write_private
+from offset_ledger.local.private_file import kept_secret, write_private
 from offset_ledger.local.process import Daemon
+from offset_ledger.local.spark_home import spark_home
 
 WORKERS = 2
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
@@ -69,7 +70,7 @@ class SparkStandalone:
         if self.master.pid() is None:
             require_free("the Spark master", self.port)
             launch.start(self.master, self._command(_MASTER, "--host", HOST, "--port", str(self.port)), known)
-        # A worker that finds no master waits ten seconds before it tries again.
+        # A worker that cannot reach the master waits ten seconds before it tries again.
         launch.wait([self.master], lambda: accepts(self.port), _READY_SECONDS)
         for worker in self.workers:
             if worker.pid() is None:
@@ -97,37 +98,28 @@ class SparkStandalone:
             return any(each.raddr and each.raddr.port == self.port for each in opened)
         return False
 
+    @property
+    def answers(self) -> dict[str, Callable[[], bool]]:
+        """By the name of each process, what asks whether it is ready."""
+        return {daemon.name: partial(self.ready, daemon) for daemon in self.daemons}
+
     def _command(self, main: str, *arguments: str) -> list[str]:
-        program = f"{_spark_home()}/bin/spark-class"
+        program = f"{spark_home()}/bin/spark-class"
         return [program, main, "--properties-file", str(self._properties()), "--webui-port", "0", *arguments]
 
     def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The environment of the processes and of the executors: without connections, which each job brings."""
         temporary = self.directory / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
-        known = {**os.environ, **environment}
-        kept = {name: value for name, value in known.items() if not name.startswith(environment_name(""))}
-        own = {"SPARK_HOME": _spark_home(), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
+        kept = without_connections({**os.environ, **environment})
+        own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
         return {**kept, **own, "SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
 
     def _settings(self) -> dict[str, str]:
-        return {"spark.authenticate": "true", "spark.authenticate.secret": self._secret()}
+        return {"spark.authenticate": "true", "spark.authenticate.secret": kept_secret(self.directory / "secret")}
 
     def _properties(self) -> Path:
         path = self.directory / "spark.conf"
         settings = {**self._settings(), "spark.worker.cleanup.enabled": "true"}
         write_private(path, "".join(f"{name} {value}\n" for name, value in settings.items()))
         return path
-
-    def _secret(self) -> str:
-        path = self.directory / "secret"
-        if not path.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            write_private(path, secrets.token_urlsafe(32))
-        return path.read_text()
-
-
-def _spark_home() -> str:
-    import pyspark
-
-    return str(Path(pyspark.__file__).parent)

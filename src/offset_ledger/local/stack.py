@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, StackError
@@ -90,8 +89,7 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     stack = load(stack_home(home))
     if stack is None:
         return ()
-    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready}
-    answers |= {daemon.name: partial(stack.spark.ready, daemon) for daemon in stack.spark.daemons}
+    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready, **stack.spark.answers}
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
     return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
 

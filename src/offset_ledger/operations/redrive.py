@@ -18,15 +18,13 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.plan.step import PlannedBatch, resume
 from offset_ledger.stage.claim import Written
-from offset_ledger.stage.record_batches import chunks, record_batch
+from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
 from offset_ledger.stage.step import StagedBatch, stage_with
 from offset_ledger.target.table import ensure_target
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_RECORDS = 20_000
-MAX_BYTES = 32 * 1024 * 1024
 _FETCH_SIZE = 100  # a record may have a megabyte
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pgpq import encoders, schema
 
 from offset_ledger.decoding.staged import content
-from offset_ledger.ledger.staging import PIECE_BYTES
+from offset_ledger.ledger.copy_into import PIECE_BYTES
 from offset_ledger.stage.numeric_binary import numeric_binary
 
 Form = tuple[pa.DataType, Callable[[pa.Array], pa.Array]]

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from offset_ledger.local.class_archive import ClassArchive, class_archive
+from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.scratch import scratch, with_scratch
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS, spark_jars
 
@@ -35,10 +36,8 @@ def make_archive(say: Callable[[str], None] = lambda _: None) -> bool:
 
 
 def _record(say: Callable[[str], None], option: str) -> None:
-    import pyspark
-
     say("archiving the classes of Spark's driver (once)")
-    home = Path(pyspark.__file__).parent
+    home = spark_home()
     archiving = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} {option} -Xlog:cds=off"}
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--jars", spark_jars()]
     known = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}

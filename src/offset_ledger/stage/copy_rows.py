@@ -8,8 +8,8 @@ from importlib.util import find_spec
 import pyarrow as pa
 from psycopg2 import sql
 
+from offset_ledger.ledger.copy_into import CopyFormat, copy_into
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.staging import CopyFormat, copy_into
 from offset_ledger.stage.csv_copy import copy_csv
 
 BINARY = find_spec("pgpq") is not None

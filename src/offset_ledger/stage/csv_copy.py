@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from offset_ledger.decoding.staged import content, moments
-from offset_ledger.ledger.staging import PIECE_BYTES
+from offset_ledger.ledger.copy_into import PIECE_BYTES
 
 _OPTIONS = csv.WriteOptions(include_header=False, batch_size=8192, quoting_style="needed")
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_RECORDS = 20_000
+MAX_BYTES = 32 * 1024 * 1024
 T = TypeVar("T")
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import LostRange, SparkFailed, UnknownTopic, UnreadableTimestamp
+from offset_ledger.errors import SparkFailed, UnreadableTimestamp
 from offset_ledger.kafka.records import read_records
 from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.stage.timestamps import check_timestamp
+from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +39,6 @@ def read_slices(
 ) -> int:
     """Stage every slice and return how many there were.
 
-    A loss that Spark reports is checked against the topic: Spark reports one too when a leader was away for longer than
-    its timeout, or answered from an old log.
-
     Raises:
         LostRange: the topic does not have the ranges any more.
         UnreadableTimestamp: a record has one that Spark or Postgres cannot represent.
@@ -48,16 +47,11 @@ def read_slices(
     from offset_ledger.stage.reader import read_ranges, run_slices
 
     try:
-        return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
+        with losses_checked(partial(check_topic, batch), SparkFailed):
+            return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
     except UnreadableTimestamp as error:
         _check_timestamps(kafka, pipeline.source.topic, batch.ranges)
         raise UnreadableTimestamp(f"{error}; no record in the ranges has such a timestamp any more") from error
-    except (LostRange, UnknownTopic) as error:
-        check_topic(batch)
-        raise SparkFailed(
-            f"{error}; the topic has every planned range, so a broker was away or answered from an old log; "
-            "stage the batch again"
-        ) from error
 
 
 def _check_timestamps(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offset_ledger.connections import without_connections
 from offset_ledger.local.layout import DEFAULT_PORTS, HOST
+from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.scratch import with_scratch
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, spark_jars
@@ -46,7 +48,7 @@ class SparkServer:
             "spark.connect.grpc.binding.port": str(self.port),
             **self.conf,
         }
-        command = [str(_spark_home() / "bin" / "spark-submit"), "--name", "offset-ledger"]
+        command = [str(spark_home() / "bin" / "spark-submit"), "--name", "offset-ledger"]
         command += ["--master", self.master, "--driver-memory", self.memory, "--jars", spark_jars()]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
@@ -54,20 +56,13 @@ class SparkServer:
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
         """The environment of the server: without connections, since each job brings those it needs."""
-        kept = {name: value for name, value in outer.items() if not name.startswith("AIRFLOW_CONN_")}
         known = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         if self.master.startswith("local"):  # executors elsewhere have to reach the driver
             known["SPARK_LOCAL_IP"] = "127.0.0.1"
-        return {**known, **kept, "SPARK_HOME": str(_spark_home())}
+        return {**known, **without_connections(outer), "SPARK_HOME": str(spark_home())}
 
 
 def become_server(server: SparkServer, folder: Path) -> None:
     """Replace this process by the server; does not return."""
     command = server.command(folder)
     os.execve(command[0], command, server.environment(os.environ))
-
-
-def _spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent

@@ -119,14 +119,16 @@ def stage_with(
 def stage_without_spark(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch | None:
     """The batch, staged, if that takes no Spark; None if it does.
 
-    It takes none if it needs no staging any more (:func:`already_staged`), or if it is small.
+    It takes none if it is small, or needs no staging any more: its staging is whole, it needs approval, or it is
+    committed.
 
     Raises:
         OffsetLedgerError: as :func:`stage`.
     """
-    batch, done = _kept(pipeline, batch_id)
-    if done:
-        return done
+    with open_ledger(pipeline) as session:
+        batch, kept = read_kept(session, pipeline, batch_id)
+    if kept is KeptStaging.USABLE or batch.state is State.REJECTED:
+        return _done(batch)
     if without_spark.takes_spark(pipeline, batch):
         return None
     try:
@@ -134,18 +136,6 @@ def stage_without_spark(pipeline: Pipeline, batch_id: int, origin: Origin) -> St
     except UnreadableRecord as error:
         log.warning("%s; Spark is asked to read it", error)
         return None
-
-
-def already_staged(pipeline: Pipeline, batch_id: int) -> StagedBatch | None:
-    """The batch, if it needs no staging any more: its staging is whole, it needs approval, or it is committed."""
-    return _kept(pipeline, batch_id)[1]
-
-
-def _kept(pipeline: Pipeline, batch_id: int) -> tuple[Batch, StagedBatch | None]:
-    with open_ledger(pipeline) as session:
-        batch, kept = read_kept(session, pipeline, batch_id)
-    whole = kept is KeptStaging.USABLE or batch.state is State.REJECTED
-    return batch, _done(batch) if whole else None
 
 
 def _done(batch: Batch) -> StagedBatch:

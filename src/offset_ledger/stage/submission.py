@@ -17,6 +17,7 @@ from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.local.private_file import write_private
+from offset_ledger.local.spark_home import spark_home
 from offset_ledger.model.batch import Origin
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
@@ -162,9 +163,7 @@ def _conf(spark: Spark) -> dict[str, str]:
 
 def _defaults() -> str:
     """What spark-submit reads where it is given no file of properties."""
-    import pyspark
-
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    home = os.environ.get("SPARK_HOME") or spark_home()
     path = Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf"
     return path.read_text() if path.is_file() else ""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated
+from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated, TransientError, UnknownTopic
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.log_checks import check_truncation
@@ -30,6 +31,22 @@ def check_readable(
     with connect_kafka(connection) as kafka:
         snapshot: TopicSnapshot = retries(lambda: _check(kafka, topic, batch, epochs, read))
     return snapshot
+
+
+@contextmanager
+def losses_checked(check: Callable[[], object], transient: type[TransientError]) -> Iterator[None]:
+    """Let ``check`` look for a loss that the read reports: it raises if the topic has it too; else it is ``transient``.
+
+    A read reports one too when a leader was away for longer than its timeout, or answered from an old log.
+    """
+    try:
+        yield
+    except (LostRange, UnknownTopic) as error:
+        check()
+        raise transient(
+            f"{error}; the topic has every planned range, so a broker was away or answered from an old log; "
+            "stage the batch again"
+        ) from error
 
 
 def _may_be_stale(error: BaseException) -> bool:

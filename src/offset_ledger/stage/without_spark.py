@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, LostRange, UnreadableRecord
+from offset_ledger.errors import BrokerUnavailable, UnreadableRecord
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
 from offset_ledger.stage.timestamps import check_exact
+from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from offset_ledger.stage.slices import SliceTask
 
-MAX_RECORDS = 20_000
-MAX_BYTES = 32 * 1024 * 1024
 # confluent-kafka returns a result although it has failed: the bytecode of a plain call may not notice, this call does.
 _read_headers = methodcaller("headers")
 _THREADS = 2  # one decodes while the other waits for Postgres
@@ -44,17 +45,10 @@ def read_slices(
         BrokerUnavailable: worth another try.
     """
     numbered = list(enumerate(batch.ranges))
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool, losses_checked(partial(check_topic, batch), BrokerUnavailable):
         parts = [pool.submit(_write, kafka, topic, numbered[n::_THREADS], task) for n in range(_THREADS)]
-        try:
-            for part in parts:
-                part.result()
-        except LostRange as error:
-            check_topic(batch)
-            raise BrokerUnavailable(
-                f"{error}, though the topic has every planned range: a broker answered from an old log; stage the "
-                "batch again"
-            ) from error
+        for part in parts:
+            part.result()
     return len(numbered)
 
 
@@ -68,8 +62,6 @@ def _write(kafka: Connection, topic: str, ranges: Sequence[tuple[int, OffsetRang
 
 
 def _record_batches(partition: int, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
-    from offset_ledger.stage.record_batches import chunks
-
     records = (record for each in lists for record in each)
     for chunk in chunks(records, len, MAX_RECORDS, MAX_BYTES):
         yield _record_batch(partition, chunk)
@@ -77,8 +69,6 @@ def _record_batches(partition: int, lists: Iterable[Sequence[Any]]) -> Iterator[
 
 def _record_batch(partition: int, records: Sequence[Any]) -> pa.RecordBatch:
     """Records of librdkafka, all of one partition."""
-    from offset_ledger.stage.record_batches import record_batch
-
     offsets, timestamps = [each.offset() for each in records], [each.timestamp()[1] for each in records]
     for extreme in (min(timestamps), max(timestamps)):
         check_exact(partition, offsets[timestamps.index(extreme)], extreme)

@@ -83,12 +83,10 @@ class Bench(TopicBench):
         return CompactedTopic(self.servers.bootstrap, self.topic)
 
 
-@pytest.fixture(params=["Spark", "without Spark"])
-def bench(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Bench]:
+@pytest.fixture
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, min_offsets: int) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK}) as made:
-        made.settings["min_offsets"] = 1 if request.param == "Spark" else 1_000
+        made.settings["min_offsets"] = min_offsets
         yield made
 
 

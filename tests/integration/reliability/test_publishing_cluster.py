@@ -562,7 +562,7 @@ def test_an_interrupted_command_says_what_is_committed_and_goes_on(
 def in_sync(extra: dict[str, str], topic: str) -> set[int]:
     """How many replicas of each partition are in sync; nothing if the broker that was asked is away.
 
-    The client asks brokers at random and waits longer for each that is dead: it begins anew after a short while.
+    The client asks brokers at random and waits longer for each that is dead: it starts again after a short while.
     """
     servers = extra["bootstrap.servers"].split(",")
     try:

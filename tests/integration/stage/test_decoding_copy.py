@@ -26,8 +26,8 @@ from offset_ledger.config.model import Tombstone
 from offset_ledger.decoding.arrow import decode_batch, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import DecodedRow
+from offset_ledger.ledger.copy_into import copy_into
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.staging import copy_into
 from offset_ledger.stage.copy_rows import copy_form
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with

@@ -32,7 +32,7 @@ from offset_ledger.stage import session as spark_session
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import already_staged, stage, stage_with
+from offset_ledger.stage.step import stage, stage_with, stage_without_spark
 from offset_ledger.validate.step import validate
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
@@ -216,9 +216,9 @@ def test_what_was_staged_by_another_file_is_staged_again_only_while_the_topic_ha
     bench.publish(*THREE)
     batch_id = bench.staged()
     bench.note = "description: other words\n"
-    assert already_staged(bench.pipeline, batch_id) is None
+    assert stage_without_spark(bench.pipeline, batch_id, ME) is None
     assert not stage_with(bench.read, bench.pipeline, batch_id, ME).done
-    assert already_staged(bench.pipeline, batch_id) is not None
+    assert stage_without_spark(bench.pipeline, batch_id, ME) is not None
     bench.note = "description: and again\n"
     bench.expire(3)
     assert stage(NO_SPARK, bench.pipeline, batch_id, ME).done

@@ -4,12 +4,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from offset_ledger.errors import LostRange, OffsetExpired, OffsetLedgerError, TopicRecreated
+from offset_ledger.errors import (
+    BrokerUnavailable,
+    LostRange,
+    OffsetExpired,
+    OffsetLedgerError,
+    SparkFailed,
+    TopicRecreated,
+    TransientError,
+    UnknownTopic,
+)
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.stage.topic_check import check_ranges, check_topic
+from offset_ledger.stage.topic_check import check_ranges, check_topic, losses_checked
 
 PLANNED = Batch(
     *(7, "orders", BatchKind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),
@@ -45,3 +54,20 @@ def test_a_planned_range_that_is_gone_is_named(now: TopicSnapshot, error: type[O
 def test_another_topic_of_the_same_name_is_named() -> None:
     with pytest.raises(TopicRecreated, match="topic id t then, x now"):
         check_topic(PLANNED, snapshot((10, 20), (0, 5), topic_id="x"))
+
+
+@pytest.mark.parametrize("transient", [BrokerUnavailable, SparkFailed])
+@pytest.mark.parametrize("reported", [LostRange("0:[10, 20)"), UnknownTopic("orders")])
+def test_a_loss_that_only_the_read_reports_is_transient(
+    reported: OffsetLedgerError, transient: type[TransientError]
+) -> None:
+    with pytest.raises(transient, match="the topic has every planned range"), losses_checked(lambda: None, transient):
+        raise reported
+
+
+def test_a_loss_that_the_topic_has_too_is_named_by_its_check() -> None:
+    def check() -> None:
+        check_ranges(PLANNED, snapshot((11, 20), (0, 5)))
+
+    with pytest.raises(OffsetExpired), losses_checked(check, SparkFailed):
+        raise LostRange("0:[10, 20)")

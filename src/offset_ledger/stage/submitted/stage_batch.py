@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyspark import SparkFiles
@@ -33,7 +33,7 @@ _SECONDS = 30  # for a failure to reach the ledger
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of this program, its files found."""
+    """One run of this program, with its files located."""
 
     pipeline: Pipeline
     batch_id: int
@@ -62,20 +62,20 @@ def main() -> int:
     arguments = _parser().parse_args()
     _log_to_stdout()
     spark = SparkSession.builder.getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")  # its Kafka consumers tell every fetch: thousands of lines a batch
+    spark.sparkContext.setLogLevel("WARN")  # its Kafka consumers log every fetch: thousands of lines a batch
     job = None
     place = in_use(arguments.failure.parent) if arguments.failure else nullcontext()
     try:
-        with place, spark:  # it ends before the error is said, which is the last line then
+        with place, spark:  # it ends first, so that the error is the last line
             job = _job(arguments)
             staged = job.run(spark)
     except OffsetLedgerError as error:
-        _tell(job, arguments.failure, error)
+        _report(job, arguments.failure, error)
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
     except Exception as error:
         if not arguments.failure:  # else the log of the task has it
-            _tell(job, None, UnexpectedError(error_line(error)))
+            _report(job, None, UnexpectedError(error_line(error)))
         raise
     print(f"staged {staged.attempt}: {staged.counts}")
     return 0
@@ -103,10 +103,10 @@ def _file(name: str) -> Path:
     return path if path.exists() else Path(SparkFiles.get(name))
 
 
-def _tell(job: Job | None, file: Path | None, error: OffsetLedgerError) -> None:
+def _report(job: Job | None, file: Path | None, error: OffsetLedgerError) -> None:
     failure = StageFailure(type(error).__name__, str(error))
     if file:
-        file.write_text(json.dumps({"error": failure.error, "message": failure.message}))
+        file.write_text(json.dumps(asdict(failure)))
     elif job and job.submission:
         job.record(failure)
 
