@@ -73,6 +73,10 @@ class TargetMismatch(TerminalError):
 # -- servers ---------------------------------------------------------------------------------------------------
 
 
+class TargetLocked(TransientError):
+    """Others hold the target table, which has to be changed before rows can be merged."""
+
+
 class BrokerUnavailable(TransientError):
     """No Kafka broker of the connection answered."""
 

@@ -30,7 +30,7 @@ from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.retry import retrying
 from offset_ledger.target import row_counts
-from offset_ledger.target.table import ensure_target
+from offset_ledger.target.table import change_target
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
         Fenced, StateConflict: another attempt has the batch.
         UnknownBatch: it is of another pipeline.
         TargetMismatch, ConfigurationError: the table does not fit the pipeline file any more, or is another's.
+        TargetLocked: it has to be changed for this batch and is in use.
         IncompleteStaging, DatabaseUnavailable: nothing was committed; worth another try from staging.
         UnknownOutcome: the connection was lost during COMMIT and the ledger cannot be read yet.
     """
@@ -154,7 +155,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
         balance.lock_cursors(cursor, batch)
     tables = StagingTables(batch.attempt)
     staging.check_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
-    ensure_target(cursor, pipeline)
+    change_target(cursor, pipeline, batch.batch_id)
     staged = sealed_counts(cursor, batch)
     row_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)

@@ -150,6 +150,14 @@ class RecordShape:
         return self.tombstone is Tombstone.DELETE or self.delete_when is not None
 
 
+class Evolve(StrEnum):
+    """How a pipeline may change its table: not at all, by new columns, or by new columns and wider types."""
+
+    NONE = "none"
+    ADD_COLUMNS = "add_columns"
+    WIDEN = "widen"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The table that rows are merged into."""
@@ -158,6 +166,7 @@ class Target:
     schema: str
     table: str
     merge: Merge = Merge.NEWEST_WINS
+    evolve: Evolve = Evolve.NONE
 
 
 class Unusual(StrEnum):

@@ -8,7 +8,7 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.formats import FORMAT_KEYS, check_format
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused, describe, is_null
-from offset_ledger.config.model import Limits, Merge, OnExpired, Source, StartAt, Target
+from offset_ledger.config.model import Evolve, Limits, Merge, OnExpired, Source, StartAt, Target
 from offset_ledger.config.names import (
     RESERVED_SCHEMA_PATTERN,
     TABLE_PATTERN,
@@ -92,6 +92,11 @@ TARGET: Kind[Target] = section(
         ),
         "merge": Key(
             choice(Merge), "Which of two records of one event id stays: the newest, or the one the table already has."
+        ),
+        "evolve": Key(
+            choice(Evolve),
+            "How a commit may change the table to fit the file: not at all, by new columns (add_columns), or by these "
+            "and wider types (widen).",
         ),
     },
     ("connection", "table"),

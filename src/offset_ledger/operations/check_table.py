@@ -8,13 +8,13 @@ from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnava
 from offset_ledger.ledger.database import connect, read_only, transaction
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.target.fit import enabled_triggers, own_uniques
-from offset_ledger.target.table import check_target
+from offset_ledger.target.table import check_fit, check_target
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
-    """Whether the table fits the file (fits, missing or not compared), and a line about it.
+    """Whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
 
     Raises:
         TargetMismatch: the table does not fit.
@@ -30,6 +30,9 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
         read_only(cursor)
         if check_target(cursor, pipeline):
+            changes = [change.clause for change in check_fit(cursor, pipeline)]
+            if changes:
+                return "to be changed", f"{table} fits after the next commit, which makes: {', '.join(changes)}"
             extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
             extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
             note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""

@@ -6,21 +6,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.config.model import Evolve, Pipeline, RecordShape
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import catalog_type, row_columns
 from offset_ledger.target.declared_columns import no_longer_declared
+from offset_ledger.target.widening import widens
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What does not fit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own."""
+    """What does not fit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own.
+
+    ``change`` is the kind of change that a pipeline could make itself.
+    """
 
     text: str
     clause: str = ""
     statement: str = ""
+    change: Evolve = Evolve.NONE
 
 
 def target_columns(record: RecordShape) -> list[tuple[str, str]]:
@@ -98,11 +103,14 @@ def _of_column(row: Mapping[str, Any], kind: str, record: RecordShape) -> Iterat
     """A column that the pipeline writes."""
     name, quoted, wanted = row["name"], row["quoted"], catalog_type(kind)
     if not row["there"]:
-        yield Misfit(f"column {name} {wanted} is missing", f"ADD COLUMN {quoted} {kind}")
+        addable = name == "_schema_id" or name in {column.name for column in record.columns}
+        added = Evolve.ADD_COLUMNS if addable else Evolve.NONE
+        yield Misfit(f"column {name} {wanted} is missing", f"ADD COLUMN {quoted} {kind}", change=added)
         return
     if row["type"] != wanted:
         change = f"ALTER COLUMN {quoted} TYPE {kind} USING {quoted}::{wanted}"
-        yield Misfit(f"column {name} is {row['type']}, declared {wanted}", change)
+        widened = Evolve.WIDEN if widens(row["type"], wanted) else Evolve.NONE
+        yield Misfit(f"column {name} is {row['type']}, declared {wanted}", change, change=widened)
     elif name == "event_id" and row["collation"]:
         change = 'ALTER COLUMN event_id TYPE text COLLATE "C"'
         yield Misfit(f"column event_id has the collation {row['collation']}, and event ids are bytes", change)

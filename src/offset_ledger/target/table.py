@@ -10,11 +10,14 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.row_order import check_order, ordered_by, record_order, write_order
 from offset_ledger.target.declared_columns import record_upgrade
-from offset_ledger.target.fit import misfits, nullable_columns, remedy, target_columns
+from offset_ledger.target.evolve import change_table, may_change
+from offset_ledger.target.fit import Misfit, misfits, nullable_columns, remedy, target_columns
 
 
 def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     """Create the target table, or check that the one that exists fits; returns whether it was created.
+
+    A change that ``target.evolve`` lets a commit make is left to the commit.
 
     Raises:
         ConfigurationError: another pipeline fills it.
@@ -33,9 +36,20 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         write_order(cursor, pipeline.name, ordered_by(pipeline.record))
         return True
     record_upgrade(cursor, pipeline)
-    _check(cursor, pipeline)
+    check_fit(cursor, pipeline)
     record_order(cursor, pipeline, _name(pipeline))
     return False
+
+
+def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
+    """The same in the transaction that commits the batch: the table is changed where that has to be.
+
+    Raises:
+        ConfigurationError, TargetMismatch: as :func:`ensure_target`.
+        TargetLocked: it cannot be changed now; worth another try.
+    """
+    if not ensure_target(cursor, pipeline) and (changes := check_fit(cursor, pipeline)):
+        change_table(cursor, pipeline, batch_id, changes)
 
 
 def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
@@ -48,7 +62,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     exists = _exists(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
     if exists:
-        _check(cursor, pipeline)
+        check_fit(cursor, pipeline)
         check_order(cursor, pipeline, _name(pipeline))
     return exists
 
@@ -103,9 +117,14 @@ def _name(pipeline: Pipeline) -> sql.Identifier:
     return sql.Identifier(pipeline.target.schema, pipeline.target.table)
 
 
-def _check(cursor: Cursor, pipeline: Pipeline) -> None:
-    problems = misfits(cursor, pipeline)
-    if problems:
+def check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
+    """Compare the table, which exists, with the pipeline file; returns the changes that the next commit makes.
+
+    Raises:
+        TargetMismatch: other changes are needed.
+    """
+    changes = misfits(cursor, pipeline)
+    if problems := [misfit for misfit in changes if not may_change(pipeline, misfit)]:
         cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
         run = remedy(cursor.one()[0], problems)
         raise TargetMismatch(
@@ -113,3 +132,4 @@ def _check(cursor: Cursor, pipeline: Pipeline) -> None:
             f"{'; '.join(problem.text for problem in problems)}; {f'run: {run}; or change' if run else 'change'} the"
             " pipeline file"
         )
+    return changes

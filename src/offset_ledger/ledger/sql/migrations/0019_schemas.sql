@@ -24,3 +24,15 @@ CREATE TABLE offset_ledger.batch_schema (
 );
 
 ALTER TABLE offset_ledger.quarantine ADD COLUMN schema_id bigint;
+
+-- The changes that a pipeline has made to its table, each in the transaction of the batch that needed it.
+CREATE TABLE offset_ledger.target_change (
+    change_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pipeline   text NOT NULL REFERENCES offset_ledger.pipeline,
+    batch_id   bigint NOT NULL,
+    target     text NOT NULL,
+    found      text NOT NULL,
+    clause     text NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX target_change_by_pipeline ON offset_ledger.target_change (pipeline, change_id);
