@@ -18,7 +18,7 @@ from offset_ledger.model.writer_schema import WriterSchema
 CompileSchema = Callable[[WriterSchema, RecordShape, Limits], Decoder]
 
 
-def no_schemas(_: frozenset[int]) -> Mapping[int, WriterSchema]:
+def no_schemas(_: frozenset[int]) -> Mapping[int, WriterSchema | SchemaProblem]:
     """The lookup of a pipeline without a registry."""
     return {}
 

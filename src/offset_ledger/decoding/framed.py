@@ -29,8 +29,11 @@ from offset_ledger.decoding.outcome import (
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
-Lookup = Callable[[frozenset[int]], Mapping[int, WriterSchema]]
-"""The schemas with these ids, without those that the registry does not know; it raises where it cannot be asked."""
+Lookup = Callable[[frozenset[int]], Mapping[int, WriterSchema | SchemaProblem]]
+"""The schemas with these ids, or what is wrong with one, without those that the registry does not know.
+
+It raises where the registry cannot be asked.
+"""
 ReadKey = Callable[[bytes], str]
 """The event id in a key; raises Mismatch."""
 T = TypeVar("T", bound=Decoder | ReadKey)
@@ -49,18 +52,20 @@ class Schemas(Generic[T]):
         """What there is for each id. One that the registry does not know is asked for again by the next call."""
         wanted = frozenset(ids)
         if unknown := wanted - self._known.keys():
-            self._known |= {id_: self._compiled(schema) for id_, schema in self._lookup(unknown).items()}
+            self._known |= {id_: self._compiled(id_, schema) for id_, schema in self._lookup(unknown).items()}
         return {id_: self._known.get(id_) or self._unknown(id_) for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
         """What there is for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
 
-    def _compiled(self, schema: WriterSchema) -> T | Reason:
+    def _compiled(self, schema_id: int, schema: WriterSchema | SchemaProblem) -> T | Reason:
         try:
+            if isinstance(schema, SchemaProblem):
+                raise schema
             return self._compile(schema)
         except SchemaProblem as problem:
-            return Reason(self._path, Code.SCHEMA, f"schema id {schema.schema_id}: {problem}")
+            return Reason(self._path, Code.SCHEMA, f"schema id {schema_id}: {problem}")
 
     def _unknown(self, schema_id: int) -> Reason:
         detail = f"expected a schema of the registry, got id {schema_id}, which it does not know"

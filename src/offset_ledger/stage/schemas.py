@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline, Source
 from offset_ledger.connections import Connection, get_connection
+from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import can_be_of
-from offset_ledger.errors import SchemaChanged
+from offset_ledger.errors import SchemaChanged, UnusableSchema
 from offset_ledger.ledger import writer_schemas
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.writer_schema import WriterSchema
+
+if TYPE_CHECKING:
+    from offset_ledger.schema_registry.client import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,8 @@ class SchemaLookup:
         database, registry = get_connection(pipeline.target.connection), get_connection(source.registry)
         return cls(pipeline.name, source, database, registry, kind is BatchKind.HEAD)
 
-    def __call__(self, schema_ids: frozenset[int]) -> Mapping[int, WriterSchema]:
-        """The schemas with these ids, without those that the registry does not know.
+    def __call__(self, schema_ids: frozenset[int]) -> Mapping[int, WriterSchema | SchemaProblem]:
+        """The schemas with these ids, or what is wrong with one, without those that the registry does not know.
 
         Raises:
             SchemaChanged: the registry has another schema under an id than when it was first met.
@@ -47,23 +52,24 @@ class SchemaLookup:
             DatabaseUnavailable: nor does the ledger.
         """
         kept = self._kept(schema_ids)
-        asked = self._ask(schema_ids if self.new_records else schema_ids - kept.keys())
+        answers = self._ask(schema_ids if self.new_records else schema_ids - kept.keys())
+        asked = {id_: answer for id_, answer in answers.items() if isinstance(answer, WriterSchema)}
         _check_unchanged(self.pipeline, kept, asked)
         if new := [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]:
             _check_unchanged(self.pipeline, self._freeze(new), asked)  # a concurrent task may have kept it first
-        return {**asked, **kept}
+        return {**answers, **kept}
 
     def _kept(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
         with connect(self.database) as session, transaction(session) as cursor:
             return writer_schemas.read(cursor, self.pipeline, schema_ids)
 
-    def _ask(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
+    def _ask(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema | SchemaProblem]:
         from offset_ledger.schema_registry.client import connect_registry
 
         if not schema_ids:
             return {}
-        with connect_registry(self.registry) as registry:
-            schemas = {id_: registry.schema(id_) for id_ in sorted(schema_ids)}
+        registry = connect_registry(self.registry)
+        schemas = {id_: _schema(registry, id_) for id_ in sorted(schema_ids)}
         return {id_: schema for id_, schema in schemas.items() if schema is not None}
 
     def _freeze(self, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
@@ -71,6 +77,13 @@ class SchemaLookup:
             for schema in schemas:
                 writer_schemas.freeze(cursor, self.pipeline, schema)
             return writer_schemas.read(cursor, self.pipeline, [schema.schema_id for schema in schemas])
+
+
+def _schema(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
+    try:
+        return registry.schema(schema_id)
+    except UnusableSchema as error:  # one record that names it does not stop the others
+        return SchemaProblem(str(error))
 
 
 def _check_unchanged(pipeline: str, kept: Mapping[int, WriterSchema], asked: Mapping[int, WriterSchema]) -> None:
