@@ -1,0 +1,224 @@
+"""Records in Confluent's wire format, with a real registry: rows by identity, schemas kept, a registry that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from offset_ledger.commit.step import Committed
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.errors import RegistryUnavailable, SchemaChanged
+from offset_ledger.ledger.database import rows, transaction
+from offset_ledger.local.layout import free_ports
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import BatchKind
+from offset_ledger.operations.ingest import run_batch
+from offset_ledger.operations.redrive import parse_choice, plan_redrive
+from offset_ledger.operations.verify import verify
+from offset_ledger.operations.verify_against_topic import compare_with_topic
+from offset_ledger.plan.step import plan_replay
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.retry import VARIABLE as RETRY_SECONDS
+from offset_ledger.schema_registry.client import Registry, connect_registry
+from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import TopicBench, quiet
+
+pytestmark = pytest.mark.usefixtures("spark")
+ME = Origin("test")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FORMATS = pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
+
+
+class Bench(TopicBench):
+    """A topic of two partitions whose records name schemas of a real registry."""
+
+    TEMPLATE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}, format: {format}, registry: registry_default}}
+record:
+  event_id: $.id
+  publish_at: kafka_timestamp
+  columns:
+    amount: {{type: bigint, nullable: true}}
+    note: {{type: text, nullable: true}}
+target: {{connection: postgres_default, table: public.orders}}
+quality: {{max_quarantined_share: 1.0}}
+spark: {{min_offsets: {min_offsets}}}
+"""
+    DEFAULTS = MappingProxyType({"min_offsets": 1_000, "format": "json_schema"})
+    registry: Registry
+    form: TestFormat
+
+    def register(self, text: str, subject: str | None = None) -> int:
+        return self.registry.register(subject or f"{self.topic}-value", self.form.language, text)
+
+    def send(self, *values: bytes) -> None:
+        """The values, in turns into both partitions."""
+        at = int(NOON.timestamp() * 1000)
+        self.publish(*(Record(None, value, (), at + n, n % 2) for n, value in enumerate(values)))
+
+    def table(self) -> set[tuple[Any, ...]]:
+        return set(self.rows("event_id, amount, note, _schema_id"))
+
+    def quarantine(self) -> set[tuple[Any, ...]]:
+        query = "SELECT value, reasons->0->>'code', schema_id FROM offset_ledger.quarantine WHERE resolved_by IS NULL"
+        return {(bytes(row[0]), row[1], row[2]) for row in rows(self.session, query)}
+
+    def run(self, planned: Any) -> Committed:
+        return run_batch(self.pipeline, planned, ME, quiet).committed
+
+
+@pytest.fixture
+def bench(
+    servers: Servers,
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+    registry_connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Bench]:
+    monkeypatch.setenv(RETRY_SECONDS, "1")
+    with Bench.open(servers, topic_name(), tmp_path, 2, {"retention.ms": "-1"}) as made:
+        made.registry = connect_registry(registry_connection)
+        made.form = JSON_SCHEMA
+        yield made
+
+
+def away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens where the registry was."""
+    nowhere = Connection("registry_default", "http", f"http://127.0.0.1:{free_ports(1)[0]}/apis/ccompat/v7")
+    monkeypatch.setenv(environment_name("registry_default"), nowhere.to_json())
+
+
+def framed(schema_id: int, payload: bytes) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + payload
+
+
+@FORMATS
+def test_every_record_stands_in_the_table_or_in_quarantine_with_its_schema(
+    bench: Bench, form: TestFormat, min_offsets: int
+) -> None:
+    bench.form = form
+    bench.settings |= {"format": form.name, "min_offsets": min_offsets}
+    first, second = bench.register(form.schema(1)), bench.register(form.schema(2))
+    other = bench.register(form.schema(2), f"{bench.topic}-other") if form.name != "json_schema" else None
+    good = {
+        (f"a{n}", n, None, first): framed(first, form.encode(1, {"id": f"a{n}", "amount": n})) for n in range(20)
+    } | {
+        (f"b{n}", n, "x", second): framed(second, form.encode(2, {"id": f"b{n}", "amount": n, "note": "x"}))
+        for n in range(20)
+    }
+    encoded = form.encode(1, {"id": "z", "amount": 1})
+    bad = {
+        (framed(2**31 - 1, encoded), "unknown_schema", 2**31 - 1),
+        (b"{}", "frame", None),
+        (framed(first, form.poison), form.poison_code, first),
+        (framed(second, b""), form.empty_code, second),
+    }
+    assert other in (None, second)  # one text, one id: it is of both subjects
+    bench.send(*good.values(), *(value for value, _, _ in sorted(bad)))
+    (committed,) = bench.ingest()
+    assert bench.table() == set(good)
+    assert bench.quarantine() == bad
+    assert (committed.total.inserted, committed.total.quarantined) == (len(good), len(bad))
+    kept = rows(bench.session, "SELECT schema_id, text, subjects FROM offset_ledger.writer_schema")
+    assert {row[0]: row[1] for row in kept} == {first: form.schema(1), second: form.schema(2)}
+    assert all([f"{bench.topic}-value", version] in row[2] for row, version in zip(sorted(kept), (1, 2), strict=True))
+    met = rows(bench.session, "SELECT schema_id, sum(records) FROM offset_ledger.batch_schema GROUP BY 1")
+    assert {row[0]: int(row[1]) for row in met} == {first: 21, second: 21, 2**31 - 1: 1}
+    assert verify(bench.pipeline)[0] == []
+    assert compare_with_topic(bench.pipeline).violations == ()
+
+
+def test_a_schema_of_another_subject_is_none_of_the_topic(bench: Bench) -> None:
+    elsewhere = bench.register(JSON_SCHEMA.schema(9), f"{bench.topic}-key")
+    value = framed(elsewhere, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1}))
+    bench.send(value)
+    bench.ingest()
+    assert bench.quarantine() == {(value, "schema", elsewhere)}
+    assert rows(bench.session, "SELECT * FROM offset_ledger.writer_schema") == []
+    bench.register(JSON_SCHEMA.schema(9))  # the same id, and a subject of the topic now
+    bench.run(plan_redrive(bench.pipeline, parse_choice(reason="schema"), ME))
+    assert bench.table() == {("a", 1, None, elsewhere)}
+
+
+def test_a_replay_and_a_redrive_need_no_registry_for_what_was_read_before(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = bench.register(JSON_SCHEMA.schema(1))
+    bench.send(*(framed(schema, JSON_SCHEMA.encode(1, {"id": f"a{n}", "amount": n})) for n in range(6)))
+    refused = framed(schema, b'{"id": "r", "amount": 1.5}')
+    bench.send(refused)
+    bench.ingest()
+    before = bench.rows("event_id, amount, _schema_id, _partition, _offset")
+    assert bench.quarantine() == {(refused, "type", schema)}
+    away(monkeypatch)
+    ranges = [OffsetRange(0, 0, 4), OffsetRange(1, 0, 3)]
+    done = bench.run(plan_replay(bench.pipeline, ranges, ME, BatchKind.REPLAY))
+    assert (done.total.inserted, done.total.duplicate) == (0, 6)
+    assert sorted(bench.rows("event_id, amount, _schema_id, _partition, _offset")) == sorted(before)
+    bench.run(plan_redrive(bench.pipeline, parse_choice(), ME))
+    assert bench.quarantine() == {(refused, "type", schema)}
+    assert compare_with_topic(bench.pipeline).violations == ()
+
+
+def test_nothing_is_refused_because_the_registry_is_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, min_offsets: int, registry_connection: Connection
+) -> None:
+    bench.settings["min_offsets"] = min_offsets
+    schema = bench.register(JSON_SCHEMA.schema(1))
+    bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
+    away(monkeypatch)
+    with pytest.raises(RegistryUnavailable) as error:
+        bench.ingest()
+    assert "\n" not in str(error.value)
+    assert rows(bench.session, "SELECT state FROM offset_ledger.batch") == [["staging"]]
+    monkeypatch.setenv(environment_name("registry_default"), registry_connection.to_json())
+    bench.ingest()
+    assert bench.table() == {("a", 1, None, schema)}
+    assert bench.quarantine() == set()
+    away(monkeypatch)  # a known schema of new records: the registry has to say that it is still the same
+    bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "b", "amount": 2})))
+    with pytest.raises(RegistryUnavailable):
+        bench.ingest()
+
+
+def test_an_id_that_means_something_else_by_now_stops_new_records_and_no_replay(bench: Bench) -> None:
+    schema = bench.register(JSON_SCHEMA.schema(1))
+    bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
+    bench.ingest()
+    with transaction(bench.session) as cursor:  # as if another registry had been there at the time
+        cursor.execute("UPDATE offset_ledger.writer_schema SET text = %s", [JSON_SCHEMA.schema(2)])
+    bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "b", "amount": 2})))
+    with pytest.raises(SchemaChanged, match=f"schema id {schema} has SHA-256 .* nothing was committed"):
+        bench.ingest()
+    assert bench.table() == {("a", 1, None, schema)}
+    assert bench.quarantine() == set()
+
+
+def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: Bench) -> None:
+    fresh = [JSON_SCHEMA.schema(1).replace("Order1", f"{bench.topic}.{n}") for n in range(2)]
+    later = bench.register(fresh[0]) + 1  # one test at a time uses this registry
+    value = framed(later, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1}))
+    bench.send(value)
+    bench.ingest()
+    assert bench.quarantine() == {(value, "unknown_schema", later)}
+    assert bench.register(fresh[1]) == later
+    bench.run(plan_redrive(bench.pipeline, parse_choice(reason="unknown_schema"), ME))
+    assert bench.table() == {("a", 1, None, later)}
+    assert bench.quarantine() == set()
+
+
+def test_timestamps_of_kafka_order_framed_records(bench: Bench) -> None:
+    schema = bench.register(JSON_SCHEMA.schema(1))
+    at = int((NOON - timedelta(hours=1)).timestamp() * 1000)
+    bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
+    bench.publish(Record(None, framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 0})), (), at, 1))
+    bench.ingest()
+    assert bench.table() == {("a", 1, None, schema)}
