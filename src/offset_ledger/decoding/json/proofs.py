@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.json import texts
+from offset_ledger.decoding import texts
 from offset_ledger.decoding.kinds import EPOCH_UNITS, FIRST_MOMENT, INTEGER_BITS, LAST_MOMENT, ColumnKind
 from offset_ledger.decoding.staged import INTEGERS, MOMENT, Flags, as_flags, event_ids, free_of_nul
 
