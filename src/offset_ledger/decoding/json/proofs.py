@@ -158,6 +158,7 @@ _PLAIN = {
     "double precision": Prover(msgspec.Raw, _floats(15)),
     "boolean": Prover(bool, lambda values: (pa.array(values, pa.bool_()), None)),
     "date": Prover(date, lambda values: (pa.array(values, pa.date32()), None)),
+    "time": Prover(str, _written(text_columns.times)),
     "timestamptz": Prover(str, _written(text_columns.moments)),
     "uuid": Prover(str, _written(text_columns.uuids)),
     "jsonb": Prover(msgspec.Raw, _documents),

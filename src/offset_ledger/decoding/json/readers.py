@@ -49,6 +49,7 @@ _PLAIN: dict[str, Read] = {
     "double precision": numbers.floating,
     "boolean": boolean,
     "date": texts.day,
+    "time": texts.time_of_day,
     "timestamptz": texts.moment,
     "uuid": texts.uuid,
     "jsonb": jsonb.document,

@@ -1,8 +1,8 @@
-"""Strings of JSON -> text, days, moments, UUIDs and bytes."""
+"""Strings of JSON -> text, days, times, moments, UUIDs and bytes."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, time
 from uuid import UUID
 
 import msgspec
@@ -34,6 +34,11 @@ def text(raw: bytes, limit: int | None = None) -> str:
 def day(raw: bytes) -> date:
     """A day written YYYY-MM-DD."""
     return texts.day(_plain(raw, "date as YYYY-MM-DD"))
+
+
+def time_of_day(raw: bytes) -> time:
+    """A time written HH:MM:SS, with or without a fraction."""
+    return texts.time_of_day(_plain(raw, "time as HH:MM:SS"))
 
 
 def moment(raw: bytes) -> datetime:

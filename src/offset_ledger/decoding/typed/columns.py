@@ -137,10 +137,10 @@ def _counted(nanoseconds: int, bounds: tuple[int, int], type_: pa.DataType) -> B
     factor, divisor = max(nanoseconds // 1000, 1), max(1000 // nanoseconds, 1)
     if factor * 1000 != nanoseconds * divisor:
         return None
-    low, high = (bound * divisor // factor for bound in bounds)
+    low, high = -(-bounds[0] * divisor // factor), bounds[1] * divisor // factor
 
     def build(column: pa.Array) -> Built:
-        fits = _between(column, low + (low * factor < bounds[0] * divisor), high)
+        fits = _between(column, low, high)
         fitting, flags = kept(column, fits if divisor == 1 else pc.and_(fits, _divides(divisor, column)))
         return pc.multiply(pc.divide(fitting.cast(pa.int64()), divisor), factor).cast(type_), flags
 
