@@ -177,7 +177,7 @@ def read_together(values: pa.BinaryArray, candidates: list[bool], program: Seque
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_lockstep_reads_what_a_plain_reader_reads(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 6))
@@ -194,6 +194,26 @@ def test_lockstep_reads_what_a_plain_reader_reads(data: st.DataObject) -> None:
         read_alone(record, program, place) if candidates[place] else None for place, record in enumerate(records)
     ]
     assert read_together(values, candidates, program) == expected
+
+
+def bordering() -> list[bytes]:
+    """Records at the border of what one number can be: each edge cut at each place, over-long, and with a byte more."""
+    whole = [varint(edge) for edge in EDGES] + [bytes([first]) for first in range(256)]
+    cut = [each[:place] for each in whole for place in range(len(each))]
+    longer = [each[:-1] + bytes([each[-1] | 128, last]) for each in whole for last in (0, 1, 2, 127, 128)]
+    tenth = [b"\xff" * 9 + bytes([last]) for last in range(256)]
+    sized = [
+        zigzag(length) + bytes(size) for length in (-(2**63), -2, -1, 0, 1, 2, 70) for size in (0, 1, 2, 69, 70, 71)
+    ]
+    return [*whole, *cut, *longer, *tenth, *sized]
+
+
+@pytest.mark.parametrize("step", STEPS[:5])
+def test_the_borders_of_numbers_are_where_the_plain_reader_has_them(step: Step) -> None:
+    records, program = bordering(), [Taken(step, None)]
+    for around in (records, records[::-1]):
+        together = read_together(pa.array(around, pa.binary()), [True] * len(around), program)
+        assert together == [read_alone(record, program, place) for place, record in enumerate(around)]
 
 
 @pytest.mark.parametrize("step", STEPS[:3])
