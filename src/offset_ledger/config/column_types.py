@@ -20,6 +20,7 @@ ALIASES = {
     "float": "double precision",
     "float8": "double precision",
     "bool": "boolean",
+    "time without time zone": "time",
     "timestamp with time zone": "timestamptz",
     "character varying": "varchar",
 }
@@ -33,6 +34,7 @@ PLAIN = (
     "double precision",
     "boolean",
     "date",
+    "time",
     "timestamptz",
     "uuid",
     "jsonb",
@@ -48,9 +50,12 @@ ALIAS_PATTERN = f"^(?:{'|'.join(alias for alias, name in ALIASES.items() if name
 VARCHAR_PATTERN = r"^(?:varchar|character varying) ?\( *[1-9][0-9]{0,7} *\)$"
 NUMERIC_PATTERN = rf"^(?:numeric|decimal|dec) ?\( *(?:{_UP_TO_1000}) *(?:, *(?:0|{_UP_TO_1000}) *)?\)$"
 _ZONELESS = ("timestamp has no zone, so the moment it means depends on who reads it", "write timestamptz")
+_DAYLESS = ("a time with a zone has no day, so the moment it means cannot be told", "write time or timestamptz")
 _REFUSED = {
     "timestamp": _ZONELESS,
     "timestamp without time zone": _ZONELESS,
+    "timetz": _DAYLESS,
+    "time with time zone": _DAYLESS,
     "char": ("char pads values with blanks", "write varchar(n) or text"),
     "character": ("character pads values with blanks", "write varchar(n) or text"),
     "bpchar": ("bpchar ignores trailing blanks", "write varchar(n) or text"),
@@ -76,6 +81,8 @@ def parse_type(text: str) -> ColumnType:
         raise _unknown(text)
     if args and name == "timestamptz":
         raise Refused(f"{text} would round moments", "write timestamptz, which keeps microseconds")
+    if args and name == "time":
+        raise Refused(f"{text} would round times", "write time, which keeps microseconds")
     if args:
         raise Refused(f"{written} takes no number in brackets", f"write {name}")
     return ColumnType(name)

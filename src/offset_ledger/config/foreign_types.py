@@ -8,6 +8,7 @@ _CALLED = {
     "timestamptz": "datetime datetime2 datetime64 datetimetz datetimeoffset smalldatetime instant timestamp_tz "
     "timestamp_ltz timestamp_ntz timestamp-millis timestamp-micros timestamp_ms timestamp_us timestamp_s",
     "date": "date32 date64",
+    "time": "time32 time64 time-millis time-micros localtime timeofday",
     "double precision": "double float64",
     "real": "single float32 float16 half",
     "bigint": "long longlong int64 uint32",
@@ -16,7 +17,7 @@ _CALLED = {
     "numeric(20,0)": "uint64 ulong",
     "numeric(p,s)": "number decimal128 decimal256 bigdecimal money smallmoney",
     "text": "string str utf8 large_string char varchar2 nvarchar nvarchar2 nchar clob longtext mediumtext tinytext "
-    "enum keyword category time interval duration",
+    "enum keyword category interval duration",
     "boolean": "bit logical",
     "jsonb": "json object struct record row map dict array list variant hstore",
     "bytea": "bytes binary large_binary varbinary blob longblob fixed fixed_size_binary raw",
@@ -36,6 +37,7 @@ _SPARK = {
     "decimaltype": "numeric(p,s)",
     "timestamptype": "timestamptz",
     "datetype": "date",
+    "timetype": "time",
     "booleantype": "boolean",
 }
 NAMES = tuple(_BY_NAME)

@@ -46,6 +46,13 @@ class Merge(StrEnum):
     SKIP_EXISTING = "skip_existing"
 
 
+_FORMAT_TYPE = {
+    "varchar": "character varying",
+    "time": "time without time zone",
+    "timestamptz": "timestamp with time zone",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnType:
     """A Postgres type: ``ColumnType("numeric", (12, 2))`` is ``numeric(12,2)``."""
@@ -56,7 +63,7 @@ class ColumnType:
     @property
     def sql(self) -> str:
         """The type as Postgres's format_type() prints it."""
-        name = {"varchar": "character varying", "timestamptz": "timestamp with time zone"}.get(self.name, self.name)
+        name = _FORMAT_TYPE.get(self.name, self.name)
         return f"{name}({','.join(map(str, self.args))})" if self.args else name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 SINGLE = struct.Struct("<f")
@@ -14,7 +15,7 @@ def single_text(value: float) -> str:
     except OverflowError:
         return "inf" if value > 0 else "-inf"
     exact = float(SINGLE.unpack(nearest)[0])
-    if exact in (0.0, float("inf"), float("-inf")):
+    if not exact or not math.isfinite(exact):
         return repr(exact)
     texts = (f"{exact:.{digits}g}" for digits in range(1, 10))
     return next(text for text in texts if _packs_to(text, nearest))

@@ -12,11 +12,13 @@ from offset_ledger.decoding.kinds import FIRST_MOMENT, LAST_MOMENT, MAX_EVENT_ID
 Flags = npt.NDArray[np.bool_]
 
 MOMENT = pa.timestamp("us", "UTC")
+TIME = pa.time64("us")
 INTEGERS = {"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}
 _STAGED = {
     **INTEGERS,
     "boolean": pa.bool_(),
     "date": pa.date32(),
+    "time": TIME,
     "timestamptz": MOMENT,
     "bytea": pa.binary(),
 }

@@ -8,7 +8,7 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date
+from datetime import UTC, date, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from offset_ledger.config.model import Tombstone
-from offset_ledger.decoding.arrow import decode_batch, staging_schema
+from offset_ledger.decoding.arrow import _staged, decode_batch, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import DecodedRow
+from offset_ledger.decoding.typed.columns import arrow_type, column_builder
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.ledger.copy_into import copy_into
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.stage.copy_rows import copy_form
@@ -284,9 +287,14 @@ def copied(session: connection, type_: str, values: pa.Array) -> list[Any]:
 def test_every_float_survives_copy(session: connection, type_: str, data: st.DataObject) -> None:
     floats, form = FLOATS[type_]
     values = [None, float("nan"), float("inf"), float("-inf"), -0.0, *data.draw(st.lists(floats, max_size=30))]
-    found = copied(session, type_, texts_of(values, repr))
     nan = struct.pack(form, float("nan"))
-    assert found == [v if v is None else nan if v != v else struct.pack(form, v) for v in values]
+    expected = [v if v is None else nan if v != v else struct.pack(form, v) for v in values]
+    kind = ColumnKind(type_, (), "")
+    source = ValueType(TypeName.FLOAT, type_, bits=32 if type_ == "real" else 64)
+    build = column_builder(source, kind)
+    assert build is not None
+    assert copied(session, type_, _staged(kind, values)) == expected
+    assert copied(session, type_, build(pa.array(values, arrow_type(source)))[0]) == expected
 
 
 @pytest.mark.parametrize(("type_", "places"), [("numeric(38,10)", 10), ("numeric(60,30)", 30), ("numeric(28,0)", 0)])
@@ -324,15 +332,22 @@ def test_every_moment_survives_copy(session: connection, values: list[int | None
 @given(
     st.lists(st.none() | st.uuids(), min_size=1, max_size=30),
     st.lists(st.none() | st.dates(), max_size=30),
+    st.lists(st.none() | st.times(), max_size=30),
     st.lists(st.none() | st.binary(), max_size=30),
 )
-def test_uuids_dates_and_bytes_survive_copy(
-    session: connection, uuids: list[UUID | None], dates: list[date | None], blobs: list[bytes | None]
+def test_uuids_dates_times_and_bytes_survive_copy(
+    session: connection,
+    uuids: list[UUID | None],
+    dates: list[date | None],
+    times: list[time | None],
+    blobs: list[bytes | None],
 ) -> None:
     texts = pa.array([None if value is None else str(value) for value in uuids], pa.string())
     assert copied(session, "uuid", texts[1:]) == texts[1:].to_pylist()  # a slice, too, is read from its start
     days = [None if value is None else f"{value.isoformat()} AD" for value in dates]
     assert copied(session, "date", pa.array(dates, pa.date32())) == days
+    clocks = [time(0), time.max, None, *times]
+    assert copied(session, "time without time zone", pa.array(clocks, pa.time64("us"))) == clocks
     assert copied(session, "bytea", pa.array(blobs, pa.binary())) == blobs
 
 

@@ -635,7 +635,7 @@ def test_parsing_imports_nothing_heavy() -> None:
         *((each, "smallint") for each in ("int16", "short", "tinyint", "byte", "uint8", "ShortType")),
         *((each, "numeric(20,0)") for each in ("uint64", "bigint unsigned")),
         *((each, "numeric(p,s)") for each in ("number", "decimal128", "money", "DecimalType")),
-        *((each, "text") for each in ("string", "str", "String", "StringType", "enum", "clob", "time")),
+        *((each, "text") for each in ("string", "str", "String", "StringType", "enum", "clob", "interval")),
         *((each, "varchar(n) or text") for each in ("nvarchar(50)", "string(20)", "VARCHAR2(10)")),
         *((each, "boolean") for each in ("bit", "BooleanType")),
         *(
@@ -645,6 +645,10 @@ def test_parsing_imports_nothing_heavy() -> None:
         *((each, "bytea") for each in ("bytes", "binary", "blob", "varbinary", "fixed")),
         *((each, "uuid") for each in ("guid", "uniqueidentifier")),
         *((each, "date") for each in ("date32", "DateType")),
+        *(
+            (each, "time")
+            for each in ("time64[us]", "TimeType", "time-millis", "timetz", "time with time zone", "time(3)")
+        ),
     ],
 )
 def test_a_type_of_another_system_is_answered_with_the_one_that_takes_its_values(written: str, right: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -40,6 +40,7 @@ COLUMNS = (
     column("double", "double precision", nullable=True),
     column("flag", "boolean"),
     column("day", "date", nullable=True),
+    column("clock", "time", nullable=True),
     column("inner__at", "timestamptz"),
     column("inner__ms", "timestamptz", encoding="epoch_ms"),
     column("inner__deep__id", "uuid"),
@@ -95,6 +96,7 @@ GOOD = {
     "double precision": ["0.1", "0.30000000000000004", "1e300", "5e-324", "9007199254740992", "-0.0", "123456.789"],
     "boolean": ["true", "false"],
     "date": ['"2024-02-29"', '"0001-01-01"', '"9999-12-31"', '"2026-0\\u0031-01"'],
+    "time": ['"00:00:00"', '"23:59:59.999999"', '"12:34:56.1"', '"12:34:56.120000000"', '"12:34:5\\u0036"'],
     "timestamptz": [
         '"2026-01-02T03:04:05Z"',
         '"2026-01-02T03:04:05.123456+05:30"',
@@ -174,6 +176,17 @@ BAD = [
     '"2026-1-1"',
     '"0000-01-01"',
     '"20260101"',
+    '"24:00:00"',
+    '"23:59:60"',
+    '"12:60:00"',
+    '"12:34"',
+    '"1:23:45"',
+    '"12:34:56.1234567"',
+    '"12:34:56."',
+    '"12:34:56,1"',
+    '"12:34:56Z"',
+    '"12:34:56\\n"',
+    '"١2:34:56"',
     '"2026-01-01T00:00:00"',
     '"2026-01-01T00:00:60Z"',
     '"2026-01-01T24:00:00Z"',
@@ -515,6 +528,8 @@ def _string(value: str, kind_: str) -> Any:
         match kind_:
             case "date":
                 return date.fromisoformat(_only(value, re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value) is not None))
+            case "time":
+                return _clock(value)
             case "timestamptz":
                 return _rfc3339(value)
             case "uuid":
@@ -529,6 +544,16 @@ def _string(value: str, kind_: str) -> Any:
     _only(value, "\0" not in value)
     _only(value, kind_ != "varchar" or len(value) <= 3)
     return _only(value, kind_ != "event_id" or 0 < len(value.encode()) <= 1024)
+
+
+def _clock(value: str) -> time:
+    whole, point, fraction = value.partition(".")
+    _only(value, re.sub("[0-9]", "0", whole) == "00:00:00" and (bool(fraction) or not point))
+    _only(value, re.sub("[0-9]", "", fraction) == "")
+    microseconds = Fraction(int(fraction or 0), 10 ** len(fraction)) * 10**6
+    hours, minutes, seconds = (int(part) for part in whole.split(":"))
+    _only(value, hours < 24 and minutes < 60 and seconds < 60 and microseconds.denominator == 1)
+    return time(hours, minutes, seconds, int(microseconds))
 
 
 def _rfc3339(value: str) -> datetime:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, texts
 from offset_ledger.decoding.json.deletes import Deletes
 from offset_ledger.decoding.json.readers import Read, reader
@@ -62,7 +63,7 @@ class JsonDecoder:
         except _Refused as refused:
             return Refusal((refused.reason,))
         except RecursionError:
-            return Refusal((Reason(WHOLE, Code.DEPTH, documents.TOO_DEEP),))
+            return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns."""
@@ -79,7 +80,7 @@ class JsonDecoder:
             raise Mismatch(Code.TOO_LARGE, detail)
         text = _text(value)
         _syntax(value, text)
-        documents.check_depth(value)
+        jsonb.check_depth(value)
         if path := documents.duplicate_path(text):
             raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 

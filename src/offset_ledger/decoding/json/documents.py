@@ -1,4 +1,4 @@
-"""Checks of a JSON text as a whole: its depth, its member names, and what Postgres takes as jsonb."""
+"""Checks of a JSON text as a whole: its member names, and that its characters are whole."""
 
 from __future__ import annotations
 
@@ -7,38 +7,9 @@ import re
 from typing import Any, NoReturn
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.decoding.json.numbers import check_literal
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 
-MAX_DEPTH = 500  # far from Python's own limit, so that the same record is refused wherever it is decoded
-TOO_DEEP = f"expected at most {MAX_DEPTH} nested arrays and objects, got more"
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
-_BRACKET = re.compile(rb"[][{}]")
-_ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_NUMBER = re.compile(rb"[-0-9][-+.0-9eE]*")
 _LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
-_LONG_NUMBER = re.compile(rb"[0-9][eE][-+]?[0-9]{4}|[0-9]{5000}")
-
-
-def document(raw: bytes) -> str:
-    """A JSON text that Postgres can hold as jsonb."""
-    if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
-        raise Mismatch(Code.NUL, "expected jsonb without NUL, which Postgres cannot hold")
-    if _LONG_NUMBER.search(raw):
-        for literal in _NUMBER.findall(_STRING.sub(b'""', raw)):
-            check_literal(literal)
-    return raw.decode()
-
-
-def check_depth(value: bytes) -> None:
-    """Check that arrays and objects are nested no deeper than the limit; the text is valid JSON."""
-    if value.count(b"{") + value.count(b"[") <= MAX_DEPTH:
-        return
-    depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b'""', value)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
-            raise Mismatch(Code.DEPTH, TOO_DEEP)
 
 
 class _Duplicate(Exception):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from decimal import Decimal
 
+from offset_ledger.decoding import decimals
 from offset_ledger.decoding.floats import SINGLE, single_text
-from offset_ledger.decoding.json.texts import expect, shown
+from offset_ledger.decoding.json.texts import expect
+from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import Code, Mismatch
 
-MAX_DIGITS_BEFORE_POINT = 131_072
-MAX_DIGITS_AFTER_POINT = 16_383
 _INTEGER = re.compile(rb"-?[0-9]+")
-_EXPONENT = re.compile(rb"[eE][+-]?0*([0-9]*)\Z")
-_EXPONENT_DIGITS = 6
-_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def integer_text(raw: bytes) -> str:
@@ -46,22 +43,7 @@ def epoch(raw: bytes, microseconds: int) -> datetime:
 
 def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal:
     """A decimal that fits ``numeric(precision, scale)``, or Postgres's own limits, without rounding."""
-    value = _decimal(raw)
-    before, after = _digits(value)
-    if precision is not None and (before > precision - scale or after > scale):
-        code = Code.RANGE if before > precision - scale else Code.PRECISION
-        raise Mismatch(code, f"expected numeric({precision},{scale}), got {shown(raw)}")
-    if before > MAX_DIGITS_BEFORE_POINT or after > MAX_DIGITS_AFTER_POINT:
-        raise Mismatch(Code.RANGE, f"expected a number within Postgres's numeric, got {shown(raw)}")
-    # Trailing zeros could still exceed Postgres's limits, as in 0e-20000.
-    return value if -MAX_DIGITS_AFTER_POINT <= _exponent(value) <= 0 else value.normalize(_EXACT)
-
-
-def check_literal(raw: bytes) -> None:
-    """Check that Postgres takes the number as it is written, which is how a jsonb hands it over."""
-    numeric(raw)
-    if -_exponent(_decimal(raw)) > MAX_DIGITS_AFTER_POINT:
-        raise Mismatch(Code.RANGE, f"expected a number within Postgres's numeric, got {shown(raw)}")
+    return decimals.numeric(_decimal(raw), lambda: shown(raw), precision, scale)
 
 
 def floating(raw: bytes, single: bool = False) -> float:
@@ -77,22 +59,4 @@ def floating(raw: bytes, single: bool = False) -> float:
 
 
 def _decimal(raw: bytes) -> Decimal:
-    expect(raw, "number", "number")
-    exponent = _EXPONENT.search(raw)
-    if exponent and len(exponent[1]) > _EXPONENT_DIGITS:
-        raise Mismatch(Code.RANGE, f"expected a number with an exponent of six digits, got {shown(raw)}")
-    return Decimal(raw.decode())
-
-
-def _digits(value: Decimal) -> tuple[int, int]:
-    """Digits before and after the point, without leading and trailing zeros."""
-    if not value:
-        return 0, 0
-    shortest = value.normalize(_EXACT)
-    return max(shortest.adjusted() + 1, 0), max(-_exponent(shortest), 0)
-
-
-def _exponent(value: Decimal) -> int:
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return exponent
+    return number(expect(raw, "number", "number"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Any
 
 import msgspec
@@ -16,19 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.json import texts
+from offset_ledger.decoding import text_columns, texts
 from offset_ledger.decoding.kinds import EPOCH_UNITS, FIRST_MOMENT, INTEGER_BITS, LAST_MOMENT, ColumnKind
-from offset_ledger.decoding.staged import INTEGERS, MOMENT, Flags, as_flags, event_ids, free_of_nul
+from offset_ledger.decoding.staged import INTEGERS, MOMENT, as_flags, event_ids
+from offset_ledger.decoding.text_columns import Built
 
-Built = tuple[pa.Array, Flags | None]
 Values = Sequence[Any]
 
-# Within these every moment that the calendar has is one that Python, Arrow and Postgres all have.
-_MOMENT = (
-    r"^[12][0-9]{3}-[01][0-9]-[0-3][0-9]T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
-    r"(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$"
-)
-_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _NO_DOCUMENT = r"\\u0000|(?:^|[:,\[ \t\r\n])-?[0-9.]+[eE][-+]?[0-9]{5}|[0-9]{1000}"
 _PLAIN_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
 _SEPARATOR = b"\x01"  # JSON has no control characters but blanks
@@ -53,7 +47,7 @@ def prover(kind: ColumnKind) -> Prover:
     if kind.encoding in EPOCH_UNITS:
         return _epochs(EPOCH_UNITS[kind.encoding])
     if name == "varchar":
-        return Prover(Annotated[str, msgspec.Meta(max_length=kind.args[0])], _texts)
+        return Prover(Annotated[str, msgspec.Meta(max_length=kind.args[0])], _written(text_columns.texts))
     if name == "numeric":
         return Prover(msgspec.Raw, _literals(_numeric_pattern(kind.args)))
     if name == "bytea":
@@ -61,9 +55,8 @@ def prover(kind: ColumnKind) -> Prover:
     return _PLAIN[name]
 
 
-def _texts(values: Values) -> Built:
-    column = pa.array(values, pa.string())
-    return column, None if free_of_nul(column) else as_flags(pc.invert(pc.match_substring(column, "\0")))
+def _written(build: Callable[[pa.StringArray], Built]) -> Callable[[Values], Built]:
+    return lambda values: build(pa.array(values, pa.string()))
 
 
 def _event_ids(values: Values) -> Built:
@@ -77,25 +70,6 @@ def _event_ids(values: Values) -> Built:
 def _epochs(unit: int) -> Prover:
     wire = Annotated[int, msgspec.Meta(ge=FIRST_MOMENT // unit, le=LAST_MOMENT // unit)]
     return Prover(wire, lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(MOMENT), None))
-
-
-def _moments(values: Values) -> Built:
-    column = pa.array(values, pa.string())
-    flags = as_flags(pc.match_substring_regex(column, _MOMENT))
-    if flags is not None:
-        column = pc.if_else(pa.array(flags), column, None)
-    try:
-        return column.cast(MOMENT), flags
-    except pa.ArrowInvalid:
-        flags = np.fromiter(map(_on_calendar, column.to_pylist()), np.bool_, len(column))
-        return pc.if_else(pa.array(flags), column, None).cast(MOMENT), flags
-
-
-def _on_calendar(value: str | None) -> bool:
-    try:
-        return value is not None and datetime.fromisoformat(value) is not None
-    except ValueError:
-        return False
 
 
 def _raw_texts(values: Values) -> pa.StringArray:
@@ -149,11 +123,6 @@ def _double_text(text: str) -> str | None:
         return None
 
 
-def _uuids(values: Values) -> Built:
-    column = pa.array(values, pa.string())
-    return column, as_flags(pc.match_substring_regex(column, _UUID))
-
-
 def _documents(values: Values) -> Built:
     column = _raw_texts(values)
     return column, as_flags(pc.invert(pc.match_substring_regex(column, _NO_DOCUMENT)))
@@ -184,12 +153,13 @@ def _bytes_or_none(read: Callable[[str], bytes], value: str | None) -> bytes | N
 
 _PLAIN = {
     "event_id": Prover(str | int, _event_ids),
-    "text": Prover(str, _texts),
+    "text": Prover(str, _written(text_columns.texts)),
     "real": Prover(msgspec.Raw, _floats(6)),
     "double precision": Prover(msgspec.Raw, _floats(15)),
     "boolean": Prover(bool, lambda values: (pa.array(values, pa.bool_()), None)),
     "date": Prover(date, lambda values: (pa.array(values, pa.date32()), None)),
-    "timestamptz": Prover(str, _moments),
-    "uuid": Prover(str, _uuids),
+    "time": Prover(str, _written(text_columns.times)),
+    "timestamptz": Prover(str, _written(text_columns.moments)),
+    "uuid": Prover(str, _written(text_columns.uuids)),
     "jsonb": Prover(msgspec.Raw, _documents),
 }

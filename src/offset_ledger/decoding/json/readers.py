@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from offset_ledger.decoding.json import documents, numbers, texts
+from offset_ledger.decoding import jsonb
+from offset_ledger.decoding.json import numbers, texts
 from offset_ledger.decoding.json.texts import expect
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind, check_event_id
 
@@ -48,7 +49,8 @@ _PLAIN: dict[str, Read] = {
     "double precision": numbers.floating,
     "boolean": boolean,
     "date": texts.day,
+    "time": texts.time_of_day,
     "timestamptz": texts.moment,
     "uuid": texts.uuid,
-    "jsonb": documents.document,
+    "jsonb": jsonb.document,
 }

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.json.documents import MAX_DEPTH, duplicate_path
+from offset_ledger.decoding.json.documents import duplicate_path
 from offset_ledger.decoding.json.proofs import Prover, prover
 from offset_ledger.decoding.json.unique import UniqueNames
+from offset_ledger.decoding.jsonb import MAX_DEPTH
 from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Proven
 from offset_ledger.decoding.shape import Node

@@ -1,0 +1,57 @@
+"""Decimals within Postgres's ``numeric``, to the last digit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+
+from offset_ledger.decoding.outcome import Code, Mismatch
+
+MAX_DIGITS_BEFORE_POINT = 131_072
+MAX_DIGITS_AFTER_POINT = 16_383
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+
+def numeric(value: Decimal, shown: Callable[[], str], precision: int | None = None, scale: int = 0) -> Decimal:
+    """The decimal, if it fits ``numeric(precision, scale)``, or Postgres's own limits, without rounding.
+
+    ``shown`` gives the number as a reason has it.
+    """
+    before, after = _digits(value)
+    if precision is not None and (before > precision - scale or after > scale):
+        code = Code.RANGE if before > precision - scale else Code.PRECISION
+        raise Mismatch(code, f"expected numeric({precision},{scale}), got {shown()}")
+    if before > MAX_DIGITS_BEFORE_POINT or after > MAX_DIGITS_AFTER_POINT:
+        raise _too_long(shown)
+    # Trailing zeros could still exceed Postgres's limits, as in 0e-20000.
+    return value if -MAX_DIGITS_AFTER_POINT <= _exponent(value) <= 0 else value.normalize(_EXACT)
+
+
+def check_written(value: Decimal, shown: Callable[[], str]) -> None:
+    """Check that Postgres takes the number with every digit it is written with, as a jsonb hands it over."""
+    numeric(value, shown)
+    if -_exponent(value) > MAX_DIGITS_AFTER_POINT:
+        raise _too_long(shown)
+
+
+def scaled(unscaled: int, scale: int) -> Decimal:
+    """The unscaled value divided by ten to the power of the scale."""
+    return Decimal(unscaled).scaleb(-scale, _EXACT)
+
+
+def _digits(value: Decimal) -> tuple[int, int]:
+    """Digits before and after the point, without leading and trailing zeros."""
+    if not value:
+        return 0, 0
+    shortest = value.normalize(_EXACT)
+    return max(shortest.adjusted() + 1, 0), max(-_exponent(shortest), 0)
+
+
+def _exponent(value: Decimal) -> int:
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return exponent
+
+
+def _too_long(shown: Callable[[], str]) -> Mismatch:
+    return Mismatch(Code.RANGE, f"expected a number within Postgres's numeric, got {shown()}")

@@ -1,0 +1,183 @@
+"""Many binary records read at the same time: a cursor in each, and every step is taken by all of them in numpy.
+
+A record that a step does not fit (it ends too early, a length is negative, a varint has more bytes than it needs) is
+no longer ``good``: it stays where it is, and another way of reading has to say what is in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from offset_ledger.decoding.staged import Flags, content
+
+Places = npt.NDArray[np.int64]
+Rows = slice | Places
+Words = npt.NDArray[np.uint64]
+
+_PAD = 16
+_ALL = slice(None)
+_STOPS, _PAYLOADS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+_ONE = np.uint64(1)
+_MERGES = (  # neighbours that become one: what keeps its place, and by how many bits the rest moves
+    (np.uint64(0x007F007F007F007F), np.uint64(1)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(4)),
+)
+
+
+class Cursors:
+    """A cursor in each of the values, at its beginning.
+
+    Every step takes ``where``, the records that take it; the others give zeros or null and are not moved.
+    """
+
+    good: Flags
+    """False: beyond what this way of reading proves; what was read of the record means nothing."""
+
+    def __init__(self, values: pa.BinaryArray, candidates: Flags) -> None:
+        whole = content(values)
+        self._bytes = np.zeros(len(whole) + _PAD, np.uint8)
+        self._bytes[: len(whole)] = whole
+        self._words: Words = np.ndarray((len(whole) + _PAD - 7,), np.dtype("<u8"), self._bytes.data, 0, (1,))
+        bounds = _bounds(values)
+        self._at, self._end = bounds[:-1].copy(), bounds[1:]
+        self.good = candidates & values.is_valid().to_numpy(zero_copy_only=False)
+
+    def at_end(self) -> Flags:
+        """Which good records are read to their last byte."""
+        read: Flags = self._at == self._end
+        return self.good & read
+
+    def has_more(self) -> Flags:
+        """Which good records have a byte left."""
+        unread: Flags = self._at < self._end
+        return self.good & unread
+
+    def peek(self) -> npt.NDArray[np.uint8]:
+        """The next byte of each record, 0 where there is none; no cursor moves."""
+        return np.where(self.has_more(), self._bytes[self._at], np.uint8(0))
+
+    def varints(self, where: Flags | None = None) -> Words:
+        """Numbers of at most 64 bits, seven bits a byte, the lowest first; a form longer than needed is not good."""
+        rows = self._rows(where)
+        at = self._at[rows]
+        values = self._bytes[at].astype(np.uint64)
+        sizes = np.ones(len(values), np.int64)
+        wrong = at >= self._end[rows]
+        more = np.flatnonzero(values > 0x7F)
+        if len(more):
+            values[more], sizes[more], over_long = self._long_varints(at[more])
+            wrong |= at + sizes > self._end[rows]
+            wrong[more] |= over_long
+        return self._step(rows, sizes, wrong, values)
+
+    def zigzags(self, where: Flags | None = None) -> npt.NDArray[np.int64]:
+        """Signed numbers of at most 64 bits, as varints of which the lowest bit is the sign."""
+        coded = self.varints(where)
+        return (coded >> _ONE).view(np.int64) ^ -(coded & _ONE).view(np.int64)
+
+    def booleans(self, where: Flags | None = None) -> Flags:
+        """One byte each, 0 or 1."""
+        rows = self._rows(where)
+        at = self._at[rows]
+        values = self._bytes[at]
+        wrong = (at >= self._end[rows]) | (values > 1)
+        return self._step(rows, np.ones(len(at), np.int64), wrong, values > 0)
+
+    def fixed(self, size: int, where: Flags | None = None) -> npt.NDArray[np.uint8]:
+        """The next so many bytes of each record, a row each."""
+        result = np.zeros((len(self.good), size), np.uint8)
+        rows, at = self._pass(np.full(len(self.good), size), where)
+        if len(at) and size == 8:
+            result[rows] = self._words[at].view(np.uint8).reshape(-1, 8)
+        elif len(at):
+            result[rows] = np.lib.stride_tricks.sliding_window_view(self._bytes, size)[at]
+        return result
+
+    def spans(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> pa.BinaryArray:
+        """The next so many bytes of each record; null where it takes no such step."""
+        bounds = np.repeat(self._at.astype(np.int32), 2)
+        rows, _ = self._pass(lengths, where)
+        bounds[1::2] = self._at
+        absent = np.ones(len(self.good), np.bool_)
+        absent[rows] = False
+        return _every_second(bounds, self._bytes, absent)
+
+    def skip(self, lengths: npt.NDArray[Any], where: Flags | None = None) -> None:
+        """Pass over the next so many bytes of each record."""
+        self._pass(lengths, where)
+
+    def _rows(self, where: Flags | None) -> Rows:
+        """The good records among those, all of them written as a slice, which numpy has no need to gather."""
+        takes = self.good if where is None else self.good & where
+        return _ALL if takes.all() else np.flatnonzero(takes)
+
+    def _pass(self, lengths: npt.NDArray[Any], where: Flags | None) -> tuple[Rows, Places]:
+        """Move over so many bytes; gives the records that have them, and where these bytes start."""
+        lengths = lengths.astype(np.int64, copy=False)  # what is too large for int64 becomes negative
+        rows = self._rows(where)
+        wrong = (lengths[rows] < 0) | (lengths[rows] > self._end[rows] - self._at[rows])
+        if wrong.any():
+            self.good[rows] &= ~wrong
+            rows = self._rows(where)
+        at = self._at[rows].copy()
+        self._at[rows] += lengths[rows]
+        return rows, at
+
+    def _step(self, rows: Rows, sizes: Places, wrong: Flags, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Move over values that were read, unless they are wrong; gives a value for every record."""
+        if wrong.any():
+            self.good[rows] &= ~wrong
+            sizes = np.where(wrong, 0, sizes)
+        self._at[rows] += sizes
+        if isinstance(rows, slice):
+            return values
+        result = np.zeros(len(self.good), values.dtype)
+        result[rows] = values
+        return result
+
+    def _long_varints(self, at: Places) -> tuple[Words, Places, Flags]:
+        """Varints of more than one byte: their values, their sizes, and which are over-long."""
+        words = self._words[at]
+        stops = ~words & _STOPS
+        used = stops ^ (stops - _ONE)
+        values = _merged(words & used & _PAYLOADS)
+        sizes = (np.bitwise_count(used) >> 3).astype(np.int64)
+        beyond = np.flatnonzero(stops == 0)
+        over_long = np.zeros(len(at), np.bool_)
+        if len(beyond):
+            ninth, tenth = (self._bytes[at[beyond] + place].astype(np.uint64) for place in (8, 9))
+            two = ninth > 0x7F
+            values[beyond] |= (ninth << np.uint64(57) >> _ONE) | (np.where(two, tenth, 0) << np.uint64(63))
+            sizes[beyond] = 9 + two
+            over_long[beyond] = two & (tenth > 1)
+        return values, sizes, over_long | (values >> (7 * (sizes - 1)).astype(np.uint64) == 0)
+
+
+def _merged(groups: Words) -> Words:
+    """Eight groups of seven bits, each in a byte, as one number."""
+    for kept, shift in _MERGES:
+        groups = (groups & kept) | ((groups & ~kept) >> shift)
+    return groups
+
+
+def _every_second(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], absent: Flags) -> pa.BinaryArray:
+    """The bytes from the first bound to the second, from the third to the fourth, and so on."""
+    if not len(absent):
+        return pa.array([], pa.binary())
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    pieces = pa.BinaryArray.from_buffers(pa.binary(), len(bounds) - 1, buffers)
+    places = np.arange(0, len(bounds), 2)
+    return pieces.take(pa.array(places, mask=absent) if absent.any() else pa.array(places))
+
+
+def _bounds(values: pa.BinaryArray) -> Places:
+    """Where each value starts in the content of all, and where the last one ends."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    return bounds.astype(np.int64) - int(bounds[0])
