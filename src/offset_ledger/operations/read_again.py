@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -85,10 +85,14 @@ def _decoder(pipeline: Pipeline) -> Decoder:
 
 
 def _create_tables(session: Session, record: RecordShape) -> None:
-    columns = [sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in row_columns(record)]
+    columns, refused = _definitions(row_columns(record)), _definitions(refused_types(record).items())
     with transaction(session) as cursor:
         statement = sql.SQL(named_sql("operations/create_topic_tables"))
-        cursor.execute(statement.format(columns=sql.SQL(", ").join(columns)))
+        cursor.execute(statement.format(columns=columns, refused=refused))
+
+
+def _definitions(columns: Iterable[tuple[str, str]]) -> sql.Composable:
+    return sql.SQL(", ").join(sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in columns)
 
 
 def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
