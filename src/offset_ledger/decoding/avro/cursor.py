@@ -62,7 +62,7 @@ class Cursor:
     def finish(self) -> None:
         """Check that nothing is left."""
         if rest := len(self.data) - self.at:
-            raise Malformed(Code.SYNTAX, f"expected the end of the record, got {rest} more bytes")
+            raise Malformed(Code.SYNTAX, f"expected the end of the record at byte {self.at}, got {_bytes(rest)} more")
 
     def read_null(self) -> None:
         """Nothing is written."""
@@ -132,7 +132,7 @@ class Cursor:
             for _ in range(count):
                 yield None
             if size is not None and self.at - start != size:
-                raise Malformed(Code.SYNTAX, f"expected a block of {size} bytes, got {self.at - start}")
+                raise Malformed(Code.SYNTAX, f"expected a block of {_bytes(size)}, got {self.at - start}")
 
     def span(self, size: int) -> bytes:
         """The next so many bytes."""
@@ -145,10 +145,10 @@ class Cursor:
         self.at += self._length(size)
 
     def _length(self, size: int) -> int:
-        if size < 0 or size > len(self.data) - self.at:
-            rest = len(self.data) - self.at
-            wanted = f"{size} bytes" if size >= 0 else "a length"
-            raise Malformed(Code.SYNTAX, f"expected {wanted} at byte {self.at}, got {rest if size >= 0 else size}")
+        if size < 0:
+            raise Malformed(Code.SYNTAX, f"expected a length before byte {self.at}, got {size}")
+        if size > (rest := len(self.data) - self.at):
+            raise Malformed(Code.SYNTAX, f"expected {_bytes(size)} at byte {self.at}, got {rest}")
         return size
 
     def _zigzag(self, most: int, bits: int) -> int:
@@ -170,4 +170,8 @@ class Cursor:
         self._left -= values
         if self._left < 0:
             most = SPARE_VALUES + 4 * len(self.data)
-            raise Malformed(Code.TOO_LARGE, f"expected at most {most} values in {len(self.data)} bytes, got more")
+            raise Malformed(Code.TOO_LARGE, f"expected at most {most} values in {_bytes(len(self.data))}, got more")
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"

@@ -70,8 +70,8 @@ def branch_name(branch: Any) -> str:
 class SchemaDraw:
     """Draws one schema; ``flat`` has no arrays, maps, recursion, nor unions of more than null and another."""
 
-    def __init__(self, draw: Draw, flat: bool = False) -> None:
-        self.draw, self.flat = draw, flat
+    def __init__(self, draw: Draw, flat: bool = False, logical: bool = True) -> None:
+        self.draw, self.flat, self.with_logical = draw, flat, logical
         self.count = 0
         self.done: list[str] = []
         self.open: list[str] = []
@@ -101,7 +101,8 @@ class SchemaDraw:
 
     def type(self, depth: int) -> Any:
         """A type with at most so many levels below it."""
-        kinds = ["primitive"] * 3 + ["logical"] * 2 + ["decimal", "fixed", "enum", "nullable", "nullable"]
+        kinds = ["primitive"] * 3 + ["fixed", "enum", "nullable", "nullable"]
+        kinds += ["logical", "logical", "decimal"] if self.with_logical else []
         if depth > 0:
             kinds += ["record"] if self.flat else ["record", "array", "map", "union", "recursion"]
         if self.done and not self.flat:
@@ -124,9 +125,8 @@ class SchemaDraw:
         return self.defined({"type": "fixed", "name": self.new_name(), "size": 6, **said})
 
     def fixed(self, _: int) -> Any:
-        size, more = self.draw(
-            st.sampled_from([(0, {}), (3, {}), (16, {"logicalType": "uuid"}), (12, {"logicalType": "duration"})])
-        )
+        logical = [(16, {"logicalType": "uuid"}), (12, {"logicalType": "duration"})] if self.with_logical else []
+        size, more = self.draw(st.sampled_from([(0, {}), (3, {}), *logical]))
         return self.defined({"type": "fixed", "name": self.new_name(), "size": size, **more})
 
     def enum(self, _: int) -> Any:
@@ -237,7 +237,7 @@ def _single(said: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def schemas(draw: Draw, flat: bool = False) -> dict[str, Any]:
+def schemas(draw: Draw, flat: bool = False, logical: bool = True) -> dict[str, Any]:
     """A schema of a record."""
-    found: dict[str, Any] = SchemaDraw(draw, flat).record(3)
+    found: dict[str, Any] = SchemaDraw(draw, flat, logical).record(3)
     return found
