@@ -7,39 +7,34 @@ that is not as most are written: it takes none that the exact reader would refus
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.avro.lockstep_scalars import Where, check, indexes, read_column, skip_column
+from offset_ledger.decoding.avro.lockstep_scalars import Where, indexes
+from offset_ledger.decoding.avro.lockstep_steps import (
+    Walk,
+    WalkStep,
+    document_step,
+    fill_step,
+    items_step,
+    leave,
+    skip_step,
+)
 from offset_ledger.decoding.avro.nodes import Array, AvroType, Map, Record, Scalar, Union
-from offset_ledger.decoding.lockstep import Cursors
+from offset_ledger.decoding.avro.values import Parts
 from offset_ledger.decoding.outcome import Proven
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.staged import Flags, staged_type
-from offset_ledger.decoding.typed.columns import Build, column_builder
+from offset_ledger.decoding.typed.columns import column_builder
 from offset_ledger.decoding.typed.types import TypeName
 
 MAX_STEPS = 1000
 MAX_NESTED = 50
-MAX_ITEMS = 32
 
 
 class NotInLockstep(Exception):
     """A schema, or a branch of it, that the records do not walk through together."""
-
-
-class _Walk:
-    """The cursors, and for each slot the columns of the branches that lead to it."""
-
-    def __init__(self, values: pa.BinaryArray, candidates: Flags, slots: int) -> None:
-        self.cursors = Cursors(values, candidates)
-        self.columns: list[list[pa.Array]] = [[] for _ in range(slots)]
-
-
-_Step = Callable[[_Walk, Where], None]
 
 
 class LockstepReader:
@@ -55,7 +50,7 @@ class LockstepReader:
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven:
         """The records that are certainly read without a reason, as columns."""
-        walk = _Walk(values, candidates, self._slots)
+        walk = Walk(values, candidates, self._slots)
         self._walk(walk, None)
         proven = walk.cursors.at_end()
         columns = {slot: _joined(walk, leaf) for slot, leaf in self._leaves.items()}
@@ -68,7 +63,7 @@ class LockstepReader:
         return Proven(places, [columns.get(slot) for slot in range(self._slots)])
 
 
-def _joined(walk: _Walk, leaf: Leaf) -> pa.Array:
+def _joined(walk: Walk, leaf: Leaf) -> pa.Array:
     """The column of a leaf, of what each branch gave."""
     columns = walk.columns[leaf.slot]
     if not columns:
@@ -82,37 +77,43 @@ class _Compiler:
     def __init__(self) -> None:
         self.filled = set[int]()
         self._open: list[Record] = []
+        self._parts = Parts()
         self._left = MAX_STEPS
 
-    def fill(self, type_: AvroType, node: Node | None, depth: int, in_items: bool = False) -> _Step:
+    def fill(self, type_: AvroType, node: Node | None, depth: int, in_items: bool = False) -> WalkStep:
         """Walks through values and fills the slots that the node leads to; without a node, steps over them."""
         self._left -= 1
         if depth > MAX_NESTED or self._left < 0:
             raise NotInLockstep("a large schema")
         match type_:
             case Scalar():
-                return _skip(type_) if node is None else self._scalar(type_, node)
+                return skip_step(type_) if node is None else self._scalar(type_, node)
             case Record():
-                return self._record(type_, node, depth, in_items)
+                return self._whole(type_, node.leaves if node else [], self._fields(type_, node, depth, in_items))
             case Union():
                 return self._union(type_, node, depth, in_items)
             case Array() | Map():
-                if node is not None or in_items:
-                    raise NotInLockstep("an array or a map that has to be read")
+                if in_items or (node is not None and node.members):
+                    raise NotInLockstep("items in items, or the items of a map one by one")
                 inner = type_.items if isinstance(type_, Array) else type_.values
-                return _items(self.fill(inner, None, depth + 1, True), isinstance(type_, Map))
+                step = self.fill(inner, None, depth + 1, in_items=True)
+                over = items_step(step, isinstance(type_, Map))
+                return self._whole(type_, node.leaves if node else [], over)
 
-    def _scalar(self, scalar: Scalar, node: Node) -> _Step:
+    def _scalar(self, scalar: Scalar, node: Node) -> WalkStep:
         if scalar.value.name is TypeName.NULL:
-            return _skip(scalar)
+            return skip_step(scalar)
         if node.members:
             raise NotInLockstep("a path through a single value")
-        self.filled.update(leaf.slot for leaf in node.leaves)
-        return _fill(scalar, [(leaf.slot, _builder(scalar, leaf)) for leaf in node.leaves])
+        built = [(leaf, column_builder(scalar.value, leaf.kind)) for leaf in node.leaves]
+        builds = [(leaf.slot, build) for leaf, build in built if build]
+        self.filled.update(slot for slot, _ in builds)
+        step = fill_step(scalar, builds) if builds else skip_step(scalar)
+        return self._whole(scalar, [leaf for leaf, build in built if not build], step)
 
-    def _record(self, record: Record, node: Node | None, depth: int, in_items: bool) -> _Step:
-        if record in self._open or (node is not None and node.leaves):
-            raise NotInLockstep("a record that contains itself, or has to be read as a whole")
+    def _fields(self, record: Record, node: Node | None, depth: int, in_items: bool) -> WalkStep:
+        if record in self._open:
+            raise NotInLockstep("a record that contains itself")
         self._open.append(record)
         members = {} if node is None else node.members
         try:
@@ -120,26 +121,36 @@ class _Compiler:
         finally:
             self._open.pop()
 
-        def walk_fields(walk: _Walk, where: Where) -> None:
+        def walk_fields(walk: Walk, where: Where) -> None:
             for step in steps:
                 step(walk, where)
 
         return walk_fields
 
-    def _union(self, union: Union, node: Node | None, depth: int, in_items: bool) -> _Step:
+    def _whole(self, type_: AvroType, leaves: list[Leaf], step: WalkStep) -> WalkStep:
+        """Takes the step, and fills the leaves with all that it passes over."""
+        if not leaves:
+            return step
+        if any(leaf.kind.name != "jsonb" for leaf in leaves):
+            raise NotInLockstep("values that have to be asked one by one")
+        slots = [leaf.slot for leaf in leaves]
+        self.filled.update(slots)
+        return document_step(step, self._parts.value(type_), slots)
+
+    def _union(self, union: Union, node: Node | None, depth: int, in_items: bool) -> WalkStep:
         branches = []
         for each in union.branches:
             try:
                 branches.append(self.fill(each, node, depth + 1, in_items))
             except NotInLockstep:
-                branches.append(_leave)
-        if _leave in branches and all(
-            step is _leave or _is_null(of) for step, of in zip(branches, union.branches, strict=True)
+                branches.append(leave)
+        if leave in branches and all(
+            step is leave or _is_null(of) for step, of in zip(branches, union.branches, strict=True)
         ):
             raise NotInLockstep("a union of which no branch is")
         steps = [(n, step) for n, step in enumerate(branches) if not _is_null(union.branches[n])]
 
-        def walk_branches(walk: _Walk, where: Where) -> None:
+        def walk_branches(walk: Walk, where: Where) -> None:
             index = indexes(walk.cursors, len(branches), where)
             for number, step in steps:
                 takes = index == number
@@ -150,59 +161,3 @@ class _Compiler:
 
 def _is_null(type_: AvroType) -> bool:
     return isinstance(type_, Scalar) and type_.wire == "null"
-
-
-def _builder(scalar: Scalar, leaf: Leaf) -> Build:
-    build = column_builder(scalar.value, leaf.kind)
-    if build is None:
-        raise NotInLockstep("values that have to be asked one by one")
-    return build
-
-
-def _skip(scalar: Scalar) -> _Step:
-    skip = skip_column(scalar)
-
-    def step(walk: _Walk, where: Where) -> None:
-        skip(walk.cursors, where)
-
-    return step
-
-
-def _fill(scalar: Scalar, builds: list[tuple[int, Build]]) -> _Step:
-    read = read_column(scalar)
-
-    def step(walk: _Walk, where: Where) -> None:
-        column = read(walk.cursors, where)
-        for slot, build in builds:
-            staged, flags = build(column)
-            walk.columns[slot].append(staged)
-            if flags is not None:
-                check(walk.cursors, flags, where)
-
-    return step
-
-
-def _leave(walk: _Walk, where: Where) -> None:
-    """Leave these records to the exact reader."""
-    check(walk.cursors, np.zeros(len(walk.cursors.good), np.bool_), where)
-
-
-def _items(step: _Step, keyed: bool) -> _Step:
-    """Steps over the items of arrays or maps, the first of all of them, then the second, and so on."""
-
-    def walk_items(walk: _Walk, where: Where) -> None:
-        cursors = walk.cursors
-        rest = np.full(len(cursors.good), MAX_ITEMS)
-        open_ = cursors.good if where is None else cursors.good & where
-        while open_.any():
-            count = cursors.zigzags(open_)
-            check(cursors, (count >= 0) & (count <= rest), open_)
-            open_ = cursors.good & open_ & (count > 0)
-            rest -= np.where(open_, count, 0)
-            for number in range(int(np.max(count, initial=0, where=open_))):
-                takes = cursors.good & open_ & (number < count)
-                if keyed:
-                    cursors.skip(cursors.zigzags(takes), takes)
-                step(walk, takes)
-
-    return walk_items

@@ -42,7 +42,7 @@ LIKELY = {
     "string": ["text", "text", "varchar", "uuid", "bytea", "date"],
     "enum": ["text"],
     "bytes": ["bytea"],
-    "fixed": ["bytea"],
+    "fixed": ["bytea", "jsonb"],
     "fixed uuid": ["uuid"],
     "decimal": ["numeric"],
     "date": ["date"],
@@ -165,10 +165,10 @@ def plain(value: Any, name: str) -> Any:
 
 SURE = {
     "string": ["text", "varchar"],
-    "int": ["integer", "bigint", "numeric"],
+    "int": ["integer", "bigint", "numeric", "jsonb"],
     "long": ["bigint", "numeric"],
-    "double": ["double precision"],
-    "fixed": ["bytea"],
+    "double": ["double precision", "jsonb"],
+    "fixed": ["bytea", "jsonb"],
 }
 
 
@@ -181,7 +181,7 @@ def test_proves_all_flat_records_that_are_rows(data: st.DataObject) -> None:
     for index, (path, said) in enumerate(written.places(written.parsed)):
         inner = next((each for each in said if each != "null"), "null") if isinstance(said, list) else said
         kind = kind_of(written.resolve(inner))
-        for name in SURE.get(kind, LIKELY.get(kind, [])):
+        for name in SURE.get(kind, [*LIKELY.get(kind, []), "jsonb"]):
             columns.append(
                 Column(
                     f"c{index}_{name}",
