@@ -153,6 +153,9 @@ class Cursor:
 
     def _zigzag(self, most: int, bits: int) -> int:
         start = self.at
+        if start < len(self.data) and (byte := self.data[start]) < 0x80:
+            self.at = start + 1
+            return (byte >> 1) ^ -(byte & 1)
         shift = value = 0
         for byte in self.data[start : start + most]:
             value |= (byte & 0x7F) << shift
