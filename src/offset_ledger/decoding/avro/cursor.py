@@ -15,7 +15,7 @@ from offset_ledger.decoding.typed.decoder import Found
 
 MAX_DEPTH = 500  # as of JSON; each level is one frame of Python's
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested records, arrays, maps and unions, got more"
-SPARE_VALUES = 100_000
+VALUES_PER_BYTE, SPARE_VALUES = 16, 100_000
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
 
@@ -37,16 +37,16 @@ class Cursor:
     """A place in a record, and what was found up to there; ``against`` is the first value that no jsonb can hold.
 
     Values that take no bytes could be without number: all records, their fields and the items of arrays and maps
-    together are at most four for each byte, and some to spare.
+    together are at most ``VALUES_PER_BYTE`` for each byte, and ``SPARE_VALUES`` more.
     """
 
-    __slots__ = ("_depth", "_left", "against", "at", "data", "found")
+    __slots__ = ("_depth", "_left", "_most", "against", "at", "data", "found")
 
     def __init__(self, data: bytes, found: Found) -> None:
         self.data, self.at, self.found = data, 0, found
         self.against: Mismatch | None = None
         self._depth = 0
-        self._left = SPARE_VALUES + 4 * len(data)
+        self._left = self._most = SPARE_VALUES + VALUES_PER_BYTE * len(data)
 
     def enter(self, values: int) -> None:
         """Step into a record, an array, a map or a union with so many values."""
@@ -58,6 +58,14 @@ class Cursor:
     def leave(self) -> None:
         """Step out again."""
         self._depth -= 1
+
+    def mark(self) -> tuple[int, int]:
+        """The place, to come back to."""
+        return self.at, self._left
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """Go back to a place, as if nothing behind it had been read."""
+        self.at, self._left = mark
 
     def finish(self) -> None:
         """Check that nothing is left."""
@@ -172,8 +180,8 @@ class Cursor:
     def _spend(self, values: int) -> None:
         self._left -= values
         if self._left < 0:
-            most = SPARE_VALUES + 4 * len(self.data)
-            raise Malformed(Code.TOO_LARGE, f"expected at most {most} values in {_bytes(len(self.data))}, got more")
+            detail = f"expected at most {self._most} values in {_bytes(len(self.data))}, got more"
+            raise Malformed(Code.TOO_LARGE, detail)
 
 
 def _bytes(count: int) -> str:

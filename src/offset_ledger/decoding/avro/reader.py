@@ -130,9 +130,9 @@ class _Paths:
             return steps[0] if steps else self._parts.skip(type_)
 
         def again(cursor: Cursor) -> None:
-            start = cursor.at
+            start = cursor.mark()
             for step in steps:
-                cursor.at = start
+                cursor.back(start)
                 step(cursor)
 
         return again

@@ -157,6 +157,14 @@ def test_values_without_bytes_are_bounded(type_: Any, value: bytes) -> None:
     assert time.process_time() - start < 4
 
 
+def test_many_values_of_few_bytes_are_read() -> None:
+    items = {"type": "array", "items": record(record(record("boolean", name="C"), name="B"), name="A")}
+    columns = tuple(Column(f"c{n}", ColumnType("jsonb"), ("f0",)) for n in range(4))
+    first, *others = values(record(items), b"\xd0\x8c\x01" + b"\1" * 9_000 + b"\0", *columns)
+    assert first == "[" + ",".join(['{"f0":{"f0":{"f0":true}}}'] * 9_000) + "]"
+    assert others == [first] * 3
+
+
 def test_types_that_double_at_each_step_are_bounded() -> None:
     """A chain of 40 records with two of the next one each has 2 to the power of 40 values, in no bytes."""
     said: Any = record(name="R0")
