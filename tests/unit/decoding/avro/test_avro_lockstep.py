@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from offset_ledger.config.model import Column
 from offset_ledger.decoding.avro.lockstep_steps import MAX_ITEMS
 from tests.unit.decoding.avro.avro_records import Written
-from tests.unit.decoding.avro.test_avro_oracle import check_proven
+from tests.unit.decoding.avro.test_avro_oracle import EMPTY, check_proven
 from tests.unit.decoding.avro.test_avro_reader import BOMBS, ENUM, INTS, TEXTS, column, decoder
 from tests.unit.decoding.avro.test_avro_schema import record
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-EMPTY = pa.array([], pa.binary())
 ITEM = {"type": "array", "items": record("string", ["null", "long"], ENUM, name="Item")}
 CHOICE = ["null", "long", record("string", name="Card"), TEXTS]
 

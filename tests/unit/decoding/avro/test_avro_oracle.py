@@ -28,6 +28,7 @@ from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
 pytestmark = pytest.mark.filterwarnings("ignore")  # fastavro's about logical types that it ignores
 
 EXAMPLES = int(os.environ.get("DECODING_EXAMPLES", "150"))
+EMPTY = pa.array([], pa.binary())
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = [
     *("boolean", "integer", "bigint", "numeric", "real", "double precision", "text", "varchar", "date", "time"),
@@ -75,9 +76,30 @@ def draw_column(draw: Draw, written: Written, index: int) -> Column:
     return Column(f"c{index}", ColumnType(name, draw(st.sampled_from(args))), path, draw(st.integers(0, 3)) > 0)
 
 
-def shape_of(columns: tuple[Column, ...], event_id: tuple[str, ...] | None = None) -> RecordShape:
-    """A record whose event is named by its key, unless a path is given."""
-    return RecordShape(event_id=event_id, publish_at=None, columns=columns)
+def shape_of(columns: tuple[Column, ...]) -> RecordShape:
+    """A record whose event is named by its key, and was published when Kafka says."""
+    return RecordShape(event_id=None, publish_at=None, columns=columns)
+
+
+def draw_shape(draw: Draw, written: Written) -> RecordShape:
+    """A record of up to four columns, of which some name the event and its moment by a place of the schema too."""
+    columns = tuple(draw_column(draw, written, index) for index in range(draw(st.integers(1, 4))))
+    found: dict[str, list[tuple[str, ...]]] = {"event_id": [], "publish_at": []}
+    for path, said in written.places(written.parsed):
+        kind = kind_of(said) if isinstance(said, dict) else ""
+        if kind in ("string", "enum", "int", "long", "fixed uuid"):
+            found["event_id"].append(path)
+        if kind.startswith("timestamp-"):
+            found["publish_at"].append(path)
+    event_id, publish_at = (draw(st.sampled_from([None, *paths])) for paths in found.values())
+    return RecordShape(event_id=event_id, publish_at=publish_at, columns=columns)
+
+
+def all_columns(record: RecordShape) -> tuple[Column, ...]:
+    """The columns, and as columns the places of event id and moment."""
+    event_id = Column("event_id", ColumnType("event_id"), record.event_id or ())
+    publish_at = Column("publish_at", ColumnType("timestamptz"), record.publish_at or ())
+    return tuple(each for each in (event_id, publish_at, *record.columns) if each.path)
 
 
 def expected(written: Written, value: Any, column: Column) -> Any:
@@ -97,9 +119,10 @@ def expected(written: Written, value: Any, column: Column) -> Any:
         raise Refused(column.path) from None
 
 
-def check_row(outcome: Any, written: Written, value: Any, columns: tuple[Column, ...]) -> bool:
+def check_row(outcome: Any, written: Written, value: Any, record: RecordShape) -> bool:
     """Check the outcome of a record against the value that was written; whether it is a row."""
     wanted, against = [], set()
+    columns = all_columns(record)
     for column in columns:
         try:
             wanted.append(expected(written, value, column))
@@ -112,7 +135,8 @@ def check_row(outcome: Any, written: Written, value: Any, columns: tuple[Column,
         assert got == {(path, None if path in known else code) for path, code in against}
         return False
     assert isinstance(outcome, DecodedRow), outcome
-    for column, want, got in zip(columns, wanted, outcome.values, strict=True):
+    read = [outcome.event_id] * bool(record.event_id) + [outcome.publish_at] * bool(record.publish_at)
+    for column, want, got in zip(columns, wanted, [*read, *outcome.values], strict=True):
         if column.type.name == "jsonb" and want is not None:
             check_document(written, *want, document(got))
         else:
@@ -126,11 +150,11 @@ def check_row(outcome: Any, written: Written, value: Any, columns: tuple[Column,
 def test_decodes_exactly_what_was_written(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     written = Written(copy.deepcopy(schema))
-    columns = tuple(draw_column(data.draw, written, index) for index in range(data.draw(st.integers(1, 4))))
-    decoder = avro_decoder(schema_of(schema), shape_of(columns), Limits())
+    record = draw_shape(data.draw, written)
+    decoder = avro_decoder(schema_of(schema), record, Limits())
     for _ in range(3):
         value = written.value(data.draw, written.parsed)
-        check_row(decoder.decode(written.write(value), b"key", NOW), written, value, columns)
+        check_row(decoder.decode(written.write(value), b"key", NOW), written, value, record)
 
 
 def check_proven(decoder: Decoder, values: list[bytes]) -> int:
@@ -146,10 +170,18 @@ def check_proven(decoder: Decoder, values: list[bytes]) -> int:
         assert [plain(each, kind.name) for each in column.to_pylist()] == [
             plain(row.values[slot - 2], kind.name) for row in rows
         ]
-    if decoder.record.event_id is not None:
-        assert proven.columns[0].to_pylist() == [row.event_id for row in rows]
-    assert proven.columns[1] is None
+    check_slot(proven.columns[0], decoder.record.event_id, [row.event_id for row in rows])
+    check_slot(proven.columns[1], decoder.record.publish_at, [row.publish_at for row in rows])
     return len(rows)
+
+
+def check_slot(column: pa.Array | None, path: tuple[str, ...] | None, expected: list[Any]) -> None:
+    """Check the column of a slot that is Kafka's where there is no path."""
+    if path is None:
+        assert column is None
+    else:
+        assert column is not None
+        assert column.to_pylist() == expected
 
 
 def plain(value: Any, name: str) -> Any:
@@ -201,11 +233,19 @@ def test_proves_all_flat_records_that_are_rows(data: st.DataObject) -> None:
 def test_proves_only_what_is_decoded(data: st.DataObject) -> None:
     schema = data.draw(schemas(flat=data.draw(st.booleans())))
     written = Written(copy.deepcopy(schema))
-    columns = tuple(draw_column(data.draw, written, index) for index in range(data.draw(st.integers(1, 4))))
-    decoder = avro_decoder(schema_of(schema), shape_of(columns), Limits())
+    record = draw_shape(data.draw, written)
+    decoder = avro_decoder(schema_of(schema), record, Limits())
     values = [written.write(written.value(data.draw, written.parsed)) for _ in range(data.draw(st.integers(0, 6)))]
-    spoiled = [spoil(data.draw, value) for value in values if data.draw(st.booleans())]
-    check_proven(decoder, values + spoiled)
+    values += [spoil(data.draw, value) for value in values if data.draw(st.booleans())]
+    proven = check_proven(decoder, values)
+    if decoder.prove(EMPTY) is not None:
+        with_nulls = pa.array([None, b"", *values, None], pa.binary())
+        within = decoder.prove(with_nulls.slice(2, len(values)))
+        around = decoder.prove(with_nulls)
+        assert within is not None
+        assert around is not None
+        assert len(within.places) == proven
+        assert [place - 2 for place in around.places if place > 1] == within.places.tolist()
 
 
 def spoil(draw: Draw, value: bytes) -> bytes:
