@@ -1,6 +1,6 @@
 """CPU time of decoding a record: alone, in Arrow batches, and with what COPY reads.
 
-python benchmarks/decode.py [--rounds 15] [--profile]
+python benchmarks/decode.py [--format json|avro] [--rounds 15] [--profile]
 """
 
 from __future__ import annotations
@@ -10,16 +10,23 @@ import cProfile
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
 from typing import Any
 
+import fastavro
 import msgspec
 import pyarrow as pa
 
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
+from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.ledger.staging import refused_types, row_types
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.stage.copy_rows import copy_form
 
 BATCH = 20_000
@@ -36,6 +43,34 @@ SHAPE = RecordShape(
         Column("city", ColumnType("text"), ("place", "city")),
     ),
 )
+
+
+AVRO = {
+    "type": "record",
+    "name": "Event",
+    "fields": [
+        {"name": "event_id", "type": "string"},
+        {"name": "publish_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "status", "type": "string"},
+        {"name": "quantity", "type": "int"},
+        {"name": "account", "type": "long"},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "active", "type": "boolean"},
+        {"name": "place", "type": {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}},
+    ],
+}
+
+
+Read = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Events in one format, with their decoder, and what else reads them, by name."""
+
+    decoder: Decoder
+    values: list[bytes]
+    others: dict[str, Read]
 
 
 class Place(msgspec.Struct):
@@ -70,6 +105,32 @@ def value_of(number: int) -> bytes:
     ).encode()
 
 
+def json_format() -> Format:
+    """The events as JSON."""
+    others: dict[str, Read] = {"bare msgspec": msgspec.json.Decoder(Event).decode, "json.loads": json.loads}
+    return Format(JsonDecoder(SHAPE, Limits()), [value_of(number) for number in range(BATCH)], others)
+
+
+def avro_format() -> Format:
+    """The same events in Avro."""
+    written: Any = fastavro.parse_schema(json.loads(json.dumps(AVRO)))
+    schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(AVRO))
+    values = [avro_value(written, number) for number in range(BATCH)]
+    others: dict[str, Read] = {"fastavro": lambda value: fastavro.schemaless_reader(BytesIO(value), written, None)}
+    return Format(avro_decoder(schema, SHAPE, Limits()), values, others)
+
+
+def avro_value(written: Any, number: int) -> bytes:
+    """One event of about 55 bytes."""
+    event = json.loads(value_of(number), parse_float=Decimal)
+    out = BytesIO()
+    fastavro.schemaless_writer(out, written, {**event, "publish_at": datetime.fromisoformat(event["publish_at"])})
+    return out.getvalue()
+
+
+FORMATS = {"json": json_format, "avro": avro_format}
+
+
 def batch_of(values: list[bytes | None]) -> pa.RecordBatch:
     """The values as a batch of Spark's Kafka source."""
     rows = len(values)
@@ -98,27 +159,28 @@ def microseconds(work: Callable[[], Any], records: int, rounds: int) -> float:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--format", choices=FORMATS, default="json")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
-    values = [value_of(number) for number in range(BATCH)]
+    measured = FORMATS[arguments.format]()
+    values, decoder = measured.values, measured.decoder
     batch = batch_of(list(values))
     spoiled = batch_of([value[:-1] if n % 100 == 7 else value for n, value in enumerate(values)])
-    decoder = JsonDecoder(SHAPE, Limits())
-    works = works_of(decoder, values, batch, spoiled)
     print(f"{sum(map(len, values)) / BATCH:.0f} bytes a record, batches of {BATCH}, CPU time of one record")
+    works = works_of(measured, batch, spoiled)
     figures = {name: microseconds(work, BATCH, arguments.rounds) for name, work in works.items()}
     for name, figure in figures.items():
-        against = (figure / figures[base] for base in ("bare msgspec", "json.loads"))
-        print("{:36}{:8.2f} µs{:8.2f} x msgspec{:8.2f} x json.loads".format(name, figure, *against))
+        against = (f"{figure / figures[other]:8.2f} x {other.split()[-1]}" for other in measured.others)
+        print(f"{name:36}{figure:8.2f} µs{''.join(against)}")
     if arguments.profile:
         cProfile.runctx(
             "for _ in range(20): encoded(decoder, batch, True)", {**globals(), **locals()}, {}, sort="tottime"
         )
 
 
-def encoded(decoder: JsonDecoder, batch: pa.RecordBatch, binary: bool) -> int:
+def encoded(decoder: Decoder, batch: pa.RecordBatch, binary: bool) -> int:
     """What a Spark task does with one batch; how many bytes it sends."""
     staged = decode_batch(decoder, batch)
     _, rows = copy_form(row_types(decoder.record), staged.rows, binary)
@@ -126,15 +188,18 @@ def encoded(decoder: JsonDecoder, batch: pa.RecordBatch, binary: bool) -> int:
     return sum(map(len, rows)) + sum(map(len, refusals))
 
 
-def works_of(
-    decoder: JsonDecoder, values: list[bytes], batch: pa.RecordBatch, spoiled: pa.RecordBatch
-) -> dict[str, Callable[[], Any]]:
+def works_of(measured: Format, batch: pa.RecordBatch, spoiled: pa.RecordBatch) -> dict[str, Callable[[], Any]]:
     """What is measured, by name; each works on one batch."""
-    bare = msgspec.json.Decoder(Event).decode
+    decoder, values = measured.decoder, measured.values
+    column = pa.array(values, pa.binary())
+
+    def each(read: Read) -> Callable[[], Any]:
+        return lambda: [read(value) for value in values]
+
     return {
-        "bare msgspec": lambda: [bare(value) for value in values],
-        "json.loads": lambda: [json.loads(value) for value in values],
-        "decode, record by record": lambda: [decoder.decode(value, None, START) for value in values],
+        **{name: each(read) for name, read in measured.others.items()},
+        "decode, record by record": each(lambda value: decoder.decode(value, None, START)),
+        "prove": lambda: decoder.prove(column),
         "batch": lambda: decode_batch(decoder, batch),
         "batch + CSV": lambda: encoded(decoder, batch, False),
         "batch + binary": lambda: encoded(decoder, batch, True),

@@ -111,6 +111,16 @@ class Cursors:
         """Pass over the next so many bytes of each record."""
         self._pass(lengths, where)
 
+    def places(self) -> Places:
+        """Where each cursor is."""
+        return self._at.copy()
+
+    def since(self, places: Places, where: Flags | None = None) -> pa.BinaryArray:
+        """The bytes from such places to the cursors; null where a record is not good, or takes no such step."""
+        bounds = np.stack([places, self._at], axis=1).astype(np.int32).reshape(-1)
+        absent: Flags = ~(self.good if where is None else self.good & where)
+        return _every_second(bounds, self._bytes, absent)
+
     def _rows(self, where: Flags | None) -> Rows:
         """The good records among those, all of them written as a slice, which numpy has no need to gather."""
         takes = self.good if where is None else self.good & where

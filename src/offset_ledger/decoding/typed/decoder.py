@@ -107,7 +107,7 @@ class TypedDecoder:
             return Refusal((against[self._slots],))
         slots = [*found.slots[:2], *([None] * len(record.columns))] if deleted else found.slots
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
+        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
 
 
 def _delete_leaf(when: DeleteWhen, slot: int) -> Leaf:

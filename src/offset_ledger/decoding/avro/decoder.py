@@ -1,0 +1,20 @@
+"""The decoder of Avro records, for one writer's schema."""
+
+from __future__ import annotations
+
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.avro.reader import AvroReader
+from offset_ledger.decoding.avro.schema import record_schema
+from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.typed.decoder import TypedDecoder
+from offset_ledger.model.writer_schema import WriterSchema
+
+
+def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
+    """The decoder of the records that a schema wrote.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or no record.
+    """
+    written = record_schema(schema)
+    return TypedDecoder(record, limits, lambda root: AvroReader(written, root))

@@ -1,0 +1,213 @@
+"""The exact reader of records: what defines, value by value, what the bytes of a record say.
+
+A path leads through records, the keys of maps and the branches of unions. What no path leads to is stepped over: how it
+is written is checked, what is in its texts and bytes is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+import pyarrow as pa
+
+from offset_ledger.decoding.avro.cursor import Cursor, Malformed
+from offset_ledger.decoding.avro.lockstep_reader import LockstepReader, NotInLockstep
+from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.avro.scalars import Step, read_scalar
+from offset_ledger.decoding.avro.values import Parts, branch, step_of, walk
+from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason
+from offset_ledger.decoding.shape import Leaf, Node
+from offset_ledger.decoding.staged import Flags
+from offset_ledger.decoding.typed.convert import Convert, converter
+from offset_ledger.decoding.typed.decoder import Found, Unreadable
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+
+_NO_FIELD = "expected a value, the schema has no such field"
+_NO_KEY = "expected a value, got nothing"
+_Put = Callable[[Cursor, object], None]
+
+
+class AvroReader:
+    """Reads the records of one writer's schema; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
+
+    def __init__(self, record: Record, root: Node) -> None:
+        self._record, self._root = record, root
+        self._read = _Paths().fill(record, root)
+
+    def read(self, payload: bytes, found: Found) -> None:
+        """Fill the slots; raises Unreadable."""
+        cursor = Cursor(payload, found)
+        try:
+            self._read(cursor)
+            cursor.finish()
+        except Malformed as malformed:
+            raise Unreadable(malformed.path, malformed.code, malformed.detail) from None
+
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
+        """The records that are certainly read without a reason, as columns; None where they cannot walk together."""
+        return self._lockstep.prove(values, candidates) if self._lockstep else None
+
+    @cached_property
+    def _lockstep(self) -> LockstepReader | None:
+        try:
+            return LockstepReader(self._record, self._root)
+        except NotInLockstep:
+            return None
+
+
+class _Paths:
+    """The steps through one schema along one tree of paths."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+        self._fills: dict[tuple[Record, int], Step] = {}
+
+    def fill(self, type_: AvroType, node: Node) -> Step:
+        """Reads a value and fills the slots that the node leads to."""
+        match type_:
+            case Scalar():
+                return _scalar(type_, node)
+            case Union():
+                return branch(type_, lambda each: self.fill(each, node))
+            case Array():
+                return self._whole(type_, TypeName.ARRAY, node, self._items(type_, node))
+            case Map():
+                return self._whole(type_, TypeName.OBJECT, node, self._entries(type_, node))
+            case Record():
+                if (type_, id(node)) not in self._fills:
+                    fields = self._fields(type_, node)
+                    self._fills[type_, id(node)] = self._whole(type_, TypeName.OBJECT, node, fields)
+                return self._fills[type_, id(node)]
+
+    def _fields(self, record: Record, node: Node) -> Step | None:
+        if not node.members:
+            return None
+
+        def reader(field: Field) -> Step:
+            member = node.members.get(field.name)
+            return self.fill(field.type, member) if member else self._parts.skip(field.type)
+
+        known = {field.name for field in record.fields}
+        absent = [
+            _absent(member, Code.MISSING, _NO_FIELD) for name, member in node.members.items() if name not in known
+        ]
+        return _in_turn([walk(record, reader), *absent])
+
+    def _items(self, array: Array, node: Node) -> Step | None:
+        refusal = _refusal(array, node)
+        return _in_turn([self._parts.skip(array), refusal]) if refusal else None
+
+    def _entries(self, map_: Map, node: Node) -> Step | None:
+        if not node.members:
+            return None
+        skip = self._parts.skip(map_.values)
+        readers = {name: self.fill(map_.values, member) for name, member in node.members.items()}
+        absent = {name: _absent(member, Code.MISSING, _NO_KEY) for name, member in node.members.items()}
+
+        def entries(cursor: Cursor) -> None:
+            cursor.enter(1)
+            seen = set[str]()
+            for _ in cursor.items():
+                key = cursor.read_key(seen)
+                try:
+                    readers.get(key, skip)(cursor)
+                except Malformed as malformed:
+                    malformed.steps.append(step_of(key))
+                    raise
+            cursor.leave()
+            for name, missing in absent.items():
+                if name not in seen:
+                    missing(cursor)
+
+        return entries
+
+    def _whole(self, type_: AvroType, name: TypeName, node: Node, parts: Step | None) -> Step:
+        """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
+        wholes = [self._leaf(type_, ValueType(name, shown(type_)), leaf, node.path) for leaf in node.leaves]
+        steps = wholes if parts is None else [*wholes, parts]
+        if len(steps) < 2:
+            return steps[0] if steps else self._parts.skip(type_)
+
+        def again(cursor: Cursor) -> None:
+            start = cursor.mark()
+            for step in steps:
+                cursor.back(start)
+                step(cursor)
+
+        return again
+
+    def _leaf(self, type_: AvroType, source: ValueType, leaf: Leaf, path: str) -> Step:
+        put = _put(source, [leaf], path)
+        if leaf.kind.name != "jsonb":
+            skip = self._parts.skip(type_)
+            return lambda cursor: put(cursor, skip(cursor))
+        read = self._parts.value(type_)
+
+        def whole(cursor: Cursor) -> None:
+            cursor.against = None
+            value = read(cursor)
+            if cursor.against is not None:
+                cursor.found.reasons.append((leaf.slot, _reason(path, cursor.against)))
+            else:
+                put(cursor, value)
+
+        return whole
+
+
+def _scalar(scalar: Scalar, node: Node) -> Step:
+    if scalar.value.name is TypeName.NULL:
+        return _absent(node, Code.NULL, "expected a value, got null")
+    read, put = read_scalar(scalar), _put(scalar.value, node.leaves, node.path)
+    refusal = _refusal(scalar, node)
+    if refusal is None:
+        return lambda cursor: put(cursor, read(cursor))
+
+    def fill(cursor: Cursor) -> None:
+        put(cursor, read(cursor))
+        refusal(cursor)
+
+    return fill
+
+
+def _put(source: ValueType, leaves: Iterable[Leaf], path: str) -> _Put:
+    """Puts a value into the slots of the leaves, or the reason against it."""
+    slots: list[tuple[int, Convert]] = [(leaf.slot, converter(source, leaf.kind)) for leaf in leaves]
+
+    def put(cursor: Cursor, value: object) -> None:
+        for slot, convert in slots:
+            try:
+                cursor.found.slots[slot] = convert(value)
+            except Mismatch as mismatch:
+                cursor.found.reasons.append((slot, _reason(path, mismatch)))
+
+    return put
+
+
+def _absent(node: Node, code: Code, detail: str) -> Step:
+    """Leaves the slots below the node empty; a reason against each that has to have a value."""
+    reason = Reason(node.path, code, detail)
+    against = [(leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable]
+    return lambda cursor: cursor.found.reasons.extend(against)
+
+
+def _refusal(type_: AvroType, node: Node) -> Step | None:
+    """Refuses the slots that paths lead to through a value without members."""
+    reason = Reason(node.path, Code.TYPE, f"expected a record or a map, got {shown(type_)}")
+    against = [(leaf.slot, reason) for member in node.members.values() for leaf in member.descendants()]
+    return (lambda cursor: cursor.found.reasons.extend(against)) if against else None
+
+
+def _in_turn(steps: list[Step]) -> Step:
+    if len(steps) == 1:
+        return steps[0]
+
+    def in_turn(cursor: Cursor) -> None:
+        for step in steps:
+            step(cursor)
+
+    return in_turn
+
+
+def _reason(path: str, mismatch: Mismatch) -> Reason:
+    return Reason(path, mismatch.code, mismatch.detail)

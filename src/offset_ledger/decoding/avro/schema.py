@@ -1,0 +1,180 @@
+"""The text of an Avro schema -> its types, strictly; what Java's parser takes is what is valid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from offset_ledger.decoding.avro.logical import PRIMITIVES, meaning
+from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.model.writer_schema import WriterSchema
+
+MAX_SCHEMA_BYTES = 4 * 1024 * 1024
+MAX_NESTED = 100  # far from Python's own limit of frames
+_NAME = re.compile(r"[^\W\d]\w*")
+_FULL_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_TOO_DEEP = f"expected an Avro schema of at most {MAX_NESTED} nested types, got more"
+
+
+def record_schema(schema: WriterSchema) -> Record:
+    """The record that a schema is.
+
+    Raises:
+        SchemaProblem: it is not valid, or no record.
+    """
+    root = parse(schema)
+    if not isinstance(root, Record):
+        raise SchemaProblem(f"expected an Avro record, got {shown(root)}")
+    return root
+
+
+def parse(schema: WriterSchema) -> AvroType:
+    """The type that a schema is, with the names of its references.
+
+    Raises:
+        SchemaProblem: it is not a valid schema of Avro, or larger or deeper than any that people write.
+    """
+    texts = [*dict.fromkeys(reference.text for reference in schema.references), schema.text]
+    if (size := sum(len(text) for text in texts)) > MAX_SCHEMA_BYTES:
+        raise SchemaProblem(f"expected an Avro schema of at most {MAX_SCHEMA_BYTES} characters, got {size}")
+    names = _Names()
+    return [names.parse(_json(text), "", "schema", 0) for text in texts][-1]
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise SchemaProblem(_TOO_DEEP) from None
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise SchemaProblem(f"expected an Avro schema in JSON: {printable(str(error))}") from None
+
+
+class _Names:
+    """The named types that were defined so far."""
+
+    def __init__(self) -> None:
+        self._defined: dict[str, AvroType] = {}
+
+    def parse(self, said: Any, namespace: str, place: str, depth: int) -> AvroType:
+        """The type that a part of a schema says; ``place`` is where it stands, for messages."""
+        if depth > MAX_NESTED:
+            raise SchemaProblem(_TOO_DEEP)
+        if isinstance(said, str):
+            return self._named(said, namespace, place)
+        if isinstance(said, list):
+            return _union([self.parse(each, namespace, place, depth + 1) for each in said], place)
+        kind = said.get("type") if isinstance(said, dict) else None
+        if not isinstance(kind, str):
+            raise _problem(place, "a type", said)
+        if kind in ("record", "error"):
+            return self._record(said, namespace, place, depth)
+        if kind in ("array", "map"):
+            part = _needed(said, "items" if kind == "array" else "values", place)
+            inner = self.parse(part, namespace, place, depth + 1)
+            return Array(inner) if kind == "array" else Map(inner)
+        if kind in ("enum", "fixed"):
+            name, _ = _full_name(said, namespace, place)
+            made = _enum(name, said) if kind == "enum" else _fixed(name, said)
+            self._define(name, made, place)
+            return made
+        if kind in PRIMITIVES:
+            return Scalar(kind, meaning(kind, 0, PRIMITIVES[kind], said))
+        return self._named(kind, namespace, place)
+
+    def _named(self, name: str, namespace: str, place: str) -> AvroType:
+        if name in PRIMITIVES:
+            return Scalar(name, PRIMITIVES[name])
+        known = self._defined.get(f"{namespace}.{name}") if namespace and "." not in name else None
+        known = known or self._defined.get(name)
+        if known is None:
+            raise _problem(place, "a type that is defined", name)
+        return known
+
+    def _record(self, said: Mapping[str, Any], namespace: str, place: str, depth: int) -> Record:
+        name, inside = _full_name(said, namespace, place)
+        record = Record(name)
+        self._define(name, record, place)
+        fields = _needed(said, "fields", name)
+        if not isinstance(fields, list):
+            raise _problem(name, "a list of fields", fields)
+        for each in fields:
+            field_name = each.get("name") if isinstance(each, dict) else None
+            if not isinstance(field_name, str) or not _NAME.fullmatch(field_name):
+                raise _problem(name, "a field with a name", each)
+            at = f"{name}.{field_name}"
+            record.fields.append(Field(field_name, self.parse(_needed(each, "type", at), inside, at, depth + 1)))
+        if len({each.name for each in record.fields}) < len(fields):
+            raise _problem(name, "fields of different names", [each.name for each in record.fields])
+        return record
+
+    def _define(self, name: str, type_: AvroType, place: str) -> None:
+        if name in self._defined or name in PRIMITIVES:
+            raise _problem(place, "a new name", name)
+        self._defined[name] = type_
+
+
+def _union(branches: list[AvroType], place: str) -> Union:
+    kinds = [_kind(branch) for branch in branches]
+    if len(set(kinds)) < len(kinds) or "union" in kinds:
+        raise _problem(place, "a union of different types and no unions", kinds)
+    return Union(tuple(branches))
+
+
+def _kind(branch: AvroType) -> str:
+    """What no two branches of a union share."""
+    if isinstance(branch, Scalar):
+        return branch.name or branch.wire
+    return branch.name if isinstance(branch, Record) else shown(branch)
+
+
+def _enum(name: str, said: Mapping[str, Any]) -> Scalar:
+    symbols = _needed(said, "symbols", name)
+    if not isinstance(symbols, list) or not all(isinstance(each, str) and _NAME.fullmatch(each) for each in symbols):
+        raise _problem(name, "a list of symbols", symbols)
+    if len(set(symbols)) < len(symbols):
+        raise _problem(name, "different symbols", symbols)
+    return Scalar("enum", ValueType(TypeName.TEXT, f"enum {name}"), name, symbols=tuple(symbols))
+
+
+def _fixed(name: str, said: Mapping[str, Any]) -> Scalar:
+    size = _needed(said, "size", name)
+    if type(size) is not int or size < 0:
+        raise _problem(name, "a size", size)
+    plain = ValueType(TypeName.BYTES, f"fixed {name}")
+    return Scalar("fixed", meaning("fixed", size, plain, said), name, size)
+
+
+def _full_name(said: Mapping[str, Any], namespace: str, place: str) -> tuple[str, str]:
+    """The full name of a type that is defined here, and the namespace within it."""
+    name = said.get("name")
+    if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
+        raise _problem(place, "a name", name)
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    own = said.get("namespace")
+    if own is None:
+        own = namespace
+    if not isinstance(own, str) or (own and not _FULL_NAME.fullmatch(own)):
+        raise _problem(place, "a namespace", own)
+    return (f"{own}.{name}" if own else name), own
+
+
+def _needed(said: Mapping[str, Any], key: str, place: str) -> Any:
+    if key not in said:
+        raise SchemaProblem(f"{printable(place)}: expected {key!r} in the Avro schema, got none")
+    return said[key]
+
+
+def _problem(place: str, wanted: str, got: object) -> SchemaProblem:
+    return SchemaProblem(f"{printable(place)}: expected {wanted} in the Avro schema, got {_text(got)}")
+
+
+def _text(got: object) -> str:
+    return printable(msgspec.json.encode(got).decode())

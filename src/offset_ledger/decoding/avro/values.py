@@ -1,0 +1,175 @@
+"""Whole parts of a record: stepped over, or read as they stand in a jsonb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.decoding.avro.cursor import Cursor, Malformed
+from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union
+from offset_ledger.decoding.avro.scalars import Step, read_scalar, skip_bytes, skip_scalar
+from offset_ledger.decoding.outcome import Mismatch, printable
+from offset_ledger.decoding.typed.convert import json_value
+
+
+class Parts:
+    """The steps over the types of one schema; each record is compiled once, when the first one comes."""
+
+    def __init__(self) -> None:
+        self._skips: dict[Record, Step] = {}
+        self._values: dict[Record, Step] = {}
+
+    def skip(self, type_: AvroType) -> Step:
+        """Checks how the value is written and steps over it."""
+        match type_:
+            case Scalar():
+                return skip_scalar(type_)
+            case Record():
+                if type_ not in self._skips:
+                    self._skips[type_] = walk(type_, lambda field: self.skip(field.type))
+                return self._skips[type_]
+            case Union():
+                return branch(type_, self.skip)
+            case Array():
+                return _skip_items(self.skip(type_.items))
+            case Map():
+                return _skip_items(self.skip(type_.values), skip_bytes)
+
+    def value(self, type_: AvroType) -> Step:
+        """Reads the value as JSON has it; what JSON cannot have is noted in the cursor's ``against``."""
+        match type_:
+            case Scalar():
+                return _json_scalar(type_)
+            case Record():
+                if type_ not in self._values:
+                    self._values[type_] = _object(type_, self.value)
+                return self._values[type_]
+            case Union():
+                return branch(type_, self.value)
+            case Array():
+                return _list(self.value(type_.items))
+            case Map():
+                return _members(self.value(type_.values))
+
+
+def step_of(name: str) -> str:
+    """A member's name as a step of a path, for messages."""
+    return printable(format_path((name,))[1:])
+
+
+def walk(record: Record, reader: Callable[[Field], Step]) -> Step:
+    """Takes the fields of a record in their order, each by its reader; what these return is lost."""
+    steps: list[tuple[str, Step]] = []
+    width = 1 + len(record.fields)
+
+    def fields(cursor: Cursor) -> None:
+        cursor.enter(width)
+        if not steps:
+            steps.extend([(step_of(field.name), reader(field)) for field in record.fields])
+        for name, step in steps:
+            try:
+                step(cursor)
+            except Malformed as malformed:
+                malformed.steps.append(name)
+                raise
+        cursor.leave()
+
+    return fields
+
+
+def branch(union: Union, reader: Callable[[AvroType], Step]) -> Step:
+    """Takes the branch of a union that the record names."""
+    branches = [reader(each) for each in union.branches]
+    count = len(branches)
+
+    def named(cursor: Cursor) -> object:
+        cursor.enter(1)
+        value = branches[cursor.read_index(count, "union")](cursor)
+        cursor.leave()
+        return value
+
+    return named
+
+
+def _object(record: Record, reader: Callable[[AvroType], Step]) -> Step:
+    steps: list[tuple[str, str, Step]] = []
+    width = 1 + len(record.fields)
+
+    def value(cursor: Cursor) -> dict[str, object]:
+        cursor.enter(width)
+        if not steps:
+            steps.extend([(field.name, step_of(field.name), reader(field.type)) for field in record.fields])
+        members = {}
+        for name, at, step in steps:
+            try:
+                members[name] = step(cursor)
+            except Malformed as malformed:
+                malformed.steps.append(at)
+                raise
+        cursor.leave()
+        return members
+
+    return value
+
+
+def _skip_items(skip: Step, skip_key: Step = Cursor.read_null) -> Step:
+    def items(cursor: Cursor) -> None:
+        cursor.enter(1)
+        for index, _ in enumerate(cursor.items()):
+            try:
+                skip_key(cursor)
+                skip(cursor)
+            except Malformed as malformed:
+                malformed.steps.append(f"[{index}]")
+                raise
+        cursor.leave()
+
+    return items
+
+
+def _list(read: Step) -> Step:
+    def value(cursor: Cursor) -> list[object]:
+        cursor.enter(1)
+        items: list[object] = []
+        for _ in cursor.items():
+            try:
+                items.append(read(cursor))
+            except Malformed as malformed:
+                malformed.steps.append(f"[{len(items)}]")
+                raise
+        cursor.leave()
+        return items
+
+    return value
+
+
+def _members(read: Step) -> Step:
+    def value(cursor: Cursor) -> dict[str, object]:
+        cursor.enter(1)
+        members: dict[str, object] = {}
+        seen = set[str]()
+        for _ in cursor.items():
+            key = cursor.read_key(seen)
+            try:
+                members[key] = read(cursor)
+            except Malformed as malformed:
+                malformed.steps.append(step_of(key))
+                raise
+        cursor.leave()
+        return members
+
+    return value
+
+
+def _json_scalar(scalar: Scalar) -> Step:
+    read, convert = read_scalar(scalar), json_value(scalar.value)
+
+    def value(cursor: Cursor) -> object:
+        written = read(cursor)
+        try:
+            return convert(written)
+        except Mismatch as mismatch:
+            cursor.against = cursor.against or mismatch
+            return None
+
+    return value

@@ -1,0 +1,107 @@
+"""Which records are proven: those with arrays, maps and unions too, as far as they walk through a schema together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from offset_ledger.config.model import Column
+from offset_ledger.decoding.avro.lockstep_steps import MAX_ITEMS
+from tests.unit.decoding.avro.avro_records import Written
+from tests.unit.decoding.avro.test_avro_oracle import EMPTY, check_proven
+from tests.unit.decoding.avro.test_avro_reader import BOMBS, ENUM, INTS, TEXTS, column, decoder
+from tests.unit.decoding.avro.test_avro_schema import record
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ITEM = {"type": "array", "items": record("string", ["null", "long"], ENUM, name="Item")}
+CHOICE = ["null", "long", record("string", name="Card"), TEXTS]
+
+
+def proven(schema: Any, values: list[Any], *columns: Column) -> list[bool]:
+    """Which of the values are proven, each in a batch of its own and all in one."""
+    written = Written(schema)
+    decodes = decoder(schema, *columns)
+    records = [written.write(value) for value in values]
+    found = [check_proven(decodes, [each]) == 1 for each in records]
+    assert check_proven(decodes, records) == sum(found)
+    return found
+
+
+def items(count: int) -> list[dict[str, Any]]:
+    """So many items, unlike each other."""
+    return [
+        {"f0": "x" * n, "f1": None if n % 3 else n * 10**15, "f2": "NEW" if n % 2 else "DONE"} for n in range(count)
+    ]
+
+
+def test_arrays_and_maps_are_stepped_over() -> None:
+    schema = record(ITEM, "string", TEXTS, "int")
+    values = [
+        {"f0": items(count), "f1": "y" * count, "f2": {str(n): "z" * n for n in range(maps)}, "f3": count * maps}
+        for count, maps in ((0, 0), (1, 3), (7, 1), (0, 9), (MAX_ITEMS, 0), (MAX_ITEMS + 1, 0), (1, MAX_ITEMS + 1))
+    ]
+    expected = [True] * 5 + [False] * 2
+    assert proven(schema, values, column("f1", "text", False), column("f3", "integer", False)) == expected
+    assert proven(schema, values, column("f0"), column("f2"), column("f3", "integer")) == expected
+
+
+def test_blocks_with_their_size_are_left() -> None:
+    decodes = decoder(record(INTS, "int"), column("f1", "integer"))
+    assert (
+        check_proven(decodes, [b"\x04\x02\x04\x00\x02", b"\x03\x04\x02\x04\x00\x02", b"\x02\x02\x02\x04\x00\x02"]) == 2
+    )
+
+
+def test_records_part_at_a_union_and_meet_again() -> None:
+    schema = record(CHOICE, "string")
+    values = [
+        {"f0": choice, "f1": name}
+        for choice, name in ((None, "a"), (("long", 7), "b"), (("Card", {"f0": "c"}), "d"), (("map", {"e": "f"}), "g"))
+    ]
+    assert proven(schema, values, column("f1", "text", False)) == [True] * 4
+    assert proven(schema, values, column("f0"), column("f1", "text")) == [True] * 4
+    assert proven(schema, values, column("f0", "jsonb", False)) == [False, True, True, True]
+    assert proven(schema, values, column("f0.f0", "text")) == [True, False, True, False]
+    assert proven(schema, values, column("f0", "bigint")) == [True, True, False, False]
+
+
+def test_a_whole_record_and_its_parts() -> None:
+    schema = record(record("int", "double", name="Inner"), "bytes")
+    values = [{"f0": {"f0": n, "f1": n / 7}, "f1": b"\0" * n} for n in range(3)]
+    values.append({"f0": {"f0": 3, "f1": float("nan")}, "f1": b""})
+    columns = (column("f0"), column("f0.f0", "integer"), column("f0.f1", "double precision"), column("f1"))
+    assert proven(schema, values, *columns) == [True, True, True, False]
+    assert proven(schema, values, *columns[1:]) == [True] * 4
+
+
+def test_a_record_within_itself_is_left() -> None:
+    schema = record("string", ["null", "Order"])
+    values = [{"f0": "a", "f1": None}, {"f0": "b", "f1": {"f0": "c", "f1": None}}]
+    assert decoder(schema, column("f0", "text")).prove(EMPTY) is None
+    schema = record("string", ["null", "int", "Order"])
+    values.append({"f0": "d", "f1": ("int", 5)})
+    assert proven(schema, values, column("f0", "text")) == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("type_", "columns"),
+    [
+        ({"type": "array", "items": INTS}, (column("f0"),)),
+        ("long", (column("f0", "text"),)),
+        ("long", (column("f0.x", "text"),)),
+        ("long", (column("none", "text", False),)),
+        (TEXTS, (column("f0.key", "text"),)),
+        (["null", {"type": "array", "items": "Order"}], (column("f0"),)),
+        (record(*["int"] * 1001, name="Wide"), (column("f0.f0", "integer"),)),
+    ],
+)
+def test_some_schemas_are_not_walked_at_all(type_: Any, columns: tuple[Column, ...]) -> None:
+    assert decoder(record(type_), *columns).prove(EMPTY) is None
+
+
+@pytest.mark.parametrize(("type_", "value"), BOMBS)
+def test_values_without_bytes_are_not_proven(type_: Any, value: bytes) -> None:
+    for at in (column("f0"), column("f1")):
+        assert check_proven(decoder(record(type_, "null"), at), [value]) == 0
