@@ -1,7 +1,7 @@
-"""A schema that no record can be read with."""
+"""What a schema can be wrong about, whatever its language."""
 
 from __future__ import annotations
 
 
 class SchemaProblem(Exception):
-    """The text is no schema, or not one that the pipeline's records can have; says in one line what is wrong."""
+    """A writer's schema that no record can be read with; its text is one line that says why."""
