@@ -7,15 +7,11 @@ from collections.abc import Callable, Mapping
 from offset_ledger.config.model import Format, KeyFormat, Limits, RecordShape, Source
 from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
-from offset_ledger.decoding.json_schema.decoder import key_text as json_schema_key
 from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import WriterSchema
-
-CompileSchema = Callable[[WriterSchema, RecordShape, Limits], Decoder]
 
 
 def no_schemas(_: frozenset[int]) -> Mapping[int, WriterSchema | SchemaProblem]:
@@ -35,7 +31,7 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     if source.schema is None:
         return FramedDecoder(record, limits, _checked(source, record, limits), lookup, _keys(source, lookup))
     try:
-        return compile_(WriterSchema(0, LANGUAGES[source.format], source.schema), record, limits)
+        return compile_(source, WriterSchema(0, LANGUAGES[source.format], source.schema), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
 
@@ -45,7 +41,7 @@ def _checked(source: Source, record: RecordShape, limits: Limits) -> Callable[[W
 
     def checked(schema: WriterSchema) -> Decoder:
         check_value_schema(source, schema)
-        return compile_(schema, record, limits)
+        return compile_(source, schema, record, limits)
 
     return checked
 
@@ -62,5 +58,50 @@ def _keys(source: Source, lookup: Lookup) -> FramedKeys | None:
     return FramedKeys(checked, lookup)
 
 
-_DECODERS: Mapping[str, CompileSchema] = {Format.JSON_SCHEMA: JsonSchemaDecoder}
-_KEY_READERS: Mapping[str, Callable[[WriterSchema], ReadKey]] = {KeyFormat.JSON_SCHEMA: json_schema_key}
+# A format's library is imported where a pipeline has that format.
+def _avro(_: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
+    from offset_ledger.decoding.avro.decoder import avro_decoder
+
+    return avro_decoder(schema, record, limits)
+
+
+def _protobuf(source: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
+    from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
+
+    return protobuf_decoder(schema, record, limits, source.message)
+
+
+def _json_schema(_: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
+    from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
+
+    return JsonSchemaDecoder(schema, record, limits)
+
+
+def _avro_key(schema: WriterSchema) -> ReadKey:
+    from offset_ledger.decoding.avro.keys import key_text
+
+    return key_text(schema)
+
+
+def _protobuf_key(schema: WriterSchema) -> ReadKey:
+    from offset_ledger.decoding.protobuf.decoder import key_text
+
+    return key_text(schema)
+
+
+def _json_schema_key(schema: WriterSchema) -> ReadKey:
+    from offset_ledger.decoding.json_schema.decoder import key_text
+
+    return key_text(schema)
+
+
+_DECODERS: Mapping[str, Callable[[Source, WriterSchema, RecordShape, Limits], Decoder]] = {
+    Format.AVRO: _avro,
+    Format.PROTOBUF: _protobuf,
+    Format.JSON_SCHEMA: _json_schema,
+}
+_KEY_READERS: Mapping[str, Callable[[WriterSchema], ReadKey]] = {
+    KeyFormat.AVRO: _avro_key,
+    KeyFormat.PROTOBUF: _protobuf_key,
+    KeyFormat.JSON_SCHEMA: _json_schema_key,
+}

@@ -79,6 +79,8 @@ def record_names(schema: WriterSchema) -> set[str]:
     Raises:
         SchemaProblem: it has no name.
     """
+    if schema.language is SchemaLanguage.PROTOBUF:
+        return _message_names(schema)
     try:
         text = msgspec.json.decode(schema.text)
     except msgspec.DecodeError:
@@ -90,3 +92,9 @@ def record_names(schema: WriterSchema) -> set[str]:
     namespace = text.get("namespace")
     inside = schema.language is SchemaLanguage.AVRO and isinstance(namespace, str) and "." not in name
     return {f"{namespace}.{name}" if inside and namespace else name}
+
+
+def _message_names(schema: WriterSchema) -> set[str]:
+    from offset_ledger.decoding.protobuf.schema import compile_schema
+
+    return {message.full_name for message in compile_schema(schema).file.message_types_by_name.values()}

@@ -169,9 +169,8 @@ def test_a_replay_and_a_redrive_need_no_registry_for_what_was_read_before(
 
 
 def test_nothing_is_refused_because_the_registry_is_away(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, min_offsets: int, registry_connection: Connection
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, registry_connection: Connection
 ) -> None:
-    bench.settings["min_offsets"] = min_offsets
     schema = bench.register(JSON_SCHEMA.schema(1))
     bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
     away(monkeypatch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -92,7 +92,7 @@ class JsonSchemaDecoder:
             yield Reason(printable(format_path(steps)), Code.SCHEMA, printable(error.message, 200))
 
 
-def key_text(schema: WriterSchema) -> Any:
+def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
     """How a key of that schema names the event: a JSON text or integer.
 
     Raises:
