@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.fixtures.servers", "tests.fixtures.spark", "tests.fixtures.parallel"]
+pytest_plugins = [
+    "tests.fixtures.servers",
+    "tests.fixtures.registry",
+    "tests.fixtures.spark",
+    "tests.fixtures.parallel",
+]

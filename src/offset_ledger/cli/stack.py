@@ -18,6 +18,7 @@ def add_verb(verbs: Verbs) -> None:
     verb.add_argument("action", choices=["up", "down", "status"])
     verb.add_argument("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)")
     verb.add_argument("--airflow", action="store_true", help="Airflow too")
+    verb.add_argument("--registry", action="store_true", help="a schema registry too")
     verb.add_argument(
         "--spark",
         choices=["connect", "standalone"],
@@ -40,6 +41,7 @@ def run(arguments: Namespace) -> Outcome:
             say=say,
             meanwhile=make_archive,
             spark=stack.SparkKind(arguments.spark) if arguments.spark else None,
+            registry=arguments.registry,
         )
     parts = stack.status()
     return Outcome([asdict(part) for part in parts], _text(parts))

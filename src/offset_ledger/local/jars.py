@@ -5,33 +5,20 @@ A folder of the cache is complete or absent: it is filled under another name and
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 import pyspark
 
-from offset_ledger.errors import StackError
+from offset_ledger.local.ivy import PYSPARK_JARS, Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
 from offset_ledger.local.process import silent
-from offset_ledger.local.spark_home import spark_home
 
-_PYSPARK_JARS = spark_home() / "jars"
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """One Maven artifact."""
-
-    organisation: str
-    name: str
-    version: str
+__all__ = ["Artifact", "Bundle", "artifact_name", "fetch", "kafka_jars", "kafka_tools_jars", "spark_kafka_jars"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +70,7 @@ def spark_kafka_jars(java: JavaRuntime | None = None, say: Callable[[str], None]
         StackError: they could not be fetched.
     """
     connector = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", pyspark.__version__)
-    shipped = frozenset(artifact_name(jar) for jar in _PYSPARK_JARS.glob("*.jar"))
+    shipped = frozenset(artifact_name(jar) for jar in PYSPARK_JARS.glob("*.jar"))
     return fetch(Bundle((connector,), without=shipped), java, say)
 
 
@@ -109,50 +96,5 @@ def artifact_name(jar: Path) -> str:
 def _fill(bundle: Bundle, java: JavaRuntime) -> None:
     bundle.folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=bundle.folder.parent) as name:
-        draft = Path(name)
-        (draft / "ivy.xml").write_text(_ivy_file(bundle))
-        _ivy(bundle, java, draft)
-        (draft / "jars").rename(bundle.folder)
-
-
-def _ivy(bundle: Bundle, java: JavaRuntime, draft: Path) -> None:
-    pattern = f"{draft}/jars/[artifact]-[revision](-[classifier]).[ext]"
-    wanted = ["-confs", "default", "-retrieve", pattern]
-    settings = os.environ.get("OFFSET_LEDGER_IVY_SETTINGS")
-    program = [java.executable, "-jar", str(_ivy_jar()), "-warn", *(["-settings", settings] if settings else [])]
-    done = subprocess.run(
-        [*program, "-cache", str(cache_root() / "ivy"), "-ivy", str(draft / "ivy.xml"), *wanted],
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if done.returncode or not (draft / "jars").exists():
-        raise StackError(
-            f"could not fetch {bundle.folder.name}: {_last_line(done.stdout)}; check the network, "
-            "or name your repository in a settings file of Ivy with OFFSET_LEDGER_IVY_SETTINGS"
-        )
-
-
-def _ivy_jar() -> Path:
-    jars = sorted(_PYSPARK_JARS.glob("ivy-*.jar"))
-    if not jars:
-        raise StackError(f"expected pyspark's own Ivy, found no ivy-*.jar in {_PYSPARK_JARS}; install pyspark again")
-    return jars[-1]
-
-
-def _ivy_file(bundle: Bundle) -> str:
-    excluded = "".join(f"<exclude module={quoteattr(name)}/>" for name in sorted(bundle.without))
-    wanted = "".join(
-        f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} rev={quoteattr(each.version)} "
-        f'conf="default">{excluded}</dependency>'
-        for each in bundle.artifacts
-    )
-    info = '<info organisation="offset-ledger" module="jars"/>'
-    return f'<ivy-module version="2.0">{info}<dependencies>{wanted}</dependencies></ivy-module>'
-
-
-def _last_line(output: str) -> str:
-    lines = [line.strip().strip(":").strip() for line in output.splitlines()]
-    return next((line for line in reversed(lines) if line), "Ivy said nothing")
+        jars = retrieve(bundle.artifacts, bundle.without, java, Path(name), cache_root() / "ivy")
+        jars.rename(bundle.folder)

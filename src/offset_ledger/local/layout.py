@@ -16,7 +16,7 @@ from offset_ledger.errors import ConfigurationError, StackError
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 3
-DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": 15002}
+DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": 15002, "registry": 18081}
 
 
 def stack_home(home: Path | None = None) -> Path:
@@ -46,11 +46,12 @@ class PortChoice:
     postgres: int | None = None
     airflow: int | None = None
     spark: int | None = None
+    registry: int | None = None
 
     @classmethod
     def any_free(cls) -> PortChoice:
         """Free ports for every part, as tests want them."""
-        return cls(0, 0, 0, 0)
+        return cls(0, 0, 0, 0, 0)
 
     def with_environment(self) -> PortChoice:
         """The same, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
@@ -60,7 +61,7 @@ class PortChoice:
 
     def by_part(self) -> dict[str, int | None]:
         """Part name to port."""
-        return {"kafka": self.kafka, "postgres": self.postgres, "airflow": self.airflow, "spark": self.spark}
+        return {part: getattr(self, part) for part in DEFAULT_PORTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,12 @@ class Ports:
     postgres: int
     airflow: int
     spark: int = DEFAULT_PORTS["spark"]
+    registry: int = DEFAULT_PORTS["registry"]
 
     @classmethod
     def choose(cls, choice: PortChoice, previous: Ports | None = None) -> Ports:
         """The ports to use: what is None stays as it was, what is 0 was free a moment ago."""
-        spare = iter(free_ports(MAX_BROKERS + 4))
+        spare = iter(free_ports(MAX_BROKERS + len(DEFAULT_PORTS)))
         before = previous or cls.counted_from(**DEFAULT_PORTS)
         others = {
             part: getattr(before, part) if asked is None else asked or next(spare)
@@ -90,13 +92,13 @@ class Ports:
         return cls.counted_from(choice.kafka, **others)
 
     @classmethod
-    def counted_from(cls, kafka: int, postgres: int, airflow: int, spark: int) -> Ports:
+    def counted_from(cls, kafka: int, **others: int) -> Ports:
         """The brokers from ``kafka`` upwards, the controller just below."""
-        return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, postgres, airflow, spark)
+        return cls(tuple(range(kafka, kafka + MAX_BROKERS)), kafka - 1, **others)
 
     def contradicts(self, choice: PortChoice) -> str | None:
         """Which part was asked for on another port than it has, as ``part 1 (asked: 2)``."""
-        has = {"kafka": self.kafka[0], "postgres": self.postgres, "airflow": self.airflow, "spark": self.spark}
+        has = {part: getattr(self, part) for part in DEFAULT_PORTS} | {"kafka": self.kafka[0]}
         for part, asked in choice.by_part().items():
             if asked and asked != has[part]:
                 return f"{part} on port {has[part]} (asked: {asked})"

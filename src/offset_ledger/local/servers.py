@@ -21,6 +21,7 @@ from offset_ledger.local.layout import DEFAULT_PORTS, HOST, Ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.process import Daemon
+from offset_ledger.local.registry import Registry
 from offset_ledger.local.spark_connect import SparkConnect
 from offset_ledger.local.spark_standalone import SparkStandalone
 
@@ -43,6 +44,7 @@ class Stack:
     ports: Ports
     java: JavaRuntime
     spark_kind: SparkKind | None = None
+    with_registry: bool = False
 
     @property
     def kafka(self) -> Kafka:
@@ -66,11 +68,16 @@ class Stack:
             return SparkStandalone(self.home / "spark-cluster", self.ports.spark)
         return SparkConnect(self.home / "spark", self.ports.spark)
 
+    @property
+    def registry(self) -> Registry:
+        """The schema registry, whether the stack has it or not."""
+        return Registry(self.home / "registry", self.ports.registry)
+
     def connections(self) -> tuple[Connection, ...]:
-        """``kafka_default``, ``postgres_default`` and ``spark_default``."""
+        """``kafka_default``, ``postgres_default``, ``spark_default`` and, where there is one, ``registry_default``."""
         kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": self.kafka.bootstrap})
         spark = self.spark.connection() if self.spark_kind else Connection("spark_default", "spark", "local[2]")
-        return kafka, self.postgres.connection(), spark
+        return kafka, self.postgres.connection(), spark, *([self.registry.connection()] if self.with_registry else [])
 
     def environment(self) -> dict[str, str]:
         """What the CLI, Spark and Airflow's tasks need to use this stack; with Airflow, its configuration too."""
@@ -83,8 +90,14 @@ class Stack:
             (daemon, self.airflow.address if daemon.name == "api-server" else "") for daemon in self.airflow.daemons
         ]
         spark = [(daemon, self.spark.address if not n else "") for n, daemon in enumerate(self.spark.daemons)]
-        database = (self.postgres.daemon, self.postgres.address)
-        return database, *brokers, *(spark if self.spark_kind else []), *(airflow if self.with_airflow else [])
+        registry = [(self.registry.daemon, self.registry.address)]
+        return (
+            (self.postgres.daemon, self.postgres.address),
+            *brokers,
+            *(registry if self.with_registry else []),
+            *(spark if self.spark_kind else []),
+            *(airflow if self.with_airflow else []),
+        )
 
     def running(self) -> bool:
         """Whether any process of it runs."""
@@ -134,10 +147,11 @@ def load(home: Path) -> Stack | None:
                 ports["controller"],
                 ports["postgres"],
                 ports["airflow"],
-                ports.get("spark", DEFAULT_PORTS["spark"]),
+                *(ports.get(part, DEFAULT_PORTS[part]) for part in ("spark", "registry")),
             ),
             java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
             spark_kind=SparkKind(kept["spark_kind"]) if kept.get("spark_kind") else None,
+            with_registry=bool(kept.get("with_registry")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StackError(f"{path} cannot be read ({error!r}); end the servers by hand and remove {home}") from None

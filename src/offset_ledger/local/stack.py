@@ -1,4 +1,4 @@
-"""The local stack as one thing: Kafka, Postgres and, if wanted, Spark and Airflow, all on the loopback.
+"""The local stack, all on the loopback: Kafka, Postgres and, if wanted, a schema registry, Spark and Airflow.
 
 ``up`` starts what does not run yet, ``down`` stops it, ``status`` asks each server. State is under one folder
 (``stack_home``).
@@ -46,12 +46,13 @@ def up(
     say: Callable[[str], None] = silent,
     meanwhile: Meanwhile | None = None,
     spark: SparkKind | None = None,
+    registry: bool = False,
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
     ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and ``plugins/`` (default: the current
     directory); ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored;
-    ``spark``: a Spark Connect server or a Spark cluster too, which stages the batches.
+    ``spark``: a Spark Connect server or a Spark cluster too, which stages the batches; ``registry``: a schema registry.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers, ports or another Spark.
@@ -61,7 +62,7 @@ def up(
     root = stack_home(home)
     choice = (ports or PortChoice()).with_environment()
     with _locked(root, say):
-        wanted = _Wanted(brokers, airflow, spark, choice, (project or Path.cwd()).resolve())
+        wanted = _Wanted(brokers, airflow, spark, registry, choice, (project or Path.cwd()).resolve())
         stack = _compose(root, load(root), wanted)
         say(f"using Java {stack.java.version} from {stack.java.source}")
         stack.save()
@@ -77,11 +78,17 @@ def down(home: Path | None = None, say: Callable[[str], None] = silent) -> bool:
     if stack is None:
         return False
     with _locked(root, say):
-        stopped = [stack.airflow.down(), stack.spark.stop(), stack.kafka.down(), stack.postgres.stop()]
-    for name, ran in zip(("Airflow", stack.spark.title, "Kafka", "Postgres"), stopped, strict=True):
+        stopped = {
+            "Airflow": stack.airflow.down(),
+            stack.spark.title: stack.spark.stop(),
+            "the schema registry": stack.registry.stop(),
+            "Kafka": stack.kafka.down(),
+            "Postgres": stack.postgres.stop(),
+        }
+    for name, ran in stopped.items():
         if ran:
             say(f"{name} is stopped")
-    return any(stopped)
+    return any(stopped.values())
 
 
 def status(home: Path | None = None) -> tuple[PartStatus, ...]:
@@ -89,13 +96,16 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     stack = load(stack_home(home))
     if stack is None:
         return ()
-    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready, **stack.spark.answers}
+    answers = {"postgres": stack.postgres.ready, "registry": stack.registry.ready, "api-server": stack.airflow.ready}
+    answers |= stack.spark.answers
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
     return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
-    starts = (_start_kafka, _start_postgres_and_airflow, *([_start_spark] if stack.spark_kind else []))
+    starts = [_start_kafka, _start_postgres_and_airflow]
+    starts += [_start_spark] if stack.spark_kind else []
+    starts += [_start_registry] if stack.with_registry else []
     with ThreadPoolExecutor(len(starts) + 2) as pool:
         sides = [pool.submit(start, stack, launch) for start in starts]
         pool.submit(make_kafka_archive, stack.java, launch.say)
@@ -114,6 +124,11 @@ def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
 def _start_kafka(stack: Stack, launch: Launch) -> None:
     stack.kafka.up(stack.java, launch)
     launch.say(f"Kafka is ready on {stack.kafka.bootstrap}")
+
+
+def _start_registry(stack: Stack, launch: Launch) -> None:
+    stack.registry.up(stack.java, launch)
+    launch.say(f"the schema registry is ready on {stack.registry.address}")
 
 
 def _start_spark(stack: Stack, launch: Launch) -> None:
@@ -136,6 +151,7 @@ class _Wanted:
     brokers: int | None
     airflow: bool
     spark: SparkKind | None
+    registry: bool
     ports: PortChoice
     project: Path
 
@@ -145,7 +161,7 @@ def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
     count = wanted.brokers or (before.brokers if before else 1)
     if before is None or not before.running():
         ports = Ports.choose(wanted.ports, before.ports if before else None)
-        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), wanted.spark)
+        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), wanted.spark, wanted.registry)
     if count != before.brokers:
         raise StackError(
             f"{count} brokers were asked for and the stack in {home} runs with {before.brokers}; "
@@ -163,6 +179,7 @@ def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
         before,
         with_airflow=wanted.airflow or before.with_airflow,
         spark_kind=wanted.spark or before.spark_kind,
+        with_registry=wanted.registry or before.with_registry,
     )
 
 

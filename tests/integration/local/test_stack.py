@@ -28,7 +28,7 @@ pytestmark = pytest.mark.minutes(1)
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOME", "KAFKA_PORT", "POSTGRES_PORT", "AIRFLOW_PORT", "SPARK_PORT"):
+    for name in ("HOME", "KAFKA_PORT", "POSTGRES_PORT", "AIRFLOW_PORT", "SPARK_PORT", "REGISTRY_PORT"):
         monkeypatch.delenv(f"OFFSET_LEDGER_{name}", raising=False)
 
 

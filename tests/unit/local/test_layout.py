@@ -14,12 +14,12 @@ from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, free_po
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOME", "KAFKA_PORT", "POSTGRES_PORT", "AIRFLOW_PORT", "SPARK_PORT"):
+    for name in ("HOME", "KAFKA_PORT", "POSTGRES_PORT", "AIRFLOW_PORT", "SPARK_PORT", "REGISTRY_PORT"):
         monkeypatch.delenv(f"OFFSET_LEDGER_{name}", raising=False)
 
 
 def test_default_ports_are_fixed() -> None:
-    assert Ports.choose(PortChoice()) == Ports((19092, 19093, 19094), 19091, 15432, 18080, 15002)
+    assert Ports.choose(PortChoice()) == Ports((19092, 19093, 19094), 19091, 15432, 18080, 15002, 18081)
 
 
 def test_a_named_port_wins_and_the_brokers_count_upwards_from_it() -> None:
@@ -27,14 +27,14 @@ def test_a_named_port_wins_and_the_brokers_count_upwards_from_it() -> None:
 
 
 def test_what_is_not_asked_for_stays_as_it_was() -> None:
-    before = Ports((1, 2, 3), 4, 5, 6, 8)
-    assert Ports.choose(PortChoice(postgres=7), before) == Ports((1, 2, 3), 4, 7, 6, 8)
+    before = Ports((1, 2, 3), 4, 5, 6, 8, 9)
+    assert Ports.choose(PortChoice(postgres=7), before) == Ports((1, 2, 3), 4, 7, 6, 8, 9)
 
 
 def test_zero_gives_different_free_ports() -> None:
     found = Ports.choose(PortChoice.any_free())
-    numbers = {*found.kafka, found.controller, found.postgres, found.airflow, found.spark}
-    assert len(numbers) == 7
+    numbers = {*found.kafka, found.controller, found.postgres, found.airflow, found.spark, found.registry}
+    assert len(numbers) == 8
     assert not any(accepts(port) for port in numbers)
 
 
@@ -42,7 +42,8 @@ def test_the_environment_fills_what_is_not_asked_for(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OFFSET_LEDGER_KAFKA_PORT", "7000")
     monkeypatch.setenv("OFFSET_LEDGER_POSTGRES_PORT", "8000")
     monkeypatch.setenv("OFFSET_LEDGER_SPARK_PORT", "9500")
-    assert PortChoice(kafka=9000).with_environment() == PortChoice(9000, 8000, None, 9500)
+    monkeypatch.setenv("OFFSET_LEDGER_REGISTRY_PORT", "9600")
+    assert PortChoice(kafka=9000).with_environment() == PortChoice(9000, 8000, None, 9500, 9600)
 
 
 @pytest.mark.parametrize("raw", ["x", "-1", "65536", "1.5"])

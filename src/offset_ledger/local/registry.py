@@ -1,0 +1,114 @@
+"""Apicurio Registry on the loopback: a schema registry with Confluent's API, its schemas in a file of the stack."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from offset_ledger.connections import Connection, without_connections
+from offset_ledger.errors import StackError
+from offset_ledger.local.ivy import Artifact, retrieve
+from offset_ledger.local.java import JavaRuntime
+from offset_ledger.local.launch import Launch
+from offset_ledger.local.layout import HOST, cache_root, only_one, require_free
+from offset_ledger.local.process import Daemon, Server
+
+APICURIO_VERSION = "2.6.13.Final"
+API = "/apis/ccompat/v7"
+_APP = Artifact("io.apicurio", "apicurio-registry-app", APICURIO_VERSION, "all", "tar.gz")
+_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true")
+_READY_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Server):
+    """One registry; its schemas survive a restart."""
+
+    directory: Path
+    port: int
+
+    @property
+    def daemon(self) -> Daemon:
+        """Its process."""
+        return Daemon("registry", self.directory)
+
+    @property
+    def address(self) -> str:
+        """Where clients find Confluent's API."""
+        return f"http://{HOST}:{self.port}{API}"
+
+    def connection(self) -> Connection:
+        """The same as an Airflow connection, ``registry_default``."""
+        return Connection("registry_default", "http", self.address)
+
+    def up(self, java: JavaRuntime, launch: Launch) -> None:
+        """Start the registry if it does not run, and return when it answers.
+
+        Raises:
+            StackError: it could not be fetched, its port is taken, or it did not come up.
+        """
+        if self.daemon.pid() is None:
+            program = registry_program(java, launch.say)
+            require_free("the schema registry", self.port)
+            launch.start(self.daemon, self._command(java, program), without_connections(os.environ))
+        launch.wait([self.daemon], self.ready, _READY_SECONDS)
+
+    def stop(self) -> bool:
+        """Stop it; False if it did not run."""
+        return self.daemon.stop()
+
+    def ready(self) -> bool:
+        """Whether it answers."""
+        client = http.client.HTTPConnection(HOST, self.port, timeout=5)
+        try:
+            client.request("GET", f"{API}/subjects")
+            return client.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            client.close()
+
+    def _command(self, java: JavaRuntime, program: Path) -> list[str]:
+        settings = {
+            "quarkus.http.host": HOST,
+            "quarkus.http.port": self.port,
+            "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'}",
+            "quarkus.datasource.jdbc.initial-size": 1,
+            "quarkus.datasource.jdbc.min-size": 1,
+        }
+        options = [f"-D{name}={value}" for name, value in settings.items()]
+        return [java.executable, *_JVM, *options, "-jar", str(program)]
+
+
+def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
+    """The jar to run, from the cache or fetched and unpacked into it.
+
+    Raises:
+        StackError: it could not be fetched.
+    """
+    folder = cache_root() / "apicurio" / APICURIO_VERSION
+    if not folder.exists():
+        with only_one("apicurio"):
+            if not folder.exists():
+                say(f"fetching Apicurio Registry {APICURIO_VERSION}, 136 MiB (once)")
+                _unpack(folder, java)
+    return folder / f"{_APP.name}-{APICURIO_VERSION}-runner.jar"
+
+
+def _unpack(folder: Path, java: JavaRuntime) -> None:
+    """Fill the folder as one step: it is complete or absent."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
+        draft = Path(name)
+        (archive,) = retrieve([_APP], (), java, draft, draft / "ivy").iterdir()
+        try:
+            with tarfile.open(archive) as packed:
+                packed.extractall(draft / "app", filter="data")
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise StackError(f"{archive.name} cannot be unpacked ({error}); run the command again") from None
+        (draft / "app").rename(folder)
