@@ -77,6 +77,10 @@ class BrokerUnavailable(TransientError):
     """No Kafka broker of the connection answered."""
 
 
+class RegistryUnavailable(TransientError):
+    """The schema registry did not answer, or something else answered in its place."""
+
+
 class DatabaseUnavailable(TransientError):
     """Postgres did not answer, or ended the session."""
 
@@ -107,6 +111,17 @@ class SparkUnavailable(TransientError):
 
 class SparkMismatch(TerminalError):
     """The Spark Connect server runs another version of Spark, or of this package, than its client."""
+
+
+# -- schemas ---------------------------------------------------------------------------------------------------
+
+
+class SchemaRejected(TerminalError):
+    """The schema registry refuses a schema: it is invalid, or not compatible with earlier versions of its subject."""
+
+
+class UnusableSchema(TerminalError):
+    """A schema of the registry is too large, of another language, or refers to what is not there."""
 
 
 # -- topics and offsets ----------------------------------------------------------------------------------------

@@ -1,0 +1,144 @@
+"""Questions to a registry by path: logged in, its URLs one after the other, retried while none is well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from offset_ledger.errors import (
+    AccessDenied,
+    ConfigurationError,
+    OffsetLedgerError,
+    RegistryUnavailable,
+    SchemaRejected,
+    one_line,
+)
+from offset_ledger.retry import retrying
+from offset_ledger.schema_registry.connection import Settings
+from offset_ledger.schema_registry.exchange import Answer, Request, exchange
+from offset_ledger.schema_registry.oauth import TokenSource
+from offset_ledger.schema_registry.tls import tls_context
+
+_MEDIA = "application/vnd.schemaregistry.v1+json"
+SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, SCHEMA_NOT_FOUND, NO_LEVEL_OF_ITS_OWN = 40401, 40402, 40403, 40408
+
+
+class NotFound(Exception):
+    """The registry knows no such schema, subject or version; each caller says what that means."""
+
+
+class Api:
+    """Confluent's REST API of one registry.
+
+    Every method retries while no URL is well, for :func:`~offset_ledger.retry.retry_seconds` and the time of the last
+    attempt at most, and then raises RegistryUnavailable. It raises AccessDenied where the login may not ask,
+    ConfigurationError where the URL is not that of a registry, and SchemaRejected where a schema is refused.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._context = tls_context(settings)
+        oauth = settings.oauth
+        self._tokens = TokenSource(oauth, self._context, settings.timeout) if oauth else None
+        self._first = 0
+
+    def ask(self, method: str, path: str, document: object = None) -> Any:
+        """The JSON document that the registry answers with.
+
+        Raises:
+            NotFound: it says that it knows no such thing.
+        """
+        servers = ", ".join(self._settings.urls)
+        attempt = retrying(_is_transient, f"the schema registry at {servers}")
+        try:
+            return attempt(self._ask, method, path, document)
+        except OffsetLedgerError as error:
+            raise type(error)(self._without_secrets(str(error))) from None
+
+    def _ask(self, method: str, path: str, document: object) -> Any:
+        urls = self._settings.urls
+        for tried in range(1, len(urls) + 1):
+            try:
+                return self._ask_one(urls[self._first], method, path, document)
+            except RegistryUnavailable:
+                self._first = (self._first + 1) % len(urls)
+                if tried == len(urls):
+                    raise
+
+    def _ask_one(self, url: str, method: str, path: str, document: object) -> Any:
+        content = json.dumps(document).encode() if document is not None else None
+        headers = {"accept": f"{_MEDIA}, application/json"} | ({"content-type": _MEDIA} if content else {})
+        request = Request(method, f"{url}{path}", content, headers)
+        answer = self._send(request)
+        if answer.status == 401 and self._tokens:
+            self._tokens.forget()
+            answer = self._send(request)
+        return _checked(answer)
+
+    def _send(self, request: Request) -> Answer:
+        login = dict(self._settings.headers)
+        if self._tokens:
+            login["authorization"] = f"Bearer {self._tokens.token()}"
+        return exchange(request, login, self._context, self._settings.timeout)
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in (*self._settings.secrets, *(self._tokens.issued if self._tokens else ())):
+            text = text.replace(secret, "***")
+        return text
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, RegistryUnavailable)
+
+
+def _checked(answer: Answer) -> Any:
+    if 200 <= answer.status < 300 and answer.document is not None:
+        return answer.document
+    kinds: dict[int, Callable[[Answer], NoReturn]] = {401: _denied, 403: _denied, 404: _not_found}
+    kinds |= {409: _rejected, 422: _rejected, 400: _rejected, 405: _wrong_url}
+    kinds.get(answer.status, _unwell)(answer)
+
+
+def _denied(answer: Answer) -> NoReturn:
+    raise AccessDenied(
+        f"the schema registry does not let this login ask {answer.url} (HTTP {answer.status}{_why(answer)}); correct "
+        "the login of the connection or give it the right"
+    )
+
+
+def _not_found(answer: Answer) -> NoReturn:
+    if answer.error_code in (SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, SCHEMA_NOT_FOUND, NO_LEVEL_OF_ITS_OWN):
+        raise NotFound(answer.error_code)
+    _wrong_url(answer)
+
+
+def _wrong_url(answer: Answer) -> NoReturn:
+    path = urlsplit(answer.url).path
+    raise ConfigurationError(
+        f"{answer.url} is no URL of a schema registry: {path} answers HTTP {answer.status} without the error code of "
+        "one; correct host of the connection, with its path (/apis/ccompat/v7 for Apicurio)"
+    )
+
+
+def _rejected(answer: Answer) -> NoReturn:
+    if answer.error_code is None:
+        _unwell(answer)
+    raise SchemaRejected(
+        f"the schema registry refuses it: {answer.message or 'without a reason'} (HTTP {answer.status}, code "
+        f"{answer.error_code}); correct the schema, or the compatibility level of its subject"
+    )
+
+
+def _unwell(answer: Answer) -> NoReturn:
+    text = f"{answer.url} answered HTTP {answer.status}{_why(answer)}"
+    if 300 <= answer.status < 400:
+        text = f"{answer.url} redirects to {one_line(answer.location, 100) or 'nowhere'}, which is not followed"
+    elif answer.document is None:
+        text += ", and no JSON"
+    raise RegistryUnavailable(f"{text}; check that it is the schema registry and not a proxy or a page before it")
+
+
+def _why(answer: Answer) -> str:
+    return f": {answer.message}" if answer.message else ""
