@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from offset_ledger.errors import ProducerFenced as ProducerFenced
     from offset_ledger.errors import PublishFailed as PublishFailed
     from offset_ledger.errors import RecordFileError as RecordFileError
+    from offset_ledger.errors import RegistryUnavailable as RegistryUnavailable
+    from offset_ledger.errors import SchemaRejected as SchemaRejected
     from offset_ledger.errors import SparkFailed as SparkFailed
     from offset_ledger.errors import SparkMismatch as SparkMismatch
     from offset_ledger.errors import SparkUnavailable as SparkUnavailable
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from offset_ledger.errors import UnreadableTimestamp as UnreadableTimestamp
     from offset_ledger.errors import UnsafeSettings as UnsafeSettings
     from offset_ledger.errors import UnserializableValue as UnserializableValue
+    from offset_ledger.errors import UnusableSchema as UnusableSchema
     from offset_ledger.model.ranges import OffsetRange as OffsetRange
     from offset_ledger.operations.ingest import Ingested as Ingested
     from offset_ledger.operations.status import PipelineStatus as PipelineStatus
@@ -126,6 +129,8 @@ _MODULES = {
         "ProducerFenced",
         "PublishFailed",
         "RecordFileError",
+        "RegistryUnavailable",
+        "SchemaRejected",
         "SparkFailed",
         "SparkMismatch",
         "SparkUnavailable",
@@ -147,6 +152,7 @@ _MODULES = {
         "UnreadableTimestamp",
         "UnsafeSettings",
         "UnserializableValue",
+        "UnusableSchema",
     ),
     "offset_ledger.model.ranges": ("OffsetRange",),
     "offset_ledger.operations.ingest": ("Ingested",),
@@ -183,6 +189,8 @@ __all__ = [
     "ProducerFenced",
     "PublishFailed",
     "RecordFileError",
+    "RegistryUnavailable",
+    "SchemaRejected",
     "SparkFailed",
     "SparkMismatch",
     "SparkUnavailable",
@@ -204,6 +212,7 @@ __all__ = [
     "UnreadableTimestamp",
     "UnsafeSettings",
     "UnserializableValue",
+    "UnusableSchema",
     "Verified",
     "__version__",
     "audit_dags",

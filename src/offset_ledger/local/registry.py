@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, without_connections
 from offset_ledger.errors import StackError
 from offset_ledger.local.ivy import Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime
@@ -55,7 +55,7 @@ class Registry(Server):
         if self.daemon.pid() is None:
             program = registry_program(java, launch.say)
             require_free("the schema registry", self.port)
-            launch.start(self.daemon, self._command(java, program), os.environ)
+            launch.start(self.daemon, self._command(java, program), without_connections(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
     def stop(self) -> bool:

@@ -96,7 +96,7 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     stack = load(stack_home(home))
     if stack is None:
         return ()
-    answers = {"postgres": stack.postgres.ready, "api-server": stack.airflow.ready, "registry": stack.registry.ready}
+    answers = {"postgres": stack.postgres.ready, "registry": stack.registry.ready, "api-server": stack.airflow.ready}
     answers |= stack.spark.answers
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
     return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())

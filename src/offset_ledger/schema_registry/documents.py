@@ -45,7 +45,7 @@ def read_schema(document: object, what: str) -> Schema:
         UnusableSchema: it is of another language.
     """
     found = mapping(document, what)
-    language = found.get("schemaType") or SchemaLanguage.AVRO
+    language = text(found, "schemaType", what) if found.get("schemaType") is not None else SchemaLanguage.AVRO
     if language not in set(SchemaLanguage):
         known = ", ".join(SchemaLanguage)
         raise UnusableSchema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +109,8 @@ def _document(body: bytes) -> Any:
 
 
 def _failed(url: str, error: BaseException) -> OffsetLedgerError:
-    tls = _tls_error(error)
+    causes = tuple(_causes(error))
+    tls = next((each for each in causes if isinstance(each, ssl.SSLError)), None)
     if isinstance(tls, ssl.SSLCertVerificationError):
         return ConfigurationError(
             f"{url} has a certificate that is not trusted ({tls.verify_message}); set ssl.ca.location of the "
@@ -122,13 +123,16 @@ def _failed(url: str, error: BaseException) -> OffsetLedgerError:
         )
     if tls and tls.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return ConfigurationError(f"{url} does not speak TLS ({tls.reason}); write http:// or the port that has TLS")
+    reset = url.startswith("https:") and isinstance(causes[-1], ConnectionResetError)
+    hint = ", and whether it expects a certificate of this client (ssl.certificate.location)" if reset else ""
     return RegistryUnavailable(
-        f"{url} did not answer ({error_line(error)}); check that the schema registry runs and that the connection "
-        "names it"
+        f"{url} did not answer ({error_line(causes[-1])}); check that the schema registry runs, that the connection "
+        f"has its URL{hint}"
     )
 
 
-def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
-    while error is not None and not isinstance(error, ssl.SSLError):
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        if not isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):  # a step of a handshake, no failure
+            yield error
         error = error.__cause__ or error.__context__
-    return error

@@ -30,6 +30,8 @@ from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.local import postgres
 from offset_ledger.local.jars import KAFKA_VERSION
 from offset_ledger.local.java import SUPPORTED
+from offset_ledger.local.registry import API, APICURIO_VERSION
+from offset_ledger.schema_registry.connection import registry_settings
 from tests.paths import ROOT
 
 SCHEMA = json.loads((ROOT / "tests/fixtures/compose-spec/compose-spec.json").read_text())
@@ -82,7 +84,7 @@ def test_ports_are_on_the_loopback_only() -> None:
     published = [resolved(port) for service in SERVICES.values() for port in service.get("ports", [])]
     assert [port for port in published if not re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port)] == []
     hosts = [port.split(":")[1] for port in published]
-    assert len(hosts) == len(set(hosts)) == 6
+    assert len(hosts) == len(set(hosts)) == 7
 
 
 # -- versions --------------------------------------------------------------------------------------------------
@@ -96,6 +98,10 @@ def test_kafka_is_the_version_of_the_local_stack() -> None:
 def test_postgres_is_the_major_version_of_the_local_stack() -> None:
     (local,) = re.findall(r"pginstall(\d+)", inspect.getsource(postgres))
     assert SERVICES["postgres"]["image"] == f"postgres:{local}"
+
+
+def test_the_registry_is_the_version_of_the_local_stack() -> None:
+    assert SERVICES["registry"]["image"] == f"apicurio/apicurio-registry-sql:{APICURIO_VERSION}"
 
 
 def test_spark_is_the_locked_pyspark_in_our_own_image() -> None:
@@ -184,8 +190,20 @@ def test_the_connections_lead_to_the_services() -> None:
             "user": wanted["POSTGRES_USER"],
             "password": wanted["POSTGRES_PASSWORD"],
         }
+        registry = parse_connection("registry_default", values["AIRFLOW_CONN_REGISTRY_DEFAULT"])
+        (port,) = SERVICES["registry"]["ports"]
+        assert registry_settings(registry).urls == (f"http://registry:{port.split(':')[-1]}{API}",)
         spark = parse_connection("spark_default", values["AIRFLOW_CONN_SPARK_DEFAULT"])
         assert spark.host == SERVICES["spark-worker"]["command"][-1] == "spark://spark-master:7077"
+
+
+def test_the_registry_keeps_its_schemas_in_a_database_that_postgres_has() -> None:
+    values, wanted = environment("registry"), environment("postgres")
+    server, _, database = values["REGISTRY_DATASOURCE_URL"].removeprefix("jdbc:postgresql://").partition("/")
+    assert server == "postgres:5432"
+    assert f"CREATE DATABASE {database};" in COMPOSE["configs"]["databases"]["content"]
+    assert values["REGISTRY_DATASOURCE_USERNAME"] == wanted["POSTGRES_USER"]
+    assert values["REGISTRY_DATASOURCE_PASSWORD"] == wanted["POSTGRES_PASSWORD"]
 
 
 def test_every_airflow_setting_is_one_that_airflow_knows() -> None:
