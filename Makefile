@@ -62,8 +62,8 @@ ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder k
 	@OFFSET_LEDGER_SHOTS=$(SHOTS) $(BIN)/pytest -m ui tests/ui
 
 .PHONY: chaos
-chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1
-	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect)
+chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1
+	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect) $(if $(REGISTRY),--registry)
 
 .PHONY: bench
 ifdef SIZE

@@ -52,12 +52,14 @@ if TYPE_CHECKING:
     from offset_ledger.errors import PublishFailed as PublishFailed
     from offset_ledger.errors import RecordFileError as RecordFileError
     from offset_ledger.errors import RegistryUnavailable as RegistryUnavailable
+    from offset_ledger.errors import SchemaChanged as SchemaChanged
     from offset_ledger.errors import SchemaRejected as SchemaRejected
     from offset_ledger.errors import SparkFailed as SparkFailed
     from offset_ledger.errors import SparkMismatch as SparkMismatch
     from offset_ledger.errors import SparkUnavailable as SparkUnavailable
     from offset_ledger.errors import StackError as StackError
     from offset_ledger.errors import StateConflict as StateConflict
+    from offset_ledger.errors import TargetLocked as TargetLocked
     from offset_ledger.errors import TargetMismatch as TargetMismatch
     from offset_ledger.errors import TerminalError as TerminalError
     from offset_ledger.errors import TombstonesMayBeGone as TombstonesMayBeGone
@@ -130,12 +132,14 @@ _MODULES = {
         "PublishFailed",
         "RecordFileError",
         "RegistryUnavailable",
+        "SchemaChanged",
         "SchemaRejected",
         "SparkFailed",
         "SparkMismatch",
         "SparkUnavailable",
         "StackError",
         "StateConflict",
+        "TargetLocked",
         "TargetMismatch",
         "TerminalError",
         "TombstonesMayBeGone",
@@ -190,12 +194,14 @@ __all__ = [
     "PublishFailed",
     "RecordFileError",
     "RegistryUnavailable",
+    "SchemaChanged",
     "SchemaRejected",
     "SparkFailed",
     "SparkMismatch",
     "SparkUnavailable",
     "StackError",
     "StateConflict",
+    "TargetLocked",
     "TargetMismatch",
     "TerminalError",
     "TombstonesMayBeGone",

@@ -18,9 +18,11 @@ from offset_ledger.ledger.database import connect
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
+from offset_ledger.schema_registry.client import connect_registry
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import Lab
+from tests.chaos.schemas import FORMAT, Schemas
 from tests.paths import ROOT
 
 # A table that has grown makes the oracle slow, not the faults better: begin a new pipeline after so many cycles.
@@ -44,6 +46,9 @@ def new_bench(lab: Lab, name: str, order: str) -> Bench:
     folder = lab.folder / name
     folder.mkdir()
     bench = Bench(lab, database, folder, name.replace("_", "."), order=order)
+    if lab.registry:
+        bench.schemas = Schemas(connect_registry(lab.registry.connection()), bench.topic)
+        bench.settings["format"] = FORMAT
     bench.create()
     return bench
 
@@ -96,6 +101,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="number of the first cycle, to see one again")
     parser.add_argument("--brokers", type=int, choices=[1, 3], default=1, help="three take part in more faults")
     parser.add_argument("--connect", action="store_true", help="stage by a Spark Connect server")
+    parser.add_argument("--registry", action="store_true", help="records name schemas of a registry, which fails too")
     asked = parser.parse_args()
     for end in (signal.SIGTERM, signal.SIGINT):
         signal.signal(end, lambda *_: sys.exit(130))  # through every finally: the servers are stopped too
@@ -104,7 +110,7 @@ def main() -> int:
     stack = local.up(brokers=asked.brokers, ports=PortChoice.any_free(), home=home / "stack", project=ROOT)
     outcomes: list[Outcome] = []
     try:
-        outcomes = run(Lab(stack, home / "lab", asked.connect), asked.first, asked.cycles, asked.seed)
+        outcomes = run(Lab(stack, home / "lab", asked.connect, asked.registry), asked.first, asked.cycles, asked.seed)
     finally:
         local.down(home / "stack")
     failed = len(outcomes) < asked.cycles or any(outcome.violations for outcome in outcomes)

@@ -31,6 +31,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from tests.chaos import oracle
 from tests.chaos.lab import Answer, Lab, Worker
 from tests.chaos.oracle import Journal, Kind, Place, Produced
+from tests.chaos.schemas import HEAD, Schemas
 
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 PLAIN = {"acks": "all", "retries": 0, "enable_idempotence": False, "linger_ms": 0}
@@ -54,7 +55,7 @@ ELSEWHERE = "SET timezone = 'Asia/Kolkata'", "SET datestyle = 'SQL, DMY'"
 
 PIPELINE = """
 pipeline: orders
-source: {{connection: kafka_default, topic: {topic}, start: {start}, transactional: {transactional}}}
+source: {{connection: kafka_default, topic: {topic}, start: {start}, transactional: {transactional}{format}}}
 record:
   event_id: key
   {order}
@@ -83,6 +84,7 @@ class Bench:
             "batch": 1_000_000,
             "slice": 100_000,
             "share": 1.0,
+            "format": "",
         }
     )
     partitions: int = 3
@@ -91,6 +93,7 @@ class Bench:
     cluster: Kafka | None = None
     order: str = "timestamp"
     without_spark: bool = False
+    schemas: Schemas | None = None
 
     @property
     def kafka(self) -> Kafka:
@@ -147,6 +150,8 @@ class Bench:
             sent_at, at = NOON + DAY, LAST  # it would win over everything
         values = (random.choice(UNTIL), random.choice(DAYS))
         value = _value(random, kind, at, mark, values)
+        if self.schemas:
+            value = self.schemas.framed(random, kind, value)
         if kind is Kind.TOMBSTONE:
             if self.order == "timestamp":
                 value = None
@@ -312,7 +317,9 @@ class Bench:
             while any(consumer.position(place) < end for place, end in ends.items()):
                 for each in (each for found in consumer.poll(500).values() for each in found):
                     with suppress(ValueError, TypeError, KeyError):  # malformed, or a delete
-                        marks[each.partition, each.offset] = json.loads(each.value)["state"]
+                        marks[each.partition, each.offset] = json.loads(each.value[HEAD if self.schemas else 0 :])[
+                            "state"
+                        ]
         finally:
             consumer.close()
         return marks

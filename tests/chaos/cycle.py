@@ -20,6 +20,7 @@ EXPECTED = frozenset(
             "DatabaseUnavailable",
             "DatabaseFull",
             "BrokerUnavailable",
+            "RegistryUnavailable",
             "UnknownOutcome",
         ),
         *("SparkFailed", "SparkUnavailable", "IncompleteStaging", "Fenced", "StateConflict"),
@@ -53,7 +54,7 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
     """Run cycle ``number`` of a seed; equal numbers and seeds draw equal records and faults."""
     began = time.monotonic()
     random = Random(f"{seed}/{number}")
-    outcome = Outcome(number, faults or choose(random, bench.kafka.count), order=bench.order)
+    outcome = Outcome(number, faults or choose(random, bench.kafka.count, bench.schemas is not None), order=bench.order)
     before, asked = len(bench.journal.acknowledged), set(bench.journal.unknown)
     bench.without_spark = number % 4 in (1, 2)  # each order of records both ways
     bench.produce(random, records)

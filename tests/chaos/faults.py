@@ -212,6 +212,32 @@ def stopped_past_heartbeat(bench: Bench, random: Random) -> Iterator[None]:
             bench.lab.resume()
 
 
+def registry_killed(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGKILL of the schema registry, and a start on the same schemas after a while."""
+    away = random.uniform(0, 3)
+
+    def act() -> None:
+        assert bench.lab.registry is not None
+        bench.lab.registry.daemon.kill()
+        time.sleep(away)
+        bench.lab.start_registry()
+
+    return _later(random, act, 0.4)
+
+
+def registry_paused(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """SIGSTOP and SIGCONT of the schema registry: it takes questions and does not answer."""
+    asleep = random.uniform(0.5, 4)
+
+    def act() -> None:
+        assert bench.lab.registry is not None
+        bench.lab.registry.daemon.pause()
+        time.sleep(asleep)
+        bench.lab.registry.daemon.resume()
+
+    return _later(random, act, 0.4)
+
+
 def network_cut(bench: Bench, random: Random) -> AbstractContextManager[None]:
     """Every connection between workers and Postgres is reset."""
     return _later(random, bench.lab.proxy.cut)
@@ -381,8 +407,11 @@ TIMED: dict[str, Callable[[Bench, Random], AbstractContextManager[None]]] = {
         disk_full,
         two_brokers_killed,
         leaders_moved,
+        registry_killed,
+        registry_paused,
     )
 }
+OF_A_REGISTRY = frozenset({"registry_killed", "registry_paused"})
 OF_THREE_BROKERS = frozenset({"two_brokers_killed", "leaders_moved"})
 BROKERS = frozenset(
     {"broker_killed", "broker_restarted", "broker_paused", "broker_killed_while_producing", "answers_lost"}
@@ -392,13 +421,19 @@ GROUPS = (
     BROKERS | OF_THREE_BROKERS | {"hanging_transaction"},
     {"postgres_immediate_restart", "postgres_paused", "disk_full"},
     BROKERS | OF_THREE_BROKERS | {"partition_added"},
+    OF_A_REGISTRY,
 )
 
 
-def choose(random: Random, brokers: int = 1) -> list[str]:
-    """One to three faults that can be at once, a failpoint among them every second time."""
-    possible = sorted(TIMED if brokers > 1 else TIMED.keys() - OF_THREE_BROKERS)
+def choose(random: Random, brokers: int = 1, registry: bool = False) -> list[str]:
+    """One to three faults that can be at once, a failpoint among them every second time.
+
+    With a registry, it is at fault every second time.
+    """
+    possible = sorted(TIMED.keys() - OF_A_REGISTRY - (OF_THREE_BROKERS if brokers == 1 else set()))
     names = random.sample(possible, random.choice((0, 1, 1, 2)))
+    if registry and random.random() < 0.5:
+        names.append(random.choice(sorted(OF_A_REGISTRY)))
     chosen = [name for i, name in enumerate(names) if not any(name in g and g & set(names[:i]) for g in GROUPS)]
     # Failpoints are armed one set at a time.
     if not chosen or (random.random() < 0.5 and "stopped_past_heartbeat" not in chosen):

@@ -20,6 +20,7 @@ from offset_ledger.failpoints import ONCE, VARIABLE
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.process import silent
+from offset_ledger.local.registry import Registry
 from offset_ledger.local.spark_connect import SparkConnect
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.labs.proxy import Proxy
@@ -132,10 +133,11 @@ class Lab:
     """Servers and workers that several benches use one after another.
 
     ``light`` and ``second`` never stage, ``heavy`` has the Spark session. Workers reach Postgres through the proxy.
-    ``connect``: the session is of a Spark Connect server, whose own workers come to the failpoints of a slice.
+    ``connect``: the session is of a Spark Connect server, whose own workers come to the failpoints of a slice;
+    ``registry``: records name schemas of a registry.
     """
 
-    def __init__(self, stack: Stack, folder: Path, connect: bool = False) -> None:
+    def __init__(self, stack: Stack, folder: Path, connect: bool = False, registry: bool = False) -> None:
         self.stack = stack
         self.folder = folder
         (folder / "once").mkdir(parents=True)
@@ -148,6 +150,10 @@ class Lab:
             VARIABLE: f"@{folder / 'failpoints'}",
             ONCE: str(folder / "once"),
         }
+        self.registry = Registry(folder / "registry", free_ports(1)[0]) if registry else None
+        if self.registry:
+            self.start_registry()
+            environment["AIRFLOW_CONN_REGISTRY_DEFAULT"] = self.registry.connection().to_json()
         self.spark = SparkConnect(folder / "spark", free_ports(1)[0]) if connect else None
         if self.spark:
             self.spark.up(environment, Launch(silent))
@@ -160,6 +166,11 @@ class Lab:
     def workers(self) -> tuple[Worker, ...]:
         """All of them."""
         return self.heavy, self.light, self.second
+
+    def start_registry(self) -> None:
+        """Start the registry on the schemas that it had, and return when it answers."""
+        assert self.registry is not None
+        self.registry.up(self.stack.java, Launch(silent))
 
     def arm(self, *failpoints: str) -> None:
         """Let each of these ``place=action`` happen once, in whatever process comes there first."""
@@ -193,4 +204,6 @@ class Lab:
             worker.end()
         if self.spark:
             self.spark.stop()
+        if self.registry:
+            self.registry.stop()
         self.proxy.close()
