@@ -77,7 +77,7 @@ class Registry(Server):
         settings = {
             "quarkus.http.host": HOST,
             "quarkus.http.port": self.port,
-            "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'}",
+            "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'};WRITE_DELAY=0",
             "quarkus.datasource.jdbc.initial-size": 1,
             "quarkus.datasource.jdbc.min-size": 1,
         }

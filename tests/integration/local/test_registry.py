@@ -79,6 +79,14 @@ def test_a_killed_registry_comes_back_and_the_rest_is_left_alone(stack: Stack) -
     assert "kept-value" in ask(stack.registry, "/subjects")
 
 
+def test_what_was_registered_just_before_a_kill_is_there_again(stack: Stack) -> None:
+    added = {"schema": json.dumps({"type": "record", "name": "Last", "fields": [{"name": "id", "type": "int"}]})}
+    registered = ask(stack.registry, "/subjects/last-value/versions", added)
+    stack.registry.kill()
+    local.up(home=stack.home)
+    assert ask(stack.registry, f"/schemas/ids/{registered['id']}") == added | {"references": []}
+
+
 def test_a_description_from_before_there_was_a_registry_is_read(tmp_path: Path, stack: Stack) -> None:
     kept = json.loads((stack.home / "stack.json").read_text())
     del kept["with_registry"], kept["ports"]["registry"]
