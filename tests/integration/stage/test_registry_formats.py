@@ -221,3 +221,67 @@ def test_timestamps_of_kafka_order_framed_records(bench: Bench) -> None:
     bench.publish(Record(None, framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 0})), (), at, 1))
     bench.ingest()
     assert bench.table() == {("a", 1, None, schema)}
+
+
+PLAIN = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}, format: {format}, schema: {file}{message}}}
+record:
+  event_id: $.id
+  publish_at: kafka_timestamp
+  columns: {{amount: {{type: bigint, nullable: true}}}}
+target: {{connection: postgres_default, table: public.orders}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+
+
+@pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
+def test_records_without_a_frame_are_read_with_a_schema_from_a_file(
+    bench: Bench, form: TestFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bench, "TEMPLATE", PLAIN)
+    message = ", message: shop.Order1" if form is PROTOBUF else ""
+    bench.settings |= {"format": form.name, "file": "order.schema", "message": message}
+    (bench.folder / "order.schema").write_text(form.schema(1))
+    values = {f"a{n}": form.encode(1, {"id": f"a{n}", "amount": n}) for n in range(10)}
+    plain = {name: value[1:] if form is PROTOBUF else value for name, value in values.items()}  # without its index
+    poison = form.poison[1:] if form is PROTOBUF else form.poison
+    bench.send(*plain.values(), poison)
+    before = bench.pipeline.config_hash
+    bench.ingest()
+    assert set(bench.rows("event_id, amount")) == {(f"a{n}", n) for n in range(10)}
+    assert bench.quarantine() == {(poison, form.poison_code, None)}
+    (bench.folder / "order.schema").write_text(form.schema(2))
+    assert bench.pipeline.config_hash != before
+
+
+KEYED = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}, format: avro, registry: registry_default, key_format: avro}}
+record:
+  event_id: key
+  publish_at: kafka_timestamp
+  tombstone: delete
+  columns: {{amount: {{type: bigint, nullable: true}}}}
+target: {{connection: postgres_default, table: public.orders}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+
+
+def test_keys_in_avro_name_events_and_tombstones_delete_them(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bench, "TEMPLATE", KEYED)
+    bench.form = AVRO
+    schema, key_schema = bench.register(AVRO.schema(1)), bench.register('"long"', f"{bench.topic}-key")
+    one, two = (framed(key_schema, bytes([2 * n])) for n in (1, 2))
+    value = framed(schema, AVRO.encode(1, {"id": "x", "amount": 5}))
+    at = int(NOON.timestamp() * 1000)
+    bench.publish(*(Record(key, value, (), at, 0) for key in (one, two, b"plain")))
+    bench.publish(Record(one, None, (), at + 1, 0))
+    bench.ingest()
+    assert set(bench.rows("event_id, amount, _deleted, _schema_id, _key::text")) == {
+        ("1", None, True, None, "\\x" + one.hex()),
+        ("2", 5, False, schema, "\\x" + two.hex()),
+    }
+    assert bench.quarantine() == {(value, "frame", schema)}
+    kept = rows(bench.session, "SELECT schema_id FROM offset_ledger.writer_schema")
+    assert {row[0] for row in kept} == {schema, key_schema}
