@@ -64,7 +64,7 @@ def test_what_ends_a_block_wrongly_is_not_proven() -> None:
 
 
 def test_a_union_within_a_union() -> None:
-    inner = record(["null", "int", "string"], "boolean", name="Inner")
+    inner = record(["int", "null", "string"], "boolean", name="Inner")
     schema = record(["null", inner], "int")
     values = [
         {"f0": None if choice is None else ("Inner", {"f0": choice, "f1": True}), "f1": 1}
