@@ -93,7 +93,7 @@ def items_step(step: WalkStep, keyed: bool) -> WalkStep:
     def walk_items(walk: Walk, where: Where) -> None:
         cursors = walk.cursors
         rest = np.full(len(cursors.good), MAX_ITEMS)
-        open_ = cursors.good if where is None else cursors.good & where
+        open_ = cursors.good.copy() if where is None else cursors.good & where
         while open_.any():
             count = cursors.zigzags(open_)
             check(cursors, (count >= 0) & (count <= rest), open_)

@@ -8,9 +8,10 @@ import pytest
 
 from offset_ledger.config.model import Column
 from offset_ledger.decoding.avro.lockstep_steps import MAX_ITEMS
+from offset_ledger.decoding.outcome import DecodedRow
 from tests.unit.decoding.avro.avro_records import Written
-from tests.unit.decoding.avro.test_avro_oracle import EMPTY, check_proven
-from tests.unit.decoding.avro.test_avro_reader import BOMBS, ENUM, INTS, TEXTS, column, decoder
+from tests.unit.decoding.avro.test_avro_oracle import EMPTY, NOW, check_proven
+from tests.unit.decoding.avro.test_avro_reader import BOMBS, DECIMAL, ENUM, INTS, TEXTS, column, decoder
 from tests.unit.decoding.avro.test_avro_schema import record
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -52,6 +53,29 @@ def test_blocks_with_their_size_are_left() -> None:
     assert (
         check_proven(decodes, [b"\x04\x02\x04\x00\x02", b"\x03\x04\x02\x04\x00\x02", b"\x02\x02\x02\x04\x00\x02"]) == 2
     )
+
+
+def test_what_ends_a_block_wrongly_is_not_proven() -> None:
+    decodes = decoder(record(INTS, "int"), column("f1", "integer"))
+    assert check_proven(decodes, [b"\x01\x02"]) == 0
+    two_blocks = (b"\x28" + b"\x02" * 20) * 2 + b"\x00\x02"
+    assert isinstance(decodes.decode(two_blocks, b"key", NOW), DecodedRow)
+    assert check_proven(decodes, [two_blocks]) == 0
+
+
+def test_a_union_within_a_union() -> None:
+    inner = record(["int", "null", "string"], "boolean", name="Inner")
+    schema = record(["null", inner], "int")
+    values = [
+        {"f0": None if choice is None else ("Inner", {"f0": choice, "f1": True}), "f1": 1}
+        for choice in (None, ("null", None), ("int", 5), ("string", "x"), None, ("int", 6))
+    ]
+    assert proven(schema, values, column("f0.f0"), column("f0.f1", "boolean"), column("f1", "integer")) == [True] * 6
+
+
+def test_a_decimal_without_bytes_is_not_proven() -> None:
+    decodes = decoder(record(DECIMAL), column("f0", "numeric"))
+    assert check_proven(decodes, [b"\x00", b"\x02\x07", b"\x10" + b"\x81" * 8, b"\x12" + b"\x00" * 9]) == 2
 
 
 def test_records_part_at_a_union_and_meet_again() -> None:
