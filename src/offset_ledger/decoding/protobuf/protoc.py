@@ -1,0 +1,99 @@
+"""A .proto text with all that it imports -> descriptors, by protoc."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.message import DecodeError
+
+from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.model.writer_schema import SchemaReference
+
+MAX_BYTES = 4 * 1024 * 1024
+TIMEOUT = 30.0
+_SHIPPED = "google/protobuf/"
+_OUTPUT = "descriptors"
+_NOISE = re.compile(r": warning: |^WARNING: |^[IWEF][0-9]{4} ")  # warnings, and the form of absl's log
+
+
+def compile_proto(text: str, references: tuple[SchemaReference, ...]) -> FileDescriptorSet:
+    """The files of a schema, each import before those that need it; the schema's own is the last.
+
+    protoc runs as a process of its own: some texts that people could register abort it.
+
+    Raises:
+        SchemaProblem: protoc refuses the text, or it is too large.
+    """
+    files = {reference.name: reference.text for reference in references}
+    main = _free_name(files)
+    with TemporaryDirectory(prefix="offset-ledger-") as folder:
+        for name, content in _checked({**files, main: text}):
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        _run(folder, main)
+        return _descriptors(Path(folder, _OUTPUT).read_bytes())
+
+
+def _free_name(files: dict[str, str]) -> str:
+    name = "schema.proto"
+    while name in files:
+        name = "_" + name
+    return name
+
+
+def _checked(files: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+    """The files to write; Google's own come with protoc and cannot be replaced."""
+    left = MAX_BYTES
+    for name, text in files.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or str(path) != name or "\0" in name or "\\" in name:
+            raise SchemaProblem(f"expected the name of an imported file such as a/b.proto, got '{printable(name)}'")
+        content = _utf8(text)
+        left -= len(content)
+        if left < 0:
+            raise SchemaProblem(f"expected a schema of at most {MAX_BYTES} bytes with its references, got more")
+        if not name.startswith(_SHIPPED):
+            yield name, content
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise SchemaProblem("expected a schema of whole characters, got a lone surrogate") from None
+
+
+def _run(folder: str, main: str) -> None:
+    # -P: else Python would look for its modules among the references.
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
+    command += [f"--descriptor_set_out={folder}/{_OUTPUT}", main]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise SchemaProblem(f"expected a schema that protoc compiles in {TIMEOUT:.0f} seconds") from None
+    if done.returncode < 0:
+        raise SchemaProblem(f"expected a schema that protoc compiles, it broke off with signal {-done.returncode}")
+    if done.returncode:
+        raise SchemaProblem(f"protoc refuses the schema: {_first_error(done.stderr.decode(errors='replace'), folder)}")
+
+
+def _first_error(output: str, folder: str) -> str:
+    lines = (line.replace(f"{folder}/", "") for line in output.splitlines() if not _NOISE.search(line))
+    return printable(next(lines, "it does not say why"), 300)
+
+
+def _descriptors(content: bytes) -> FileDescriptorSet:
+    try:
+        return FileDescriptorSet.FromString(content)
+    except DecodeError:
+        raise SchemaProblem(
+            "expected descriptors from protoc, got something else: are the messages too deep?"
+        ) from None

@@ -1,0 +1,184 @@
+"""What a .proto schema says of its messages, as values of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from offset_ledger.decoding.protobuf.protoc import compile_proto
+from offset_ledger.decoding.protobuf.scalars import ENUM_READ, SCALARS, Scalar
+from offset_ledger.decoding.protobuf.wire import Wire
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.model.writer_schema import SchemaReference, WriterSchema
+
+_SCALAR_NAMES = {getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name for name in SCALARS}
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """The symbols of an enum by number, the first where several share one; a closed enum has no other numbers."""
+
+    names: Mapping[int, str]
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a message; either ``scalar`` or ``message`` says what its values are.
+
+    ``peers`` are the numbers of the other fields of its oneof.
+    """
+
+    number: int
+    name: str
+    scalar: Scalar | None
+    message: str | None = None
+    symbols: Symbols | None = None
+    group: bool = False
+    repeated: bool = False
+    map: bool = False
+    presence: bool = False
+    required: bool = False
+    peers: tuple[int, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """How the schema calls the type of one value."""
+        return self.scalar.type.shown if self.scalar else str(self.message)
+
+    @property
+    def tag(self) -> int:
+        """The tag of a value that stands by itself."""
+        wire = self.scalar.wire if self.scalar else Wire.SGROUP if self.group else Wire.LEN
+        return self.number << 3 | wire
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message type with its fields, in the order of their numbers; the entry of a map is one too."""
+
+    full_name: str
+    fields: tuple[Field, ...]
+    is_entry: bool = False
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Field]:
+        """The fields by the names of the .proto file."""
+        return {field.name: field for field in self.fields}
+
+    @cached_property
+    def by_number(self) -> Mapping[int, Field]:
+        """The fields by number."""
+        return {field.number: field for field in self.fields}
+
+
+class ProtobufSchema:
+    """The messages of one writer's schema, in a pool of its own: versions of a message live side by side.
+
+    The last of the files is the schema's own, and each import stands before those that need it.
+    """
+
+    def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
+        self._pool = DescriptorPool()
+        self._messages: dict[str, Message] = {}
+        try:
+            *_, self._file = [self._pool.AddSerializedFile(file.SerializeToString()) for file in files]
+        except (TypeError, ValueError) as error:
+            raise SchemaProblem(f"the runtime of Protobuf refuses the schema: {error}") from None
+
+    @property
+    def file(self) -> FileDescriptor:
+        """The schema's own file."""
+        return self._file
+
+    def message(self, full_name: str) -> Message:
+        """A message of the schema or of its imports; KeyError if there is none of this name."""
+        if full_name not in self._messages:
+            self._messages[full_name] = _message(self._pool.FindMessageTypeByName(full_name))
+        return self._messages[full_name]
+
+    def has_required(self, full_name: str) -> bool:
+        """Whether the message, or one that it can hold, has a required field."""
+        return any(field.required for message in self._reachable(full_name) for field in message.fields)
+
+    def _reachable(self, full_name: str) -> Iterator[Message]:
+        seen, pending = {full_name}, [full_name]
+        while pending:
+            message = self.message(pending.pop())
+            yield message
+            found = {field.message for field in message.fields if field.message} - seen
+            seen |= found
+            pending += found
+
+
+def compile_schema(schema: WriterSchema) -> ProtobufSchema:
+    """The messages of a writer's schema; the same object for the same text, while many are in use.
+
+    Raises:
+        SchemaProblem: it is no schema that protoc takes.
+    """
+    return _compile(schema.text, schema.references)
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str, references: tuple[SchemaReference, ...]) -> ProtobufSchema:
+    return ProtobufSchema(compile_proto(text, references).file)
+
+
+def message_named(schema: ProtobufSchema, full_name: str) -> Message:
+    """The message of this full name.
+
+    Raises:
+        SchemaProblem: there is none.
+    """
+    try:
+        return schema.message(full_name)
+    except KeyError:
+        names = ", ".join(
+            schema.file.message_types_by_name[name].full_name for name in schema.file.message_types_by_name
+        )
+        raise SchemaProblem(f"expected message {full_name} in the schema, which has {names or 'none'}") from None
+
+
+def is_entry(message: Descriptor) -> bool:
+    """Whether it is the message of a map's entries."""
+    return message.GetOptions().map_entry
+
+
+def _message(descriptor: Descriptor) -> Message:
+    fields = sorted((_field(each) for each in descriptor.fields), key=lambda field: field.number)
+    return Message(descriptor.full_name, tuple(fields), is_entry(descriptor))
+
+
+def _field(descriptor: FieldDescriptor) -> Field:
+    oneof = descriptor.containing_oneof
+    field = Field(
+        descriptor.number,
+        descriptor.name,
+        scalar=None,
+        repeated=descriptor.is_repeated,
+        presence=descriptor.has_presence,
+        required=descriptor.is_required,
+        peers=tuple(each.number for each in oneof.fields if each.number != descriptor.number) if oneof else (),
+    )
+    if descriptor.enum_type:
+        return _enum_field(field, descriptor.enum_type)
+    if message := descriptor.message_type:
+        group = descriptor.type == FieldDescriptor.TYPE_GROUP
+        return replace(field, message=message.full_name, group=group, map=field.repeated and is_entry(message))
+    return replace(field, scalar=SCALARS[_SCALAR_NAMES[descriptor.type]])
+
+
+def _enum_field(field: Field, enum: EnumDescriptor) -> Field:
+    names: dict[int, str] = {}
+    for value in enum.values:
+        names.setdefault(value.number, value.name)
+    type_ = ValueType(TypeName.TEXT, f"enum {enum.full_name}")
+    scalar = Scalar(type_, Wire.VARINT, enum.values[0].number, ENUM_READ)
+    return replace(field, scalar=scalar, symbols=Symbols(names, enum.is_closed))
