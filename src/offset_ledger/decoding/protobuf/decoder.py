@@ -1,0 +1,83 @@
+"""The decoder of Protobuf records, and the reader of Protobuf keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.kinds import EVENT_ID
+from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
+from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
+from offset_ledger.decoding.protobuf.parse import Parser
+from offset_ledger.decoding.protobuf.payloads import FramedReader, MessageReader
+from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema, compile_schema, message_named
+from offset_ledger.decoding.protobuf.values import Values
+from offset_ledger.decoding.protobuf.wire import Malformed
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.convert import converter
+from offset_ledger.decoding.typed.decoder import TypedDecoder
+from offset_ledger.decoding.typed.types import TypeName
+from offset_ledger.model.writer_schema import WriterSchema
+
+
+def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, message: str | None = None) -> Decoder:
+    """The decoder of the records of one writer's schema.
+
+    A payload is the ``message`` of this full name; without it, it begins with Confluent's message indexes, which say
+    what message follows.
+
+    Raises:
+        SchemaProblem: protoc refuses the schema, or it has no such message.
+    """
+    compiled = compile_schema(schema)
+    if message is None:
+        return TypedDecoder(record, limits, lambda root: FramedReader(compiled, root))
+    named = message_named(compiled, message)
+    return TypedDecoder(record, limits, lambda root: MessageReader(compiled, named, root))
+
+
+def key_text(schema: WriterSchema, message: str | None = None) -> Callable[[bytes], str]:
+    """How a key names its event: by the only field of its message, a text or an integer; raises :class:`Mismatch`.
+
+    ``message`` is as in :func:`protobuf_decoder`.
+
+    Raises:
+        SchemaProblem: protoc refuses the schema, or ``message`` is not of this form.
+    """
+    compiled = compile_schema(schema)
+    if message is not None:
+        return _key_reader(compiled, message_named(compiled, message))
+    readers: dict[str, Callable[[bytes], str]] = {}
+
+    def read(key: bytes) -> str:
+        indexes, at = message_indexes(key)
+        found = message_at(compiled, indexes)
+        try:
+            if found.full_name not in readers:
+                readers[found.full_name] = _key_reader(compiled, found)
+        except SchemaProblem as problem:
+            raise Mismatch(Code.TYPE, str(problem)) from None
+        return readers[found.full_name](key[at:])
+
+    return read
+
+
+def _key_reader(schema: ProtobufSchema, message: Message) -> Callable[[bytes], str]:
+    values, parser = Values(schema), Parser(schema)
+    types = [values.type_of(field) for field in message.fields]
+    if len(types) != 1 or types[0].name not in (TypeName.TEXT, TypeName.INTEGER):
+        raise SchemaProblem(
+            f"expected a key of one text or integer, message {message.full_name} is not; take event_id from the value"
+        )
+    get, convert = values.getter(message.fields[0]), converter(types[0], EVENT_ID)
+
+    def read(key: bytes) -> str:
+        try:
+            value = get(parser.parse(key, message))
+        except Malformed as malformed:
+            raise Mismatch(malformed.code, f"expected message {message.full_name}: {malformed.detail}") from None
+        if value is None:
+            raise Mismatch(Code.NULL, f"expected a key to name the event, {message.fields[0].name} is not set")
+        return str(convert(value))
+
+    return read

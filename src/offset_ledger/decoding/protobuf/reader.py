@@ -1,0 +1,109 @@
+"""The exact reader of Protobuf messages: each is parsed whole, then its values are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from offset_ledger.decoding.outcome import Code, Mismatch, Reason
+from offset_ledger.decoding.protobuf.parse import Parsed, Parser
+from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
+from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
+from offset_ledger.decoding.protobuf.wire import Malformed
+from offset_ledger.decoding.shape import Leaf, Node
+from offset_ledger.decoding.typed.convert import Convert, converter
+from offset_ledger.decoding.typed.decoder import Found
+
+_NOT_SET = "expected a value, the field is not set"
+NO_FIELD = "expected a value, the schema has no such field"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A field that paths lead to or through; ``inner`` are the places in its message."""
+
+    field: Field
+    node: Node
+    get: Get
+    converts: tuple[tuple[Leaf, Convert], ...]
+    inner: _Places | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The places in one message, and the reasons against paths that its type does not have."""
+
+    places: tuple[_Place, ...]
+    missing: tuple[tuple[int, Reason], ...]
+
+
+class ExactReader:
+    """Reads one message type of a schema for the leaves of one tree."""
+
+    def __init__(self, schema: ProtobufSchema, message: Message, root: Node) -> None:
+        self._schema, self._message = schema, message
+        self._parser = Parser(schema)
+        self._values = Values(schema)
+        self._places = self._compile(message, root)
+
+    def read(self, payload: bytes, found: Found) -> None:
+        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
+        try:
+            parsed = self._parser.parse(payload, self._message)
+        except Malformed as malformed:
+            raise malformed.unreadable() from None
+        _fill(self._places, parsed, found)
+
+    def _compile(self, message: Message, node: Node) -> _Places:
+        places: list[_Place] = []
+        missing: list[tuple[int, Reason]] = []
+        for name, member in node.members.items():
+            if field := message.by_name.get(name):
+                places.append(self._place(field, member))
+            else:
+                missing += _against(member, Code.MISSING, NO_FIELD)
+        return _Places(tuple(places), tuple(missing))
+
+    def _place(self, field: Field, node: Node) -> _Place:
+        type_ = self._values.type_of(field)
+        converts = tuple((leaf, converter(type_, leaf.kind)) for leaf in node.leaves)
+        inner = None
+        if node.members and is_plain_message(field):
+            inner = self._compile(self._schema.message(str(field.message)), node)
+        return _Place(field, node, self._values.getter(field), converts, inner)
+
+
+def _fill(places: _Places, parsed: Parsed, found: Found) -> None:
+    found.reasons += places.missing
+    for place in places.places:
+        for leaf, convert in place.converts:
+            try:
+                value = place.get(parsed)
+                if value is not None:
+                    found.slots[leaf.slot] = convert(value)
+                elif not leaf.nullable:
+                    found.reasons.append((leaf.slot, Reason(place.node.path, Code.NULL, _NOT_SET)))
+            except Mismatch as mismatch:
+                found.reasons.append((leaf.slot, Reason(place.node.path, mismatch.code, mismatch.detail)))
+        if place.node.members:
+            _fill_members(place, parsed, found)
+
+
+def _fill_members(place: _Place, parsed: Parsed, found: Found) -> None:
+    inner = parsed.get(place.field.number)
+    if inner is None and place.field.presence:
+        for member in place.node.members.values():
+            found.reasons += _against(member, Code.NULL, _NOT_SET, place.node.path)
+    elif place.inner and inner is not None:
+        _fill(place.inner, inner, found)
+    else:
+        detail = f"expected a message, got {place.field.shown}"
+        for member in place.node.members.values():
+            reason = Reason(place.node.path, Code.TYPE, detail)
+            found.reasons += [(leaf.slot, reason) for leaf in member.descendants()]
+
+
+def _against(node: Node, code: Code, detail: str, path: str | None = None) -> Iterator[tuple[int, Reason]]:
+    """A reason against each value at or below the node that the row cannot do without."""
+    reason = Reason(path or node.path, code, detail)
+    return ((leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable)

@@ -1,0 +1,131 @@
+"""Parsed fields -> typed values, and messages as they stand in a jsonb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.decoding.protobuf.parse import Parsed
+from offset_ledger.decoding.protobuf.schema import Field, ProtobufSchema
+from offset_ledger.decoding.protobuf.well_known import WELL_KNOWN, WRAPPERS, Value, unique_members
+from offset_ledger.decoding.typed.convert import json_value
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+
+Get = Callable[[Parsed], Any]
+"""The value of a field in a parsed message, None where it has none; raises Mismatch."""
+
+
+def is_plain_message(field: Field) -> bool:
+    """Whether paths go on by the fields of its message: it is single, and no well-known type."""
+    return not (field.scalar or field.repeated or field.message in WELL_KNOWN or field.message in WRAPPERS)
+
+
+class Values:
+    """Says of the fields of one schema what their values are.
+
+    In a jsonb a message is the object of the fields that are set, and of those without presence.
+    """
+
+    def __init__(self, schema: ProtobufSchema) -> None:
+        self._schema = schema
+        self._members: dict[str, list[tuple[Field, Get]]] = {}
+
+    def type_of(self, field: Field) -> ValueType:
+        """The type of the field's values; of all together where it is repeated."""
+        if field.map:
+            key, value = self._schema.message(str(field.message)).fields
+            return ValueType(TypeName.OBJECT, f"map<{key.shown}, {value.shown}>")
+        if field.repeated:
+            return ValueType(TypeName.ARRAY, f"repeated {field.shown}")
+        return self._single(field)[0]
+
+    def getter(self, field: Field) -> Get:
+        """How the field's value is taken from a parsed message.
+
+        A field of explicit presence that is not set has no value, whatever default a proto2 file declares; one of
+        implicit presence has the zero of its type, and a repeated one is empty.
+        """
+        return self._repeated(field) if field.repeated else _of_single(field, self._single(field)[1])
+
+    def _single(self, field: Field) -> tuple[ValueType, Value]:
+        if field.scalar:
+            return field.scalar.type, _symbol_of(field) if field.symbols else _same
+        name = str(field.message)
+        if name in WRAPPERS:
+            (inner,) = self._schema.message(name).fields
+            return replace(self.type_of(inner), shown=name), self.getter(inner)
+        if name in WELL_KNOWN:
+            return WELL_KNOWN[name]
+        return ValueType(TypeName.OBJECT, name), lambda parsed: self._object(name, parsed)
+
+    def _in_json(self, field: Field) -> Value:
+        type_, value = self._single(field)
+        convert = json_value(type_)
+
+        def in_json(parsed: Any) -> Any:
+            found = value(parsed)
+            return None if found is None else convert(found)
+
+        return in_json
+
+    def _repeated(self, field: Field) -> Get:
+        number = field.number
+        if not field.map:
+            in_json = self._in_json(field)
+            return lambda parsed: [in_json(item) for item in parsed.get(number, ())]
+        key, value = self._schema.message(str(field.message)).fields
+        name, item = _key_of(key), _with_zero(value, self._in_json(value))
+        return lambda parsed: unique_members((name(entry), item(entry)) for entry in parsed.get(number, ()))
+
+    def _object(self, name: str, parsed: Parsed) -> dict[str, Any]:
+        if name not in self._members:
+            fields = self._schema.message(name).fields
+            self._members[name] = [(field, self._member(field)) for field in fields]
+        return {
+            field.name: get(parsed)
+            for field, get in self._members[name]
+            if field.number in parsed or not field.presence
+        }
+
+    def _member(self, field: Field) -> Get:
+        return self._repeated(field) if field.repeated else _of_single(field, self._in_json(field))
+
+
+def _of_single(field: Field, value: Value) -> Get:
+    number = field.number
+    if not field.presence:
+        return _with_zero(field, value)
+    return lambda parsed: value(parsed[number]) if number in parsed else None
+
+
+def _with_zero(field: Field, value: Value) -> Get:
+    number, zero = field.number, field.scalar.zero if field.scalar else {}
+    return lambda parsed: value(parsed.get(number, zero))
+
+
+def _key_of(key: Field) -> Callable[[Parsed], str]:
+    get = _with_zero(key, _same)
+
+    def name(entry: Parsed) -> str:
+        found = get(entry)
+        return str(found).lower() if isinstance(found, bool) else str(found)
+
+    return name
+
+
+def _symbol_of(field: Field) -> Value:
+    assert field.symbols
+    names, shown = field.symbols.names, field.shown
+
+    def symbol(number: int) -> str:
+        if number not in names:
+            raise Mismatch(Code.RANGE, f"expected a symbol of {shown}, got {number}")
+        return names[number]
+
+    return symbol
+
+
+def _same(value: Any) -> Any:
+    return value

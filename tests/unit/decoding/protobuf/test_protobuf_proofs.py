@@ -1,0 +1,97 @@
+"""What is proven of many records at the same time is what the exact reader says of each."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.arrow import _staged
+from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.decoding.outcome import DecodedRow, Decoder
+from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
+from tests.unit.decoding.protobuf.oracle import shape_of
+from tests.unit.decoding.protobuf.random_messages import damaged, fill
+from tests.unit.decoding.protobuf.random_schemas import AT, EXAMPLES, case, randoms, seeds
+
+
+def check_proofs(decoder: Decoder, shape: RecordShape, values: list[bytes]) -> set[int]:
+    """Each proven record is decoded to the same; gives the proven ones."""
+    proven = decoder.prove(pa.array(values, pa.binary()))
+    if proven is None:
+        return set()
+    places = proven.places.tolist()
+    assert places == sorted(set(places))
+    for row, place in enumerate(places):
+        said = decoder.decode(values[place], b"k", AT)
+        assert isinstance(said, DecodedRow), (values[place], said)
+        for kind, column, value in zip(kinds(shape)[2:], proven.columns[2:], said.values, strict=True):
+            assert column is not None
+            staged = _staged(kind, [value])
+            assert column.type == staged.type
+            assert number(kind, column[row].as_py()) == number(kind, staged[0].as_py()), (kind, values[place])
+    return set(places)
+
+
+def number(kind: ColumnKind, staged: Any) -> Any:
+    """The staged value; of a float, which has several texts, the bytes that Postgres makes of it."""
+    forms = {"real": "<f4", "double precision": "<f8"}
+    return np.array(staged, forms[kind.name]).tobytes() if staged and kind.name in forms else staged
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(seeds, st.integers(0, 3), randoms, st.booleans())
+def test_what_is_proven_is_what_is_decoded(seed: int, columns: int, random: Random, flat: bool) -> None:
+    found = case(seed, flat)
+    shape, _ = shape_of(found.make.DESCRIPTOR, columns, documents=random.random() < 0.2)
+    values = [fill(random, found.make()).SerializePartialToString() for _ in range(12)]
+    values = [damaged(random, value) if random.random() < 0.5 else value for value in values]
+    check_proofs(protobuf_decoder(found.writer, shape, Limits(), found.name), shape, values)
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(seeds, st.integers(0, 3), randoms)
+def test_every_flat_message_that_decodes_is_proven(seed: int, columns: int, random: Random) -> None:
+    found = case(seed, flat=True)
+    shape, _ = shape_of(found.make.DESCRIPTOR, columns, documents=False)
+    decoder = protobuf_decoder(found.writer, shape, Limits(), found.name)
+    values = [fill(random, found.make()).SerializePartialToString() for _ in range(12)]
+    decoded = {n for n, value in enumerate(values) if isinstance(decoder.decode(value, b"k", AT), DecodedRow)}
+    missed = decoded - check_proofs(decoder, shape, values)
+    assert all(far_off(found.make.FromString(values[place])) for place in missed)
+
+
+def far_off(message: Any) -> bool:
+    """Whether a timestamp of the message is beyond what nanoseconds of 64 bits can count."""
+    moments = [value for field, value in message.ListFields() if field.message_type]
+    return any(abs(moment.seconds) > 9_000_000_000 for moment in moments)
+
+
+@settings(max_examples=EXAMPLES // 5, deadline=None)
+@given(seeds, randoms)
+def test_framed_records_of_several_messages_are_proven_together(seed: int, random: Random) -> None:
+    found = case(seed, flat=True)
+    shape, _ = shape_of(found.make.DESCRIPTOR, 0, documents=False)
+    heads = {n: b"\x00" if n == 0 else bytes([2, 2 * n]) for n in range(5)}
+    own = int(found.name[-1])
+    values = []
+    for _ in range(20):
+        message = fill(random, found.make()).SerializePartialToString()
+        index = own if random.random() < 0.7 else random.randrange(5)
+        head = b"\x02\x00" if index == 0 and random.random() < 0.3 else heads[index]
+        values.append(damaged(random, head + message) if random.random() < 0.2 else head + message)
+    framed = protobuf_decoder(found.writer, shape, Limits())
+    plain = protobuf_decoder(found.writer, shape, Limits(), found.name)
+    places = check_proofs(framed, shape, values)
+    for value in values:
+        if value.startswith(heads[own]):
+            said = framed.decode(value, b"k", AT), plain.decode(value[len(heads[own]) :], b"k", AT)
+            assert repr(said[0]) == repr(said[1])
+    proven = plain.prove(pa.array([value[len(heads[own]) :] for value in values], pa.binary()))
+    wanted = np.zeros(0, np.int64) if proven is None else proven.places
+    assert {place for place in wanted.tolist() if values[place].startswith(heads[own])} <= places
