@@ -67,9 +67,9 @@ class LockstepReader:
             return _no_groups(field) if field.group else self._repeated(field)
         if field.scalar:
             return _scalar(field, node)
-        if node.leaves and field.message == TIMESTAMP:
+        if node.leaves and field.well_known == TIMESTAMP:
             return self._timestamp(field, node)
-        if node.leaves and field.message in WRAPPERS:
+        if node.leaves and field.well_known in WRAPPERS:
             return self._message(field, Node(node.path, {"value": Node(node.path, leaves=node.leaves)}))
         if node.leaves:
             raise Unprovable

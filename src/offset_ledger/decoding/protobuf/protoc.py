@@ -18,8 +18,9 @@ from offset_ledger.model.writer_schema import SchemaReference
 
 MAX_BYTES = 4 * 1024 * 1024
 TIMEOUT = 30.0
-_SHIPPED = "google/protobuf/"
-_OUTPUT = "descriptors"
+SHIPPED = "google/protobuf/"
+"""The files that come with protoc, the well-known types among them; no reference takes their place."""
+_MAX_NAME = 200
 _NOISE = re.compile(r": warning: |^WARNING: |^[IWEF][0-9]{4} ")  # warnings, and the form of absl's log
 
 
@@ -35,11 +36,9 @@ def compile_proto(text: str, references: tuple[SchemaReference, ...]) -> FileDes
     main = _free_name(files)
     with TemporaryDirectory(prefix="offset-ledger-") as folder:
         for name, content in _checked({**files, main: text}):
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            _write(Path(folder, "files", name), content, name)
         _run(folder, main)
-        return _descriptors(Path(folder, _OUTPUT).read_bytes())
+        return _descriptors(Path(folder, "descriptors").read_bytes())
 
 
 def _free_name(files: dict[str, str]) -> str:
@@ -50,18 +49,31 @@ def _free_name(files: dict[str, str]) -> str:
 
 
 def _checked(files: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    """The files to write; Google's own come with protoc and cannot be replaced."""
+    """The files to write, by names that stay in their folder."""
     left = MAX_BYTES
     for name, text in files.items():
         path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or str(path) != name or "\0" in name or "\\" in name:
-            raise SchemaProblem(f"expected the name of an imported file such as a/b.proto, got '{printable(name)}'")
+        outside = path.is_absolute() or ".." in path.parts or str(path) != name
+        if outside or len(name.encode(errors="replace")) > _MAX_NAME or not name.isprintable() or "\\" in name:
+            raise _wrong_name(name)
         content = _utf8(text)
         left -= len(content)
         if left < 0:
             raise SchemaProblem(f"expected a schema of at most {MAX_BYTES} bytes with its references, got more")
-        if not name.startswith(_SHIPPED):
+        if not name.startswith(SHIPPED):
             yield name, content
+
+
+def _write(path: Path, content: bytes, name: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):  # the name of another file is a folder of this one
+        raise _wrong_name(name) from None
+
+
+def _wrong_name(name: str) -> SchemaProblem:
+    return SchemaProblem(f"expected the name of an imported file such as a/b.proto, got '{printable(name)}'")
 
 
 def _utf8(text: str) -> bytes:
@@ -73,8 +85,8 @@ def _utf8(text: str) -> bytes:
 
 def _run(folder: str, main: str) -> None:
     # -P: else Python would look for its modules among the references.
-    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
-    command += [f"--descriptor_set_out={folder}/{_OUTPUT}", main]
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}/files", "--include_imports"]
+    command += [f"--descriptor_set_out={folder}/descriptors", main]
     try:
         done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
@@ -86,7 +98,7 @@ def _run(folder: str, main: str) -> None:
 
 
 def _first_error(output: str, folder: str) -> str:
-    lines = (line.replace(f"{folder}/", "") for line in output.splitlines() if not _NOISE.search(line))
+    lines = (line.replace(f"{folder}/files/", "") for line in output.splitlines() if not _NOISE.search(line))
     return printable(next(lines, "it does not say why"), 300)
 
 

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from offset_ledger.decoding.protobuf.protoc import compile_proto
+from offset_ledger.decoding.protobuf.protoc import SHIPPED, compile_proto
 from offset_ledger.decoding.protobuf.scalars import ENUM_READ, SCALARS, Scalar
 from offset_ledger.decoding.protobuf.wire import Wire
 from offset_ledger.decoding.schema_problem import SchemaProblem
@@ -32,13 +32,14 @@ class Symbols:
 class Field:
     """A field of a message; either ``scalar`` or ``message`` says what its values are.
 
-    ``peers`` are the numbers of the other fields of its oneof.
+    ``peers`` are the numbers of the other fields of its oneof, ``well_known`` is the message if it is one of Google's.
     """
 
     number: int
     name: str
     scalar: Scalar | None
     message: str | None = None
+    well_known: str | None = None
     symbols: Symbols | None = None
     group: bool = False
     repeated: bool = False
@@ -170,8 +171,9 @@ def _field(descriptor: FieldDescriptor) -> Field:
     if descriptor.enum_type:
         return _enum_field(field, descriptor.enum_type)
     if message := descriptor.message_type:
-        group = descriptor.type == FieldDescriptor.TYPE_GROUP
-        return replace(field, message=message.full_name, group=group, map=field.repeated and is_entry(message))
+        field = replace(field, message=message.full_name, map=field.repeated and is_entry(message))
+        well_known = message.full_name if message.file.name.startswith(SHIPPED) else None
+        return replace(field, group=descriptor.type == FieldDescriptor.TYPE_GROUP, well_known=well_known)
     return replace(field, scalar=SCALARS[_SCALAR_NAMES[descriptor.type]])
 
 

@@ -19,7 +19,7 @@ Get = Callable[[Parsed], Any]
 
 def is_plain_message(field: Field) -> bool:
     """Whether paths go on by the fields of its message: it is single, and no well-known type."""
-    return not (field.scalar or field.repeated or field.message in WELL_KNOWN or field.message in WRAPPERS)
+    return not (field.scalar or field.repeated or field.well_known in WELL_KNOWN or field.well_known in WRAPPERS)
 
 
 class Values:
@@ -53,10 +53,10 @@ class Values:
         if field.scalar:
             return field.scalar.type, _symbol_of(field) if field.symbols else _same
         name = str(field.message)
-        if name in WRAPPERS:
+        if field.well_known in WRAPPERS:
             (inner,) = self._schema.message(name).fields
             return replace(self.type_of(inner), shown=name), self.getter(inner)
-        if name in WELL_KNOWN:
+        if field.well_known in WELL_KNOWN:
             return WELL_KNOWN[name]
         return ValueType(TypeName.OBJECT, name), lambda parsed: self._object(name, parsed)
 

@@ -298,6 +298,14 @@ def test_a_column_that_needs_a_value_gets_one_or_a_refusal(payload: bytes, path:
     assert [(reason.path, reason.code.value) for reason in said.reasons] == [(at, code)]
 
 
+def test_only_google_s_own_files_have_well_known_types() -> None:
+    messages = "message Timestamp { string x = 1; } message A { Timestamp at = 1; }"
+    text = f'syntax = "proto3"; package google.protobuf; {messages}'
+    payload = chunk(1, chunk(1, b"a"))
+    assert value(payload, "at", "jsonb", text=text, name="google.protobuf.A") == {"x": "a"}
+    assert value(payload, "at.x", "text", text=text, name="google.protobuf.A") == "a"
+
+
 REQUIRED = number(2, 1)
 
 

@@ -120,11 +120,20 @@ def test_what_is_no_schema_is_refused_in_one_line(text: str, says: str) -> None:
     assert time.monotonic() - start < 5
 
 
-@pytest.mark.parametrize(
-    "name", ["../x.proto", "/x.proto", "a/../../x.proto", "a//x.proto", "./x.proto", "a\\x.proto", "", "\0"]
-)
+ODD_NAMES = ["../x.proto", "/x.proto", "a/../../x.proto", "a//x.proto", "./x.proto", "a\\x.proto", "", "\0"]
+WRONG_NAME = "expected the name of an imported file such as a/b.proto, got"
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "\ud800.proto", "x" * 300, "é" * 150])
 def test_references_stay_in_their_folder(name: str) -> None:
-    assert problem(writer(PROTO3, (name, PROTO3))).startswith("expected the name of an imported file such as a/b.proto")
+    assert problem(writer(PROTO3, (name, PROTO3))).startswith(WRONG_NAME)
+
+
+def test_a_file_is_no_folder_of_another() -> None:
+    for names in (("a", "a/b.proto"), ("a/b.proto", "a"), ("schema.proto", "_schema.proto/x.proto")):
+        assert problem(writer(PROTO3, *((name, PROTO3) for name in names))).startswith(
+            "expected the name of an imported"
+        )
 
 
 def test_imports_read_no_file_of_the_machine(tmp_path: Path) -> None:
