@@ -13,6 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.protobuf.known_files import known_files
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaReference
 
@@ -32,7 +33,8 @@ def compile_proto(text: str, references: tuple[SchemaReference, ...]) -> FileDes
     Raises:
         SchemaProblem: protoc refuses the text, or it is too large.
     """
-    files = {reference.name: reference.text for reference in references}
+    named = {reference.name: reference.text for reference in references}
+    files = {**known_files([text, *named.values()]), **named}
     main = _free_name(files)
     with TemporaryDirectory(prefix="offset-ledger-") as folder:
         for name, content in _checked({**files, main: text}):

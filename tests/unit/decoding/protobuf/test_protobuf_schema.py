@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry.confluent import meta_pb2
+from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from offset_ledger.decoding.outcome import Code, Mismatch
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
-from offset_ledger.decoding.protobuf.protoc import MAX_BYTES
+from offset_ledger.decoding.protobuf.known_files import known_files
+from offset_ledger.decoding.protobuf.protoc import MAX_BYTES, compile_proto
 from offset_ledger.decoding.protobuf.schema import ProtobufSchema, compile_schema, message_named
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
@@ -57,6 +63,30 @@ def test_imports_are_references_and_google_s_own_files() -> None:
     (unit,) = message_named(schema, "shop.Price").fields
     assert unit.symbols
     assert (unit.symbols.names, unit.symbols.closed, unit.shown) == ({0: "EUR"}, False, "enum shop.Unit")
+
+
+def test_files_that_confluent_never_registers_can_be_imported() -> None:
+    schema = schema_of(
+        PROTO3
+        + 'import "confluent/meta.proto"; import "confluent/types/decimal.proto"; import "google/type/date.proto"; '
+        'import "confluent/type/variant.proto"; option (confluent.file_meta).doc = "x"; '
+        "message A { confluent.type.Decimal d = 1 [(confluent.field_meta).params = { key: 'precision', value: '4' }]; "
+        "google.type.Date day = 2; confluent.type.Variant v = 3; }"
+    )
+    fields = {name: message_named(schema, name).fields for name in ("confluent.type.Decimal", "google.type.Date")}
+    assert {name: [field.name for field in found] for name, found in fields.items()} == {
+        "confluent.type.Decimal": ["value", "precision", "scale"],
+        "google.type.Date": ["year", "month", "day"],
+    }
+
+
+@pytest.mark.parametrize("own", [meta_pb2, decimal_pb2, variant_pb2])
+def test_confluent_s_files_are_as_its_client_has_them(own: Any) -> None:
+    file = FileDescriptorProto.FromString(own.DESCRIPTOR.serialized_pb)
+    known = known_files(["confluent/"])[file.name]
+    *_, compiled = compile_proto(known, ()).file
+    wanted, found = ([*map(str, (*each.message_type, *each.extension))] for each in (file, compiled))
+    assert [re.sub(r" *json_name: .*\n", "", each) for each in found] == wanted
 
 
 def test_two_versions_of_a_message_live_side_by_side() -> None:
