@@ -1,6 +1,6 @@
 """CPU time of decoding a record: alone, in Arrow batches, and with what COPY reads.
 
-python benchmarks/decode.py [--format json|avro] [--rounds 15] [--profile]
+python benchmarks/decode.py [--format json|avro|protobuf] [--rounds 15] [--profile]
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import cProfile
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -19,12 +19,16 @@ from typing import Any
 import fastavro
 import msgspec
 import pyarrow as pa
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
 
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
+from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
+from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.ledger.staging import refused_types, row_types
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.stage.copy_rows import copy_form
@@ -61,6 +65,21 @@ AVRO = {
 }
 
 
+PROTOBUF = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Event {
+  string event_id = 1;
+  google.protobuf.Timestamp publish_at = 2;
+  string status = 3;
+  int32 quantity = 4;
+  int64 account = 5;
+  double amount = 6;
+  bool active = 7;
+  Place place = 8;
+}
+message Place { string city = 1; }
+"""
 Read = Callable[[bytes], Any]
 
 
@@ -128,7 +147,18 @@ def avro_value(written: Any, number: int) -> bytes:
     return out.getvalue()
 
 
-FORMATS = {"json": json_format, "avro": avro_format}
+def protobuf_format() -> Format:
+    """The same events in Protobuf, behind message indexes; it has no decimals, so that the amount is a double."""
+    schema = WriterSchema(1, SchemaLanguage.PROTOBUF, PROTOBUF)
+    event = GetMessageClass(compile_schema(schema).file.message_types_by_name["Event"])
+    amount = ColumnType("double precision")
+    columns = tuple(replace(column, type=amount) if column.name == "amount" else column for column in SHAPE.columns)
+    decoder = protobuf_decoder(schema, replace(SHAPE, columns=columns), Limits())
+    values = [b"\0" + ParseDict(json.loads(value_of(number)), event()).SerializeToString() for number in range(BATCH)]
+    return Format(decoder, values, {"Google's parser": lambda value: event.FromString(value[1:])})
+
+
+FORMATS = {"json": json_format, "avro": avro_format, "protobuf": protobuf_format}
 
 
 def batch_of(values: list[bytes | None]) -> pa.RecordBatch:

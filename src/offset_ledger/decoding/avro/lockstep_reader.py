@@ -42,7 +42,7 @@ class LockstepReader:
 
     def __init__(self, record: Record, root: Node) -> None:
         self._leaves = {leaf.slot: leaf for leaf in root.descendants()}
-        self._slots = max(self._leaves, default=1) + 1
+        self._slots = max((1, *self._leaves)) + 1
         compiled = _Compiler()
         self._walk = compiled.fill(record, root, 0)
         if any(leaf.slot not in compiled.filled for leaf in self._leaves.values() if not leaf.nullable):

@@ -37,7 +37,7 @@ class LockstepReader:
         self._schema = schema
         self._unread: dict[str, list[Step]] = {}
         self._steps = self._compile(message, root)
-        self._slots = 1 + max((leaf.slot for leaf in root.descendants()), default=1)
+        self._slots = 1 + max((1, *(leaf.slot for leaf in root.descendants())))
 
     def prove(self, values: pa.BinaryArray, candidates: Flags, start: int = 0) -> Proven:
         """See :class:`~offset_ledger.decoding.typed.decoder.Reader`; messages begin after so many bytes."""

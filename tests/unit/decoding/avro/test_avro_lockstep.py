@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from offset_ledger.config.model import Column
+from offset_ledger.config.model import Column, Limits, RecordShape
+from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.avro.lockstep_steps import MAX_ITEMS
 from offset_ledger.decoding.outcome import DecodedRow
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.unit.decoding.avro.avro_records import Written
 from tests.unit.decoding.avro.test_avro_oracle import EMPTY, NOW, check_proven
 from tests.unit.decoding.avro.test_avro_reader import BOMBS, DECIMAL, ENUM, INTS, TEXTS, column, decoder
@@ -129,3 +132,12 @@ def test_some_schemas_are_not_walked_at_all(type_: Any, columns: tuple[Column, .
 def test_values_without_bytes_are_not_proven(type_: Any, value: bytes) -> None:
     for at in (column("f0"), column("f1")):
         assert check_proven(decoder(record(type_, "null"), at), [value]) == 0
+
+
+def test_a_record_may_have_no_columns() -> None:
+    written = Written(record("string"))
+    schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(record("string")))
+    decodes = avro_decoder(schema, RecordShape(("f0",), None, ()), Limits())
+    value = written.write({"f0": "a"})
+    assert decodes.decode(value, None, NOW) == DecodedRow("a", NOW, ())
+    assert check_proven(decodes, [value]) == 1

@@ -8,6 +8,7 @@ from offset_ledger.config.model import Column, ColumnType, DeleteWhen, Limits, R
 from offset_ledger.decoding.outcome import Code, DecodedRow, Mismatch, Refusal
 from offset_ledger.decoding.protobuf.decoder import key_text, protobuf_decoder
 from offset_ledger.decoding.schema_problem import SchemaProblem
+from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_schemas import AT, writer_schema
 from tests.unit.decoding.protobuf.wire_bytes import chunk, number, varint
 
@@ -27,6 +28,12 @@ def test_framed_records_are_the_messages_that_their_indexes_name() -> None:
         said = decoder.decode(payload, b"k", AT)
         assert isinstance(said, Refusal)
         assert [(reason.path, reason.code) for reason in said.reasons] == [("$", Code.SYNTAX)]
+
+
+def test_a_record_may_have_no_columns() -> None:
+    decoder = protobuf_decoder(writer_schema(TEXT), RecordShape(("s",), None, ()), Limits(), "All")
+    assert decoder.decode(chunk(6, b"a"), b"k", AT) == DecodedRow("a", AT, ())
+    assert check_proofs(decoder, decoder.record, [chunk(6, b"a"), b""]) == {0}
 
 
 def test_a_value_of_the_message_can_delete_its_event() -> None:

@@ -12,6 +12,7 @@ from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_schemas import AT
 from tests.unit.decoding.protobuf.wire_bytes import chunk, number, varint
 
@@ -44,6 +45,7 @@ message Two {
   oneof choice { E one = 5; int32 other = 6; } repeated E es = 7; map<string, M> m = 8; extensions 100 to 200;
   optional Two again = 9;
 }
+message Three { required E e = 1; optional int32 x = 2; }
 extend Two { optional int32 more = 100; }
 """
 
@@ -56,9 +58,12 @@ def writer(text: str) -> WriterSchema:
 def decoded(
     payload: bytes, path: str, type_: str, *args: int, text: str = TEXT, name: str = "All", nullable: bool = True
 ) -> DecodedRow | Refusal:
-    """What becomes of a record with one column."""
+    """What becomes of a record with one column; a proof of it says the same."""
     column = Column("c", ColumnType(type_, args), tuple(path.split(".")), nullable)
-    said = protobuf_decoder(writer(text), RecordShape(None, None, (column,)), Limits(), name).decode(payload, b"k", AT)
+    shape = RecordShape(None, None, (column,))
+    decoder = protobuf_decoder(writer(text), shape, Limits(), name)
+    said = decoder.decode(payload, b"k", AT)
+    check_proofs(decoder, shape, [payload, b"", payload + payload])
     assert isinstance(said, DecodedRow | Refusal)
     return said
 
@@ -327,6 +332,13 @@ REQUIRED = number(2, 1)
 def test_proto2_is_read_as_its_specification_says(payload: bytes, path: str, type_: str, expected: object) -> None:
     found = value(payload, path, type_, text=TEXT2, name="Two")
     assert (type(found), found) == (type(expected), expected)
+
+
+def test_a_required_enum_has_one_of_its_symbols() -> None:
+    assert value(number(1, 2) + number(2, 5), "x", "integer", text=TEXT2, name="Three") == 5
+    said = decoded(number(1, 9) + number(2, 5), "x", "integer", text=TEXT2, name="Three")
+    assert isinstance(said, Refusal), said
+    assert [(reason.path, reason.code.value) for reason in said.reasons] == [("$.e", "missing")]
 
 
 @pytest.mark.parametrize(

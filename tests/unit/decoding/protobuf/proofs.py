@@ -1,0 +1,41 @@
+"""Whether what a decoder proves is what it decodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.arrow import _staged
+from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.decoding.outcome import DecodedRow, Decoder
+from tests.unit.decoding.protobuf.random_schemas import AT
+
+
+def check_proofs(decoder: Decoder, shape: RecordShape, values: list[bytes]) -> set[int]:
+    """Each proven record is decoded to the same; gives the proven ones."""
+    proven = decoder.prove(pa.array(values, pa.binary()))
+    if proven is None:
+        return set()
+    places = proven.places.tolist()
+    assert places == sorted(set(places))
+    for row, place in enumerate(places):
+        said = decoder.decode(values[place], b"k", AT)
+        assert isinstance(said, DecodedRow), (values[place], said)
+        row_of = (said.event_id, said.publish_at, *said.values)
+        from_kafka = (shape.event_id is None, shape.publish_at is None, *[False] * len(said.values))
+        for kind, column, value, absent in zip(kinds(shape), proven.columns, row_of, from_kafka, strict=True):
+            assert (column is None) == absent
+            if column is not None:
+                staged = _staged(kind, [value])
+                assert column.type == staged.type
+                assert number(kind, column[row].as_py()) == number(kind, staged[0].as_py()), (kind, values[place])
+    return set(places)
+
+
+def number(kind: ColumnKind, staged: Any) -> Any:
+    """The staged value; of a float, which has several texts, the bytes that Postgres makes of it."""
+    forms = {"real": "<f4", "double precision": "<f8"}
+    return np.array(staged, forms[kind.name]).tobytes() if staged and kind.name in forms else staged
