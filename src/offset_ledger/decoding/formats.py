@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 
 from offset_ledger.config.model import Format, KeyFormat, Limits, RecordShape, Source
 from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, ReadKey
@@ -23,10 +24,12 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     """The decoder for one pipeline's records, which asks ``lookup`` for the schemas that they name.
 
     Raises:
-        ConfigurationError: the schema file is no schema.
+        ConfigurationError: the schema file is no schema, or the format's library is not installed.
     """
     if source.format is Format.JSON:
         return JsonDecoder(record, limits)
+    for name in {source.format, source.key_format}:
+        _check_installed(name)
     compile_ = _DECODERS[source.format]
     if source.schema is None:
         return FramedDecoder(record, limits, _checked(source, record, limits), lookup, _keys(source, lookup))
@@ -34,6 +37,15 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
         return compile_(source, WriterSchema(0, LANGUAGES[source.format], source.schema), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
+
+
+def _check_installed(name: str) -> None:
+    module, extra = _LIBRARIES.get(name, ("msgspec", ""))
+    if find_spec(module) is None:
+        raise ConfigurationError(
+            f"records in {name} need {module}, which is not installed; run pip install 'offset-ledger[{extra}]', also "
+            "where Spark's executors run"
+        )
 
 
 def _checked(source: Source, record: RecordShape, limits: Limits) -> Callable[[WriterSchema], Decoder]:
@@ -56,6 +68,12 @@ def _keys(source: Source, lookup: Lookup) -> FramedKeys | None:
         return reader(schema)
 
     return FramedKeys(checked, lookup)
+
+
+_LIBRARIES: Mapping[str, tuple[str, str]] = {
+    Format.PROTOBUF: ("grpc_tools", "protobuf"),
+    Format.JSON_SCHEMA: ("jsonschema_rs", "json-schema"),
+}
 
 
 # A format's library is imported where a pipeline has that format.

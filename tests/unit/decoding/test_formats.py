@@ -43,3 +43,10 @@ def test_a_schema_file_that_is_none_is_named_at_once(format_: Format) -> None:
 def test_what_a_spark_task_carries_makes_the_same_decoder_elsewhere() -> None:
     source, record, limits = pickle.loads(pickle.dumps((Source("k", "t"), SHAPE, Limits())))
     assert compile_decoder(source, record, limits).record == SHAPE
+
+
+@pytest.mark.parametrize("format_", [Format.PROTOBUF, Format.JSON_SCHEMA])
+def test_a_library_that_is_not_installed_is_named(format_: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"not installed; run pip install 'offset-ledger\["):
+        compile_decoder(Source("k", "t", format=format_, registry="r"), SHAPE, Limits())
