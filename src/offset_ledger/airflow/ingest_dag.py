@@ -87,7 +87,7 @@ def _tasks(pipeline: Pipeline) -> None:
     )
     stage = StageOperator(
         task_id=ids.STAGE,
-        connections=[pipeline.source.connection, pipeline.target.connection],
+        connections=list(pipeline.connections),
         spark=pipeline.spark,
         name=f"stage_{pipeline.name}",
         trigger_rule=AFTER_A_QUESTION,

@@ -8,7 +8,7 @@ from pathlib import Path
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, Section
 from offset_ledger.config.located import Refused, quoted
-from offset_ledger.config.model import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.config.model import Format, KeyFormat, SchemaFile, Source, SubjectStrategy
 from offset_ledger.config.values import CONNECTION, choice, matching, text
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
@@ -18,8 +18,8 @@ _MESSAGE = matching(
 )
 
 
-def _schema(value: Value) -> str:
-    """The text of the file, which stands beside the pipeline file or is given from there."""
+def _schema(value: Value) -> SchemaFile:
+    """The file, which stands beside the pipeline file or is given from there."""
     given = text(value)
     folder = value.mistakes.file.parent
     # A driver on a cluster has its copies of both files in one folder.
@@ -30,7 +30,7 @@ def _schema(value: Value) -> str:
         data = paths[0].read_bytes()
         if len(data) > MAX_SCHEMA_BYTES:
             raise Refused(f"{quoted(given)} has {len(data)} bytes", f"a schema has at most {MAX_SCHEMA_BYTES}")
-        return data.decode()
+        return SchemaFile(paths[0].name, data.decode())
     except OSError as error:
         raise Refused(f"{quoted(given)} cannot be read: {error.strerror}", "give a readable file") from None
     except UnicodeDecodeError:

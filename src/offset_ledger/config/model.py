@@ -106,11 +106,19 @@ class SubjectStrategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaFile:
+    """A file with a schema: its name without folders, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The topic and how it is read.
 
     Records name their schema where there is a ``registry``, the id of its connection. Else those of a format with a
-    schema have the one whose text is ``schema``; ``message`` is the full name of a Protobuf message in it.
+    schema have that of the file ``schema``; ``message`` is the full name of a Protobuf message in it.
     """
 
     connection: str
@@ -124,7 +132,7 @@ class Source:
     key_format: KeyFormat = KeyFormat.TEXT
     registry: str | None = None
     subject: SubjectStrategy = SubjectStrategy.TOPIC
-    schema: str | None = None
+    schema: SchemaFile | None = None
     message: str | None = None
 
 
@@ -291,3 +299,9 @@ class Pipeline:
     freshness: timedelta | None = None
     answer_within: timedelta = ONE_DAY
     wake_on_data: bool = False
+
+    @property
+    def connections(self) -> tuple[str, ...]:
+        """The ids of the connections that staging uses."""
+        registry = (self.source.registry,) if self.source.registry else ()
+        return self.source.connection, self.target.connection, *registry

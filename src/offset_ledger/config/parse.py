@@ -122,7 +122,7 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
     if pipeline.source.registry:
         pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
     if pipeline.source.schema:
-        pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.encode()))
+        pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
     if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
         wrong = "the keys are not read: record.event_id is a path"
         key_format.note(Refused(wrong, "drop it, or write event_id: key"))

@@ -34,7 +34,7 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     if source.schema is None:
         return FramedDecoder(record, limits, _checked(source, record, limits), lookup, _keys(source, lookup))
     try:
-        return compile_(source, WriterSchema(0, LANGUAGES[source.format], source.schema), record, limits)
+        return compile_(source, WriterSchema(0, LANGUAGES[source.format], source.schema.text), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
 

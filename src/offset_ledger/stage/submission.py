@@ -146,11 +146,15 @@ def _in_cluster_mode(folder: Path, at: Connection, pipeline: Pipeline) -> Submit
             "deploy_mode: client, or name a connection to YARN or Kubernetes"
         )
     shutil.copyfile(pipeline.path, folder / PIPELINE_FILE)
+    files = [folder / PIPELINE_FILE, folder / SUBMISSION_FILE]
+    if schema := pipeline.source.schema:
+        files.append(folder / schema.name)
+        files[-1].write_text(schema.text)
     return SubmitArguments(
         {**SETTINGS, **_CLUSTER_SETTINGS, **_conf(pipeline.spark)},
         PIPELINE_FILE,
         ("--submission", SUBMISSION_FILE),
-        files=f"{folder / PIPELINE_FILE},{folder / SUBMISSION_FILE}",
+        files=",".join(map(str, files)),
         py_files=str(package_zip(folder)),
         properties_file=properties_file(folder, at),
     )

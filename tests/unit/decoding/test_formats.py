@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Format, KeyFormat, Limits, RecordShape, Source
+from offset_ledger.config.model import Column, ColumnType, Format, KeyFormat, Limits, RecordShape, SchemaFile, Source
 from offset_ledger.decoding import formats
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.framed import FramedDecoder
@@ -37,7 +37,7 @@ def test_records_that_name_their_schema_go_to_the_decoder_of_each(format_: Forma
 @pytest.mark.parametrize("format_", [each for each in Format if each is not Format.JSON])
 def test_a_schema_file_that_is_none_is_named_at_once(format_: Format) -> None:
     with pytest.raises(ConfigurationError, match=r"source\.schema: "):
-        compile_decoder(Source("k", "t", format=format_, schema="{", message="m"), SHAPE, Limits())
+        compile_decoder(Source("k", "t", format=format_, schema=SchemaFile("s", "{"), message="m"), SHAPE, Limits())
 
 
 def test_what_a_spark_task_carries_makes_the_same_decoder_elsewhere() -> None:
