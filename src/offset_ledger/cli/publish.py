@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.cli.publish_schemas import SCHEMA_SERIALIZERS, add_schemas, find_form
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
@@ -17,6 +18,7 @@ from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, 
 if TYPE_CHECKING:
     from offset_ledger.config.model import JsonPath
     from offset_ledger.connections import Connection
+    from offset_ledger.reliability.publishing.forms import Form
     from offset_ledger.reliability.publishing.limits import RecordLimits
     from offset_ledger.reliability.publishing.outbox import Summary
     from offset_ledger.reliability.publishing.progress import OnProgress
@@ -27,14 +29,19 @@ if TYPE_CHECKING:
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     verb = verbs.add("publish", "publish a file of records to a topic", run)
-    names, dangers = list(SERIALIZERS), ", ".join(Danger)
+    names, dangers = [*SERIALIZERS, *SCHEMA_SERIALIZERS], ", ".join(Danger)
     verb.add_argument("topic", metavar="TOPIC")
     verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
-    verb.add_argument("--format", choices=["jsonl", "csv"], help="default: csv if the name ends in .csv, else jsonl")
+    verb.add_argument(
+        "--format",
+        choices=["jsonl", "csv", *SCHEMA_SERIALIZERS],
+        help="of the file (csv if its name ends so, else jsonl); those of a schema are --value-serializer",
+    )
     verb.add_argument("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)")
     verb.add_argument("--value", metavar="PATH", help="where the value is (default: the whole line)")
-    verb.add_argument("--key-serializer", choices=names, default="string", help="(string)")
-    verb.add_argument("--value-serializer", choices=names, default="json", help="(json)")
+    verb.add_argument("--key-serializer", choices=names, help="(string; avro with --key-schema)")
+    verb.add_argument("--value-serializer", choices=names, help="(json)")
+    add_schemas(verb)
     verb.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
     verb.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
     verb.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
@@ -59,7 +66,7 @@ def run(arguments: Namespace) -> Outcome:
         )
     connection = get_connection(arguments.connection)
     options = _options(connection, arguments)
-    checked = _file(arguments).check()
+    checked = _file(arguments, find_form(arguments)).check()
     limits = _limits(connection, arguments)
     settings: ProducerSettings = options["settings"]
     if settings.compression_type == "none" and checked.largest > limits.smallest:
@@ -161,12 +168,11 @@ def _given(arguments: Namespace) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _file(arguments: Namespace) -> RecordFile:
-    from offset_ledger.reliability.publishing.forms import Form
+def _file(arguments: Namespace, form: Form) -> RecordFile:
     from offset_ledger.reliability.publishing.record_file import RecordFile
 
-    form = Form(SERIALIZERS[arguments.key_serializer], SERIALIZERS[arguments.value_serializer])
-    given = arguments.format or ("csv" if arguments.file.suffix.lower() == ".csv" else "jsonl")
+    by_name = "csv" if arguments.file.suffix.lower() == ".csv" else "jsonl"
+    given = by_name if arguments.format in (None, *SCHEMA_SERIALIZERS) else arguments.format
     return RecordFile(arguments.file, given, form, _path("--key", arguments.key), _path("--value", arguments.value))
 
 

@@ -48,7 +48,7 @@ class JsonSchemaDecoder:
     def __init__(self, schema: WriterSchema, record: RecordShape, limits: Limits) -> None:
         self.record = record
         self._json = JsonDecoder(record, limits)
-        self._validator = _validator(schema)
+        self._validator = schema_validator(schema)
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
@@ -98,7 +98,7 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
     Raises:
         SchemaProblem: as for a value.
     """
-    validator = _validator(schema)
+    validator = schema_validator(schema)
 
     def read(key: bytes) -> str:
         try:
@@ -116,7 +116,12 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
     return read
 
 
-def _validator(schema: WriterSchema) -> Any:
+def schema_validator(schema: WriterSchema) -> Any:
+    """What validates documents by the schema.
+
+    Raises:
+        SchemaProblem: it is no JSON Schema, or refers to one that is not there.
+    """
     try:
         references = [(each.name, msgspec.json.decode(each.text)) for each in schema.references]
         registry = jsonschema_rs.Registry(references)

@@ -31,10 +31,12 @@ class _Reading:
 
     checked: CheckedFile
     at: int = 0
-    digest: Any = field(default_factory=hashlib.sha256)
+    digest: Any = field(init=False)
     _records: Iterator[Record] = field(init=False)
 
     def __post_init__(self) -> None:
+        # With another schema the same line is another record.
+        self.digest = hashlib.sha256(self.checked.file.form.identity.encode())
         self._records = self.checked.read(self.digest)
 
     def take(self, count: int) -> Iterator[Record]:
@@ -160,7 +162,7 @@ def _resumed(checked: CheckedFile, journal: Journal) -> _Reading:
     if position.finished:
         return _Reading(checked)
     raise JournalMismatch(
-        f"the transactional id {journal.transactional_id!r} has published {position.records} records of another file "
-        f"and not finished it, and {checked.file.path} does not begin with them; "
-        "finish that file first, or use another id"
+        f"the transactional id {journal.transactional_id!r} has published {position.records} records of another file, "
+        f"or by another schema, and not finished it, and {checked.file.path} does not begin with them; "
+        "finish that first, or use another id"
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 
@@ -14,6 +16,7 @@ from offset_ledger.errors import RecordFileError
 
 _LONGEST_FIELD = 2**31 - 1  # of CSV: the limits of a record are checked elsewhere
 _decode = msgspec.json.Decoder().decode
+Decode = Callable[[bytes], Any]
 
 
 class BadLine(Exception):
@@ -47,14 +50,18 @@ class Lines:
         except OSError as error:
             raise RecordFileError([f"{self.path} cannot be read ({error.strerror})"]) from None
 
-    def documents(self, form: str) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-        """Each line's number and object, or what is wrong with it; ``form`` is ``jsonl`` or ``csv``."""
-        return self._csv() if form == "csv" else self._jsonl()
+    def documents(self, form: str, exact: bool = False) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+        """Each line's number and object, or what is wrong with it; ``form`` is ``jsonl`` or ``csv``.
 
-    def _jsonl(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+        ``exact``: a JSON number with a fraction or an exponent becomes a Decimal, and a name that is there twice is
+        wrong.
+        """
+        return self._csv() if form == "csv" else self._jsonl(_decode_exactly if exact else _decode)
+
+    def _jsonl(self, decode: Decode) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
         for line in self:
             if line.strip():
-                yield self.number, _document(line)
+                yield self.number, _document(line, decode)
 
     def _csv(self) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
         csv.field_size_limit(_LONGEST_FIELD)
@@ -70,12 +77,31 @@ class Lines:
             yield self.number, BadLine(f"is no CSV ({error}); the lines after it were not read")
 
 
-def _document(line: bytes) -> dict[str, Any] | BadLine:
+def _document(line: bytes, decode: Decode) -> dict[str, Any] | BadLine:
     try:
-        document = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = decode(line)
+    except (ValueError, ArithmeticError, RecursionError) as error:
         return BadLine(f"is no JSON ({error})")
     return document if isinstance(document, dict) else BadLine("should be one JSON object in one line")
+
+
+def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(members)
+    if len(made) < len(members):
+        names = [name for name, _ in members]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is twice in one object")
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_exactly = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant).decode
+
+
+def _decode_exactly(line: bytes) -> Any:
+    return _exactly(line.decode())
 
 
 def _names(row: list[str]) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from offset_ledger.errors import UnserializableValue
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.serializers import JSON, STRING, Serializer
+from offset_ledger.reliability.publishing.serializers import JSON, STRING, SchemaSerializer, Serializer
 
 EVENT_ID = "event_id"
 PUBLISH_AT = "publish_at"
@@ -35,8 +35,8 @@ def rfc3339(moment: datetime) -> str:
 class Form:
     """How keys and values become bytes, and where a missing event id and moment come from.
 
-    Event id and publish_at go into the headers and, where the value is a JSON object, into the object too. What is
-    already in the object is kept, and the headers repeat it.
+    Event id and publish_at go into the headers and, where the value is a JSON object or its schema has a field of that
+    name, into the object too. What is already in the object is kept, and the headers repeat it.
     """
 
     key: Serializer = STRING
@@ -60,22 +60,44 @@ class Form:
         """
         headers = tuple(headers)
         try:
-            if self.value is JSON and isinstance(value, Mapping):
+            given: tuple[str | None, str | None] = None, None
+            if isinstance(value, Mapping) and self._members is not None:
                 value = self._stamped(value, dict(headers))
-                headers = with_headers(headers, str(value[EVENT_ID]), str(value[PUBLISH_AT]))
-            else:
-                headers = with_headers(headers, None, None, self.new_id, lambda: rfc3339(self.clock()))
+                given = _text(value.get(EVENT_ID)), _text(value.get(PUBLISH_AT))
+            headers = with_headers(headers, *given, self.new_id, lambda: rfc3339(self.clock()))
         except UnicodeError as error:
             raise UnserializableValue(f"{EVENT_ID} and {PUBLISH_AT} should be UTF-8 ({error})") from None
         return Record(self.key.serialize(key), self.value.serialize(value), headers, timestamp_ms, partition, topic)
 
+    @property
+    def identity(self) -> str:
+        """What decides the bytes of a record beside its line; empty without a schema."""
+        parts = (("key", self.key), ("value", self.value))
+        return "".join(f"{side} {each.identity}\n" for side, each in parts if isinstance(each, SchemaSerializer))
+
+    @property
+    def _members(self) -> Collection[str] | None:
+        """The members that are stamped where the value is an object; None where it is something else."""
+        if isinstance(self.value, SchemaSerializer):
+            return self.value.stamps
+        return (EVENT_ID, PUBLISH_AT) if self.value is JSON else None
+
     def _stamped(self, value: Mapping[str, Any], headers: Mapping[str, bytes]) -> dict[str, Any]:
         made = dict(value)
-        if made.get(EVENT_ID) is None:
-            made[EVENT_ID] = headers[EVENT_ID].decode() if EVENT_ID in headers else self.new_id()
-        if made.get(PUBLISH_AT) is None:
-            made[PUBLISH_AT] = headers[PUBLISH_AT].decode() if PUBLISH_AT in headers else rfc3339(self.clock())
+        for name in self._members or ():
+            if made.get(name) is None:
+                new = self.new_id() if name == EVENT_ID else rfc3339(self.clock())
+                made[name] = headers[name].decode() if name in headers else new
         return made
+
+
+def _text(member: Any) -> str | None:
+    """A member as its header; that of a union may stand in an object with the name of its branch."""
+    if isinstance(member, Mapping) and len(member) == 1:
+        (member,) = member.values()
+    if isinstance(member, datetime):
+        return rfc3339(member)
+    return None if member is None else str(member)
 
 
 def with_headers(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from offset_ledger.reliability.publishing.file_lines import BadLine, Digest, Lin
 from offset_ledger.reliability.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339, with_headers
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge
 from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
-from offset_ledger.reliability.publishing.serializers import BYTES, JSON, Serializer
+from offset_ledger.reliability.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer
 
 _SHOWN_PROBLEMS = 20
 _IDS = uuid.UUID("6f1f6b3e-5f0c-4d6b-9f57-0c1d5a0d7b11")
@@ -87,7 +88,7 @@ class RecordFile:
     def _read(self, digest: Digest | None) -> Iterator[tuple[int, Record | str]]:
         """Each line's number with its record, or with what is wrong."""
         lines = Lines(self.path, digest)
-        for number, document in lines.documents(self.format):
+        for number, document in lines.documents(self.format, bool(self.form.identity)):
             try:
                 if isinstance(document, BadLine):
                     raise document
@@ -129,6 +130,9 @@ class RecordFile:
         return document
 
     def _typed(self, serializer: Serializer, value: Any) -> Any:
+        if isinstance(serializer, SchemaSerializer):
+            return self._cells(serializer, value)
+        value = _plain(value)
         if not isinstance(value, str) or not (self.format == "csv" or serializer is BYTES):
             return value
         try:
@@ -136,6 +140,12 @@ class RecordFile:
         except ValueError:
             what = "base64" if serializer is BYTES else serializer.expects
             raise BadLine(f"should have {what}, found {value[:60]!r}") from None
+
+    def _cells(self, serializer: SchemaSerializer, value: Any) -> Any:
+        """A document, or a single value, whose texts have become numbers where they are fields of CSV."""
+        if self.format != "csv":
+            return value
+        return serializer.row(value) if isinstance(value, dict) else serializer.parse(value)
 
 
 class CheckedFile(NamedTuple):
@@ -157,6 +167,15 @@ class CheckedFile(NamedTuple):
             yield record
         if count < self.records:
             raise RecordFileError([f"{self.file.path} had {self.records} records when it was checked and has {count}"])
+
+
+def _plain(value: Any) -> Any:
+    """The value with floats in the place of Decimals, as a serializer without a schema takes it."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _refuse(problems: list[str]) -> None:

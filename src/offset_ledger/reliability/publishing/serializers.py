@@ -49,6 +49,19 @@ class Serializer:
             raise UnserializableValue(f"{self.name} is {self.expects}, found the bytes {_shown(data)}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaSerializer(Serializer):
+    """One that writes documents by a schema of a registry; their numbers may be Decimals.
+
+    ``identity`` names what decides the bytes beside the document. ``stamps``: the members, of event id and publish_at,
+    that a missing one is added to. ``row`` makes a document of the texts of a CSV row.
+    """
+
+    identity: str
+    stamps: frozenset[str]
+    row: Callable[[Mapping[str, str]], Any]
+
+
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

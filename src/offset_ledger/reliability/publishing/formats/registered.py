@@ -1,0 +1,145 @@
+"""The serializer of a schema that a registry has, or gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from offset_ledger.config.model import SubjectStrategy
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.subjects import record_names
+from offset_ledger.errors import ConfigurationError, RegistryUnavailable
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.reliability.publishing.formats.framing import Codec, framed
+from offset_ledger.reliability.publishing.serializers import SchemaSerializer
+from offset_ledger.schema_registry.client import Registry
+
+LANGUAGES: Mapping[str, SchemaLanguage] = {
+    "avro": SchemaLanguage.AVRO,
+    "protobuf": SchemaLanguage.PROTOBUF,
+    "json_schema": SchemaLanguage.JSON,
+}
+_PACKAGES = {
+    SchemaLanguage.AVRO: ("fastavro", "avro"),
+    SchemaLanguage.PROTOBUF: ("grpc_tools", "protobuf"),
+    SchemaLanguage.JSON: ("jsonschema_rs", "json-schema"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChoice:
+    """Which schema the values, or the keys, of a topic have; without a file the latest of the subject ``topic``-value.
+
+    ``side`` is value or key, ``name`` one of LANGUAGES, ``message`` the full name of a Protobuf message.
+    """
+
+    topic: str
+    side: str
+    name: str
+    file: Path | None
+    message: str | None = None
+    subject: SubjectStrategy = SubjectStrategy.TOPIC
+    register: bool = False
+
+
+def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerializer:
+    """The serializer of the chosen schema, as the registry has it.
+
+    Raises:
+        ConfigurationError: the file is no schema, or the registry does not have it and it is not to be registered.
+        SchemaRejected, RegistryUnavailable, AccessDenied, UnusableSchema: as the registry's client.
+    """
+    language = LANGUAGES[choice.name]
+    _require_package(language)
+    schema = _latest(choice, registry) if choice.file is None else _of_file(choice, choice.file, registry)
+    if schema.language is not language:
+        raise ConfigurationError(
+            f"the latest schema of {choice.topic}-{choice.side} should be {language}, and is {schema.language}"
+        )
+    return framed(choice.name, schema, compile_codec(schema, choice.message))
+
+
+def compile_codec(schema: WriterSchema, message: str | None = None) -> Codec:
+    """What writes and reads documents of a schema, in whichever language it is.
+
+    Raises:
+        ConfigurationError: it is no schema of its language, or lacks the message.
+    """
+    if schema.language is SchemaLanguage.AVRO:
+        from offset_ledger.reliability.publishing.formats.avro_codec import avro_codec
+
+        return avro_codec(schema)
+    if schema.language is SchemaLanguage.PROTOBUF:
+        from offset_ledger.reliability.publishing.formats.protobuf_codec import protobuf_codec
+
+        return protobuf_codec(schema, message)
+    from offset_ledger.reliability.publishing.formats.json_codec import json_codec
+
+    return json_codec(schema)
+
+
+def _require_package(language: SchemaLanguage) -> None:
+    module, extra = _PACKAGES[language]
+    if find_spec(module) is None:
+        raise ConfigurationError(f"{module} is not installed (pip install 'offset-ledger[{extra}]')")
+
+
+def _latest(choice: SchemaChoice, registry: Registry) -> WriterSchema:
+    option = "--schema" if choice.side == "value" else "--key-schema"
+    if choice.subject is not SubjectStrategy.TOPIC or choice.register:
+        raise ConfigurationError(
+            f"without {option} there is nothing to register, and no record whose name is a subject; add {option} FILE"
+        )
+    schema = registry.latest(f"{choice.topic}-{choice.side}")
+    if schema is None:
+        raise ConfigurationError(
+            f"the registry has no schema under {choice.topic}-{choice.side}; add {option} FILE and --register"
+        )
+    return schema
+
+
+def _of_file(choice: SchemaChoice, file: Path, registry: Registry) -> WriterSchema:
+    """The schema of a file as the registry has it: readers read the bytes by that text."""
+    given = WriterSchema(0, LANGUAGES[choice.name], _text(file))
+    try:
+        compile_codec(given, choice.message)
+        subject = _subject(choice, given)
+    except (ConfigurationError, SchemaProblem) as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+    ask = registry.register if choice.register else registry.registered
+    schema_id = ask(subject, given.language, given.text)
+    if schema_id is None:
+        raise ConfigurationError(
+            f"the registry does not have the schema of {file} under {subject}; add --register to register it"
+        )
+    schema = registry.schema(schema_id)
+    if schema is None:
+        raise RegistryUnavailable(f"the schema registry gave the id {schema_id} for {subject} and does not know it yet")
+    return schema
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file} is not UTF-8; give the text of a schema: .avsc, .proto or .json") from None
+
+
+def _subject(choice: SchemaChoice, schema: WriterSchema) -> str:
+    if choice.subject is SubjectStrategy.TOPIC:
+        return f"{choice.topic}-{choice.side}"
+    name = _record_name(choice, schema)
+    return name if choice.subject is SubjectStrategy.RECORD else f"{choice.topic}-{name}"
+
+
+def _record_name(choice: SchemaChoice, schema: WriterSchema) -> str:
+    if schema.language is not SchemaLanguage.PROTOBUF:
+        (name,) = record_names(schema)
+        return name
+    from offset_ledger.reliability.publishing.formats.protobuf_codec import message_name
+
+    return message_name(schema, choice.message)
