@@ -27,7 +27,8 @@ def add_schemas(verb: ArgumentParser) -> None:
     for side, option in _OPTIONS.items():
         verb.add_argument(option, type=Path, metavar="FILE", help=f"of {side}s by a schema (the latest registered)")
         verb.add_argument(f"{option}-message", metavar="NAME", help="the full name of the Protobuf message")
-        verb.add_argument(f"{option}-subject", choices=_SUBJECTS, help="where it is registered (topic)")
+        subject = [f"{option}-subject", *(["--subject"] if side == "value" else [])]
+        verb.add_argument(*subject, choices=_SUBJECTS, help="where it is registered (topic)")
     verb.add_argument("--register", action="store_true", help="register the schemas of these files where they are new")
     verb.add_argument("--registry", default="registry_default", help="Airflow connection id (registry_default)")
 
@@ -43,16 +44,24 @@ def find_form(arguments: Namespace) -> Form:
     names = _names(arguments)
     given = {side: _given(arguments, option) for side, option in _OPTIONS.items()}
     for side, options in given.items():
-        if options and names[side] not in SCHEMA_SERIALIZERS:
-            raise ConfigurationError(
-                f"{', '.join(options)} needs --{side}-serializer {' or '.join(SCHEMA_SERIALIZERS)}, found {names[side]}"
-            )
+        _check(side, names[side], options)
     if not set(names.values()) & set(SCHEMA_SERIALIZERS):
         if arguments.register:
             raise ConfigurationError("--register needs --schema or --key-schema")
         return Form(SERIALIZERS[names["key"]], SERIALIZERS[names["value"]])
     key, value = _with_schemas(arguments, names)
     return Form(key, value)
+
+
+def _check(side: str, name: str, options: Mapping[str, Any]) -> None:
+    """The options of a schema have one, and a message is Protobuf's."""
+    message = f"{_OPTIONS[side]}-message"
+    if options and name not in SCHEMA_SERIALIZERS:
+        raise ConfigurationError(
+            f"{', '.join(options)} needs --{side}-serializer {' or '.join(SCHEMA_SERIALIZERS)}, found {name}"
+        )
+    if message in options and name != "protobuf":
+        raise ConfigurationError(f"{message} needs --{side}-serializer protobuf, found {name}")
 
 
 def _with_schemas(arguments: Namespace, names: Mapping[str, str]) -> Iterator[Serializer]:

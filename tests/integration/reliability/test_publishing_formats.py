@@ -272,7 +272,7 @@ def test_the_subject_may_be_named_by_the_record(
     command: Command, topic: str, registry: Registry, file: Path, name: str, subject: str, expected: str
 ) -> None:
     message = ("--schema-message", "flights.Event") if name == "protobuf" else ()
-    chosen = ("--schema", schema_file(file.parent, name), *message, "--schema-subject", subject)
+    chosen = ("--schema", schema_file(file.parent, name), *message, "--subject", subject)
     code, _, err = command(topic, "--file", file, "--format", name, *chosen, "--register")
     assert code == 0, err
     latest = registry.latest(expected.format(topic=topic))
@@ -301,6 +301,7 @@ CONTRADICTIONS = [
     (("--format", "avro", "--value-serializer", "json"), "--format avro and --value-serializer json are two forms"),
     (("--schema", "a.avsc"), "--schema needs --value-serializer avro or protobuf or json_schema, found json"),
     (("--key-serializer", "long", "--key-schema", "a"), "--key-schema needs --key-serializer avro or protobuf"),
+    (("--format", "avro", "--schema-message", "M"), "--schema-message needs --value-serializer protobuf, found avro"),
     (("--register",), "--register needs --schema or --key-schema"),
     (("--format", "avro", "--register"), "without --schema there is nothing to register"),
     (("--format", "avro", "--schema", "nowhere.avsc"), "nowhere.avsc cannot be read (No such file or directory)"),
@@ -313,6 +314,14 @@ def test_contradictions_are_named(command: Command, arguments: tuple[str, ...], 
     code, _, err = command("t", "--file", "f.jsonl", *arguments)
     assert code == 1
     assert reason in err
+
+
+def test_bytes_alone_are_no_schema_of_a_key(command: Command, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "key.avsc").write_text('{"type": "bytes"}')
+    chosen = ("--key", "$.id", "--key-schema", tmp_path / "key.avsc", "--register")
+    code, _, err = command(topic, "--file", tmp_path / "rows.csv", *chosen)
+    assert code == 1
+    assert "is bytes alone, which clients write in two ways; make it a record" in err
 
 
 def test_the_journal_notices_another_schema(extra: dict[str, str], topic: str, file: Path) -> None:

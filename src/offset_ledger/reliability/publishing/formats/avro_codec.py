@@ -52,7 +52,7 @@ def _cell(type_: AvroType, said: Any) -> Cell:
         text=any(each["type"] in _TEXTS and each.get("logicalType") != "decimal" for each in branches),
         null="null" in kinds,
         string="string" in kinds,
-        moment=any(name.startswith("timestamp-") for name in logical),
+        moment="long" in kinds and any(name.startswith("timestamp-") for name in logical),
     )
 
 

@@ -91,7 +91,7 @@ def _bytes(said: Mapping[str, Any], logical: str | None, default: bool) -> Write
     size = said.get("size") if said["type"] == "fixed" else None
     name = "bytes" if size is None else f"fixed {said['name']} of {size} bytes"
     read = _latin if default else lambda value: exact.binary(value, name)
-    if logical == "decimal":
+    if logical == "decimal" and type(said.get("precision")) is int:  # else it is none, and ignored as Avro says
         return _decimal(int(said["precision"]), int(said.get("scale", 0)), size)
     if (logical, size) == ("uuid", 16):
         return lambda value: exact.uuid(value).bytes

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+
 from offset_ledger.config.model import SubjectStrategy
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import record_names
@@ -58,6 +60,7 @@ def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerialize
         raise ConfigurationError(
             f"the latest schema of {choice.topic}-{choice.side} should be {language}, and is {schema.language}"
         )
+    _check_root(schema)
     return framed(choice.name, schema, compile_codec(schema, choice.message))
 
 
@@ -78,6 +81,16 @@ def compile_codec(schema: WriterSchema, message: str | None = None) -> Codec:
     from offset_ledger.reliability.publishing.formats.json_codec import json_codec
 
     return json_codec(schema)
+
+
+def _check_root(schema: WriterSchema) -> None:
+    """Of Confluent's own clients, Java's writes bytes that are the whole value without their length, Python's with."""
+    if schema.language is SchemaLanguage.AVRO:
+        root = msgspec.json.decode(schema.text)
+        if root == "bytes" or (isinstance(root, dict) and root.get("type") == "bytes"):
+            raise ConfigurationError(
+                f"the schema {schema.schema_id} is bytes alone, which clients write in two ways; make it a record"
+            )
 
 
 def _require_package(language: SchemaLanguage) -> None:
