@@ -38,7 +38,7 @@ from offset_ledger.reliability.publishing.settings import Client
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.schema_registry.client import Registry, connect_registry
 from tests.fixtures.flights_schemas import AVRO, JSON_SCHEMA, PROTOBUF
-from tests.fixtures.java_clients import JavaClients, serde_jars
+from tests.fixtures.java_clients import JavaClients, java_classes, java_messages, protobuf_jars, serde_jars
 from tests.fixtures.topic_reader import read, values
 
 Command = Callable[..., tuple[int, str, str]]
@@ -194,10 +194,8 @@ def test_googles_runtime_reads_what_is_published(
     chosen = ("--format", "protobuf", "--schema", schema, "--schema-message", "flights.Event")
     code, _, err = command(topic, "--file", file, *chosen, "--register")
     assert code == 0, err
-    options = [f"-I{file.parent}", "--include_imports", f"--descriptor_set_out={file.parent}/set", schema.name]
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *options], check=True)
     pool = descriptor_pool.DescriptorPool()
-    for each in descriptor_pb2.FileDescriptorSet.FromString((file.parent / "set").read_bytes()).file:
+    for each in descriptor_pb2.FileDescriptorSet.FromString(described(file.parent, schema)).file:
         pool.Add(each)
     message = message_factory.GetMessageClass(pool.FindMessageTypeByName("flights.Event"))
     found = {
@@ -206,6 +204,36 @@ def test_googles_runtime_reads_what_is_published(
     }
     expected = {event_id: members(msgspec.to_builtins(event)) for event_id, event in events.items()}
     assert found == expected
+
+
+@pytest.mark.parametrize("message", ["flights.Flight", "flights.Event.Actual"])
+def test_googles_java_runtime_finds_the_message_and_reads_it(
+    command: Command, extra: dict[str, str], topic: str, registry: Registry, file: Path, events: dict[str, Event],
+    message: str,
+) -> None:  # fmt: skip
+    schema = schema_file(file.parent, "protobuf")
+    name = message.rpartition(".")[2].lower()
+    some = [event for event in events.values() if event.actual is not msgspec.UNSET][:100]
+    expected = [members(msgspec.to_builtins(getattr(event, name))) for event in some]
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in expected))
+    chosen = ("--format", "protobuf", "--schema", schema, "--schema-message", message, "--partition", "0")
+    code, _, err = command(topic, "--file", file, *chosen, "--register")
+    assert code == 0, err
+    latest = registry.latest(f"{topic}-value")
+    assert latest is not None
+    descriptors = described(file.parent, schema)
+    with java_classes(protobuf_jars(find_java())) as classes:
+        java = java_messages(classes)
+        told = [java.read(descriptors, value).split(" ", 2) for value in values(extra, topic)]
+    assert {(schema_id, name) for schema_id, name, _ in told} == {(str(latest.schema_id), message)}
+    assert [json.loads(text) for _, _, text in told] == expected
+
+
+def described(folder: Path, schema: Path) -> bytes:
+    """The descriptors of a schema and its imports, by protoc."""
+    options = [f"-I{folder}", "--include_imports", f"--descriptor_set_out={folder}/set", schema.name]
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *options], check=True)
+    return (folder / "set").read_bytes()
 
 
 def test_json_is_published_as_it_is(
