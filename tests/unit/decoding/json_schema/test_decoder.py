@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
@@ -57,7 +57,6 @@ VALUES = st.recursive(
 DOCUMENTS = st.fixed_dictionaries({"id": st.text("xyz", min_size=1)}, optional={"n": VALUES, "rest": VALUES})
 
 
-@settings(deadline=None)
 @given(SCHEMAS, st.lists(DOCUMENTS, max_size=5))
 def test_rows_are_the_rows_of_json_that_are_valid(schema: dict[str, Any], documents: list[dict[str, Any]]) -> None:
     validator = jsonschema.Draft202012Validator(schema)
