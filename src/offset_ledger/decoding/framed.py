@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.kafka_slots import tombstone_outcome
+from offset_ledger.decoding.kafka_slots import outcome_unread
 from offset_ledger.decoding.outcome import (
     KEY_PATH,
     WHOLE,
@@ -113,11 +113,10 @@ class FramedDecoder:
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         """What becomes of one record, by its own schema."""
-        if value is None:
-            return tombstone_outcome(self.record, key, timestamp)
-        if len(value) > self._limits.value_bytes:
-            detail = f"expected at most {self._limits.value_bytes} bytes, got {len(value)}"
-            return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+        unread = outcome_unread(self.record, self._limits, value, key, timestamp)
+        if unread is not None:
+            return unread
+        assert value is not None
         try:
             schema_id = frame.schema_id(value)
             decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from offset_ledger.config.model import RecordShape, Tombstone
+from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.decoding.kinds import check_event_id
 from offset_ledger.decoding.outcome import KEY_PATH, WHOLE, Code, DecodedRow, Mismatch, Reason, Refusal, Skip
 
@@ -33,6 +33,18 @@ def tombstone_outcome(
     slots: list[object] = [None] * slot_count(record)
     reasons = fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
     return Refusal(reasons) if reasons else row_of(slots, deleted=True)
+
+
+def outcome_unread(
+    record: RecordShape, limits: Limits, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
+) -> DecodedRow | Refusal | Skip | None:
+    """What becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
+    if value is None:
+        return tombstone_outcome(record, key, timestamp)
+    if len(value) > limits.value_bytes:
+        detail = f"expected at most {limits.value_bytes} bytes, got {len(value)}"
+        return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+    return None
 
 
 def fill_from_kafka(

@@ -69,3 +69,21 @@ def _is_moment(value: str | None) -> bool:
         return value is not None and datetime.fromisoformat(value) is not None
     except ValueError:
         return False
+
+
+def utf8(column: pa.BinaryArray) -> tuple[pa.StringArray, Flags | None]:
+    """The column as text, null where it is not UTF-8, with a flag for each value that is; None where all are."""
+    try:
+        return column.cast(pa.string()), None
+    except pa.ArrowInvalid:
+        flags = np.fromiter((value is None or is_utf8(value) for value in column.to_pylist()), np.bool_, len(column))
+        return pc.if_else(pa.array(flags), column, None).cast(pa.string()), flags
+
+
+def is_utf8(value: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

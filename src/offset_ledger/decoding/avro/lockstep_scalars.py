@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from offset_ledger.decoding.avro.nodes import Scalar
 from offset_ledger.decoding.lockstep import Cursors
 from offset_ledger.decoding.staged import Flags, content
+from offset_ledger.decoding.text_columns import utf8
 from offset_ledger.decoding.typed.types import TypeName
 
 Where = Flags | None
@@ -74,20 +75,10 @@ def masked(values: npt.NDArray[Any], where: Where) -> pa.Array:
 
 
 def _texts(cursors: Cursors, where: Where) -> pa.StringArray:
-    spans = cursors.spans(cursors.zigzags(where), where)
-    try:
-        return spans.cast(pa.string())
-    except pa.ArrowInvalid:
-        flags = np.fromiter(map(_is_utf8, spans.to_pylist()), np.bool_, len(spans))
+    texts, flags = utf8(cursors.spans(cursors.zigzags(where), where))
+    if flags is not None:
         check(cursors, flags, where)
-        return pc.if_else(pa.array(flags), spans, None).cast(pa.string())
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        return value is None or value.decode() is not None
-    except UnicodeDecodeError:
-        return False
+    return texts
 
 
 def _symbols(scalar: Scalar) -> ReadColumn:

@@ -22,6 +22,7 @@ from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Proven
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.staged import Flags
+from offset_ledger.decoding.text_columns import is_utf8
 
 Places = npt.NDArray[np.int64]
 
@@ -185,16 +186,8 @@ def _candidates(values: pa.BinaryArray, texts: list[Any], value_bytes: int) -> F
         values.cast(pa.string())
     except pa.ArrowInvalid:
         for place in np.flatnonzero(candidates):
-            candidates[place] = _is_utf8(texts[place])
+            candidates[place] = is_utf8(texts[place])
     return candidates
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _unique(values: pa.BinaryArray, texts: list[Any], valid: Flags) -> Flags:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from offset_ledger.decoding.lockstep import Cursors
 from offset_ledger.decoding.protobuf.schema import Field
 from offset_ledger.decoding.staged import Flags
+from offset_ledger.decoding.text_columns import utf8
 
 ReadColumn = Callable[[Cursors, Flags, Flags], pa.Array]
 """Reads a value where the second argument says so; where only the third does, there is the zero of the type, and null
@@ -35,21 +36,12 @@ def symbols_of(field: Field, numbers: pa.Int64Array, good: Flags) -> pa.StringAr
     return names.take(pa.array(places, mask=~numbers.is_valid().to_numpy(zero_copy_only=False)))
 
 
-def utf8(column: pa.BinaryArray, good: Flags) -> pa.StringArray:
+def good_texts(column: pa.BinaryArray, good: Flags) -> pa.StringArray:
     """The column as text; what is not UTF-8 is not good."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        fits = np.fromiter(map(_is_utf8, column.to_pylist()), np.bool_, len(column))
-        good &= fits
-        return pc.if_else(pa.array(fits), column, None).cast(pa.string())
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        return value is None or value.decode() is not None
-    except UnicodeDecodeError:
-        return False
+    texts, flags = utf8(column)
+    if flags is not None:
+        good &= flags
+    return texts
 
 
 def masked(values: npt.NDArray[np.generic], valid: Flags) -> pa.Array:
@@ -101,7 +93,7 @@ def _bytes(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
 
 
 def _strings(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
-    return utf8(_bytes(cursors, here, valid), cursors.good)
+    return good_texts(_bytes(cursors, here, valid), cursors.good)
 
 
 _ENUM = _varints(-(1 << 31), (1 << 31) - 1)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import DeleteWhen, Limits, RecordShape
-from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
+from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import ColumnKind
-from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Proven, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import Code, DecodedRow, Proven, Reason, Refusal, Skip
 from offset_ledger.decoding.shape import Leaf, Node, tree
 from offset_ledger.decoding.staged import Flags
 
@@ -74,11 +74,10 @@ class TypedDecoder:
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         """The row of a record, or every reason against it; never raises."""
-        if value is None:
-            return tombstone_outcome(self.record, key, timestamp)
-        if len(value) > self._limits.value_bytes:
-            detail = f"expected at most {self._limits.value_bytes} bytes, got {len(value)}"
-            return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+        unread = outcome_unread(self.record, self._limits, value, key, timestamp)
+        if unread is not None:
+            return unread
+        assert value is not None
         found = Found([None] * (self._slots + 1))
         try:
             self._reader.read(value, found)
