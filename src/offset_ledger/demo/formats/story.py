@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 _ADDED = "ADD COLUMN air_time integer"
 _AND_WIDENED = f"{_ADDED}; ALTER COLUMN distance TYPE bigint USING distance::bigint"
 RUNS: tuple[tuple[str, dict[str, str], str], ...] = (
-    ("after v1", {"distance": "integer"}, ""),
+    ("after v1", {"distance": "integer"}, "none"),
     ("after v2, with a new field", {"distance": "integer", "air_time": "integer"}, _ADDED),
     ("after v3, with a wider type", {"distance": "bigint", "air_time": "integer"}, _AND_WIDENED),
 )
