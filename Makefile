@@ -34,6 +34,10 @@ lock: ## Resolve requirements.lock again from pyproject.toml
 demo: install ## The main job on real flights, through Airflow, with its proof
 	@$(BIN)/offset-ledger demo
 
+.PHONY: demo-formats
+demo-formats: install ## Flights in Avro, Protobuf and JSON Schema, while the Avro schema changes twice
+	@$(BIN)/offset-ledger demo --formats
+
 .PHONY: up
 up: install ## Start three brokers, Postgres and Airflow, to look around
 	@$(BIN)/offset-ledger stack up --brokers 3 --airflow

@@ -12,21 +12,60 @@ from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import Outcome, Verbs, from_1, say
 
 if TYPE_CHECKING:
+    from offset_ledger.demo.formats.run import FormatsProof
     from offset_ledger.demo.run import Proof
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     verb = verbs.add("demo", "the main job on real data, through Airflow, with its proof", run)
-    verb.add_argument("--flights", type=from_1, help="only so many flights (default: all 336,776)")
+    verb.add_argument(
+        "--flights", type=from_1, help="only so many flights (default: all 336,776; 20,000 with --formats)"
+    )
+    verb.add_argument(
+        "--formats", action="store_true", help="Avro, Protobuf and JSON Schema instead, while the Avro schema changes"
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
-    """The main job on real data."""
+    """The main job on real data, or the record formats."""
+    if arguments.formats:
+        return _formats(arguments.flights)
     from offset_ledger.demo.run import run
 
     proof = run(arguments.flights, say)
     return Outcome([asdict(claim) for claim in proof.claims], _text(proof), 0 if proof.holds else 1)
+
+
+def _formats(flights: int | None) -> Outcome:
+    from offset_ledger.demo.formats.run import run
+
+    proof = run(flights, say)
+    return Outcome([asdict(claim) for claim in proof.claims], _formats_text(proof), 0 if proof.holds else 1)
+
+
+def _formats_text(proof: FormatsProof) -> str:
+    return "\n".join(
+        [
+            "\nBalance sheet by pipeline",
+            table(proof.sheet),
+            "\nBatches of flights_avro",
+            table(proof.batches),
+            "",
+            *map(str, proof.claims),
+            *_verdict(proof),
+            f"\nThe pipeline files are in {proof.home / 'project'}.",
+            "Next: docs/tutorial.md, a topic of your own in Avro.",
+        ]
+    )
+
+
+def _verdict(proof: Proof | FormatsProof) -> list[str]:
+    return [
+        f"\n{'every claim is true' if proof.holds else 'NOT every claim is true'}, {proof.seconds:.0f} s",
+        f"  {_times(proof.parts)}",
+        f"  tasks of the DAG: {_times(proof.tasks)}",
+    ]
 
 
 def _text(proof: Proof) -> str:
@@ -42,9 +81,7 @@ def _text(proof: Proof) -> str:
             f"Airflow: {airflow.address} (user admin, password in {airflow.directory / 'passwords.json'})",
             "",
             *map(str, proof.claims),
-            f"\n{'every claim is true' if proof.holds else 'NOT every claim is true'}, {proof.seconds:.0f} s",
-            f"  {_times(proof.parts)}",
-            f"  tasks of the DAG: {_times(proof.tasks)}",
+            *_verdict(proof),
             "\nThe servers stay up: open the entry Ledger in Airflow, or in a shell run:",
             f"  . {home / 'env'} && {sys.argv[0]} status flights",
             "Next: docs/tutorial.md, a topic of your own. `make down` stops the servers, `make clean` removes them.",

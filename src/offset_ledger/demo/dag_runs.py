@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,19 +60,22 @@ class DagRuns:
             time.sleep(0.5)
         self._call("PATCH", path, {"is_paused": False})
 
-    def trigger(self) -> DagRun:
+    def trigger(self, **form: str) -> DagRun:
         """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
+
+        ``form``: what the trigger form says.
 
         Raises:
             DagRunFailed: it failed; the message names the task.
         """
-        while (finished := self._once()).outcome == BUSY:
+        while (finished := self._once(form)).outcome == BUSY:
             self._say(f"  {finished.run_id}: another run was at work")
         return finished
 
-    def _once(self) -> DagRun:
+    def _once(self, form: Mapping[str, str]) -> DagRun:
         self._settle()
-        run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", {"logical_date": None})["dag_run_id"]
+        body = {"logical_date": None, "conf": form}
+        run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", body)["dag_run_id"]
         began = said = time.monotonic()
         while (run := self._run(run_id))["state"] not in ("success", "failed"):
             if time.monotonic() - said > 5:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from offset_ledger.demo.dag_runs import DagRun, DagRuns
 from offset_ledger.demo.proof import Claim, fingerprint, prove
+from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
@@ -30,26 +29,6 @@ DAG = f"ingest_{PIPELINE}"
 SEED = 2013
 
 Say = Callable[[str], None]
-
-
-class Stopwatch:
-    """Where the time goes: seconds by part of the demo, and by task of its DAG runs."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, float] = {}
-        self.tasks: dict[str, float] = {}
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Time the block as a part of that name."""
-        began = time.monotonic()
-        yield
-        self.parts[name] = time.monotonic() - began
-
-    def add(self, tasks: Mapping[str, float]) -> None:
-        """Add what the tasks of one run took."""
-        for name, seconds in tasks.items():
-            self.tasks[name] = self.tasks.get(name, 0.0) + seconds
 
 
 @dataclass(frozen=True, slots=True)

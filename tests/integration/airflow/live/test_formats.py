@@ -1,0 +1,86 @@
+"""The demo of record formats on a live Airflow: Avro, whose schema changes twice, beside Protobuf and JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import environment_name
+from offset_ledger.demo.formats import files
+from offset_ledger.demo.formats.proof import prove
+from offset_ledger.demo.formats.story import Place, Story
+from offset_ledger.demo.proof import Claim
+from offset_ledger.demo.stopwatch import Stopwatch
+from offset_ledger.ledger.database import Cursor, connect
+from offset_ledger.operations.verify import verify
+from tests.fixtures.airflow_world import World
+from tests.fixtures.registry import running_registry
+from tests.integration.airflow.live.conftest import as_stored
+
+pytestmark = [pytest.mark.minutes(3), pytest.mark.timeout(900)]
+
+FLIGHTS = 300
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the demo has come to."""
+
+    claims: list[Claim]
+    story: Story
+
+
+@pytest.fixture(scope="module")
+def told(world: World) -> Iterator[Told]:
+    dags = world.project / "dags" / "formats"
+    with running_registry() as registry, connect(world.postgres) as session, pytest.MonkeyPatch.context() as patch:
+        connection = registry.connection()
+        patch.setenv(environment_name(connection.conn_id), connection.to_json())
+        world.call("POST", "/connections", as_stored(connection), expect=201)
+        files.write_dags(dags)
+        place = Place(world.airflow, dags, world.kafka, connection, registry.stop, 1)
+        story = Story(place, session, Stopwatch(), print)
+        yield Told(list(story.claims(FLIGHTS)), story)
+
+
+def test_every_claim_of_the_demo_is_true(told: Told) -> None:
+    assert [str(claim) for claim in told.claims if not claim.holds] == []
+    found = {claim.text: claim.found for claim in told.claims}
+    assert {name: found[f"{name}: rows"] for name in ("flights_protobuf", "flights_json_schema")} == {
+        "flights_protobuf": FLIGHTS,
+        "flights_json_schema": FLIGHTS,
+    }
+    assert found["flights_avro after v3, with a wider type: rows"] == FLIGHTS
+    assert "replay of what names known schemas, without the registry changed no row" in found
+
+
+SPOILING = {
+    "a row from another offset": "UPDATE public.flights_avro SET _offset = _offset + 1",
+    "a row by another schema": "UPDATE public.flights_avro SET _schema_id = _schema_id + 1",
+    "a distance that is one off": "UPDATE public.flights_avro SET distance = distance + 1",
+    "a lost row": "DELETE FROM public.flights_avro",
+    "another reason": 'UPDATE offset_ledger.quarantine SET reasons = \'[{"code": "nul"}]\'',
+    "another byte": "UPDATE offset_ledger.quarantine SET value = value || '\\x00'",
+}
+ONE = {"public.flights_avro": "event_id", "offset_ledger.quarantine": "quarantine_id"}
+
+
+@pytest.mark.parametrize("statement", SPOILING.values(), ids=SPOILING)
+def test_the_proof_notices_one_wrong_row(told: Told, world: World, statement: str) -> None:
+    table = next(name for name in ONE if name in statement)
+    topic = told.story.topics[files.AVRO]
+    within = "pipeline = 'flights_avro'" if table != "public.flights_avro" else "true"
+    with connect(world.postgres) as session, session.cursor(cursor_factory=Cursor) as cursor:
+        assert all(claim.holds for claim in prove(cursor, topic))
+        cursor.execute(f"{statement} WHERE {ONE[table]} = (SELECT min({ONE[table]}) FROM {table} WHERE {within})")
+        assert cursor.rowcount == 1
+        assert not all(claim.holds for claim in prove(cursor, topic))
+        session.rollback()
+
+
+def test_the_ledgers_invariants_hold_after_it(told: Told, world: World) -> None:
+    paths = [world.project / "dags" / "formats" / "pipelines" / f"{name}.yaml" for name in told.story.topics]
+    assert {path.stem: verify(parse_pipeline(path))[0] for path in paths} == {name: [] for name in files.PIPELINES}
