@@ -118,18 +118,6 @@ def test_all_mistakes_come_together_each_with_its_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_expectation_may_wait_for_its_column(tmp_path: Path) -> None:
-    later = not_null("gate", meta={"once_declared": True, "action": "reject"})
-    assert mistakes(write(tmp_path, not_null("gate"), not_null("carrier")))
-    path = write(tmp_path, later, not_null("carrier"))
-    assert [each.columns for each in load_suite(path, COLUMNS).expectations] == [("carrier",)]
-    declared = [each.columns for each in load_suite(path, (*COLUMNS, "gate")).expectations]
-    assert declared == [("gate",), ("carrier",)]
-    assert mistakes(write(tmp_path, not_null("gate", meta={"once_declared": "yes"})))[0].endswith(
-        "once_declared: expected true or false, found 'yes'"
-    )
-
-
 def test_quarantine_is_refused_where_no_rows_could_be_named(
     tmp_path: Path, entry: dict[str, Any], mistake: str
 ) -> None:
@@ -218,3 +206,15 @@ def test_great_expectations_is_imported_only_when_a_suite_is_read() -> None:
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"there is no such suite file; create it or change quality\.suite"):
         load_suite(tmp_path / "none.json", COLUMNS)
+
+
+def test_an_expectation_may_wait_for_its_column(tmp_path: Path) -> None:
+    later = not_null("gate", meta={"once_declared": True, "action": "reject"})
+    assert mistakes(write(tmp_path, not_null("gate"), not_null("carrier")))
+    path = write(tmp_path, later, not_null("carrier"))
+    assert [each.columns for each in load_suite(path, COLUMNS).expectations] == [("carrier",)]
+    declared = [each.columns for each in load_suite(path, (*COLUMNS, "gate")).expectations]
+    assert declared == [("gate",), ("carrier",)]
+    assert mistakes(write(tmp_path, not_null("gate", meta={"once_declared": "yes"})))[0].endswith(
+        "once_declared: expected true or false, found 'yes'"
+    )
