@@ -145,6 +145,14 @@ class DeleteWhen:
 
 
 @dataclass(frozen=True, slots=True)
+class Where:
+    """Which records of the topic are the pipeline's: those whose value at ``path`` is ``equals``."""
+
+    path: JsonPath
+    equals: str | bool | int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordShape:
     """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
 
@@ -157,6 +165,7 @@ class RecordShape:
     publish_at_encoding: str = "rfc3339"
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: DeleteWhen | None = None
+    where: Where | None = None
     schema_ids: bool = False
 
     @property

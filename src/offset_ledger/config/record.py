@@ -10,7 +10,7 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import DeleteWhen, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.model import DeleteWhen, JsonPath, RecordShape, Tombstone, Where
 from offset_ledger.config.places import ReadPath, check_paths
 from offset_ledger.config.values import PLAIN_VALUE, choice, text, word
 
@@ -41,11 +41,13 @@ def _record(said: Section) -> RecordShape:
 
 
 def _paths(said: Section, record: RecordShape) -> list[ReadPath]:
-    """The places that are read; the place of ``delete_when`` may be that of a column too."""
+    """The places that are read; those of ``delete_when`` and ``where`` may be those of columns too."""
     columns = said.entries["columns"].entries() if record.columns else {}
     deletes = record.delete_when.path if record.delete_when else None
+    where = record.where.path if record.where else None
     keys = (("event_id", record.event_id, "text"), ("publish_at", record.publish_at, "timestamptz"))
-    read = [(said.entries.get(key), path, kind) for key, path, kind in (*keys, ("delete_when", deletes, "jsonb"))]
+    conditions = (("delete_when", deletes, "jsonb"), ("where", where, "jsonb"))
+    read = [(said.entries.get(key), path, kind) for key, path, kind in (*keys, *conditions)]
     read.extend((columns[column.name], column.path, column.type.name) for column in record.columns)
     return [ReadPath(value, path, kind) for value, path, kind in read if value and path]
 
@@ -66,6 +68,10 @@ def _check_tombstone(value: Value, record: RecordShape) -> None:
 
 def _delete_when(said: Section) -> DeleteWhen | None:
     return said.make(DeleteWhen) if {"path", "equals"} <= said.given.keys() else None
+
+
+def _where(said: Section) -> Where | None:
+    return said.make(Where) if {"path", "equals"} <= said.given.keys() else None
 
 
 PUBLISH_AT: Kind[Attributes] = section(
@@ -94,6 +100,19 @@ DELETE_WHEN: Kind[DeleteWhen | None] = section(
     _delete_when,
 )
 
+WHERE: Kind[Where | None] = section(
+    Where,
+    "Which records of the topic are the pipeline's, where it has several kinds; the others are skipped and counted.",
+    {
+        "path": Key(PATH, "Where the value is; a record without it is not the pipeline's.", ("$.type",)),
+        "equals": Key(
+            PLAIN_VALUE, "The value: a text, true or false, or a whole number of 64 bits.", ("order", True, 1)
+        ),
+    },
+    ("path", "equals"),
+    _where,
+)
+
 RECORD: Kind[RecordShape] = section(
     RecordShape,
     "How a record becomes a row.",
@@ -113,6 +132,7 @@ RECORD: Kind[RecordShape] = section(
             "What a record with a null value means; delete needs event_id: key and publish_at: kafka_timestamp.",
         ),
         "delete_when": DELETE_WHEN,
+        "where": WHERE,
         "columns": COLUMNS,
     },
     ("event_id", "publish_at", "columns"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -285,3 +286,39 @@ def test_keys_in_avro_name_events_and_tombstones_delete_them(bench: Bench, monke
     assert bench.quarantine() == {(value, "frame", schema)}
     kept = rows(bench.session, "SELECT schema_id FROM offset_ledger.writer_schema")
     assert {row[0] for row in kept} == {schema, key_schema}
+
+
+TWO_KINDS = """
+pipeline: {kind}s
+source: {{connection: kafka_default, topic: {topic}, format: {format}}}
+record:
+  event_id: $.id
+  publish_at: kafka_timestamp
+  where: {{path: $.kind, equals: {kind}}}
+  columns: {{amount: {{type: bigint, nullable: true}}}}
+target: {{connection: postgres_default, table: "public.{kind}s"}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+
+
+def test_two_pipelines_read_their_kinds_of_one_topic(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bench, "TEMPLATE", TWO_KINDS)
+    kinds = ["order", "refund", "order", None, "refund", "order"]
+    values = [json.dumps({"id": f"a{n}", "amount": n, "kind": kind}).encode() for n, kind in enumerate(kinds)]
+    poison = b'{"id": "a", "kind": 5}'
+    bench.send(*values, poison)
+    for kind in ("order", "refund"):
+        bench.settings |= {"format": "json", "kind": kind}
+        (committed,) = bench.ingest()
+        wanted = {(f"a{n}", n) for n, each in enumerate(kinds) if each == kind}
+        query = f"SELECT event_id, amount FROM public.{kind}s"
+        assert {tuple(row) for row in rows(bench.session, query)} == wanted
+        sheet = committed.total
+        assert (sheet.inserted, sheet.skipped, sheet.quarantined) == (len(wanted), len(kinds) - len(wanted), 1)
+        assert verify(bench.pipeline)[0] == []
+        assert compare_with_topic(bench.pipeline).violations == ()
+    refused = rows(bench.session, "SELECT pipeline, value, reasons->0->>'path' FROM offset_ledger.quarantine")
+    assert {(row[0], bytes(row[1]), row[2]) for row in refused} == {
+        ("orders", poison, "$.kind"),
+        ("refunds", poison, "$.kind"),
+    }

@@ -13,7 +13,7 @@ import pyarrow as pa
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, texts
-from offset_ledger.decoding.json.deletes import Deletes
+from offset_ledger.decoding.json.comparison import Comparison
 from offset_ledger.decoding.json.readers import Read, reader
 from offset_ledger.decoding.json.wire import Wire
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
@@ -46,7 +46,8 @@ class JsonDecoder:
         self._root = tree(record)
         self._marker = tree(replace(record, columns=()))
         self._readers = [reader(kind) for kind in kinds(record)]
-        self._deletes = Deletes(record.delete_when) if record.delete_when else None
+        self._deletes = Comparison(record.delete_when) if record.delete_when else None
+        self._where = Comparison(record.where) if record.where else None
         self._slots = slot_count(record)
 
     def decode(
@@ -66,9 +67,12 @@ class JsonDecoder:
             return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode and delete nothing, as columns."""
+        """The values that certainly decode, are the pipeline's and delete nothing, as columns."""
         proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
-        return _live(self._deletes, values, proven) if proven is not None and self._deletes else proven
+        for comparison, wanted in ((self._where, True), (self._deletes, False)):
+            if proven is not None and comparison:
+                proven = _those(comparison, wanted, values, proven)
+        return proven
 
     @cached_property
     def _wire(self) -> Wire | None:
@@ -84,7 +88,14 @@ class JsonDecoder:
         if path := documents.duplicate_path(text):
             raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
-    def _row(self, value: bytes, key: bytes | Reason | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
+    def _row(
+        self, value: bytes, key: bytes | Reason | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        wanted = self._where.check(value) if self._where else True
+        if isinstance(wanted, Reason):
+            return Refusal((wanted,))
+        if not wanted:
+            return Skip()
         deleted = self._deletes.check(value) if self._deletes else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))
@@ -102,14 +113,14 @@ class _Refused(Exception):
         self.reason = reason
 
 
-def _live(deletes: Deletes, values: pa.BinaryArray, proven: Proven) -> Proven:
-    """The proven records without the deletes, nor those of which that cannot be told."""
+def _those(comparison: Comparison, wanted: bool, values: pa.BinaryArray, proven: Proven) -> Proven:
+    """Those of the proven records of which the comparison says that."""
     records = values.take(pa.array(proven.places)).to_pylist()
-    live = np.fromiter((deletes.check(record) is False for record in records), np.bool_, len(records))
-    if live.all():
+    those = np.fromiter((comparison.check(record) is wanted for record in records), np.bool_, len(records))
+    if those.all():
         return proven
-    keep = pa.array(live)
-    return Proven(proven.places[live], [None if column is None else column.filter(keep) for column in proven.columns])
+    keep = pa.array(those)
+    return Proven(proven.places[those], [None if column is None else column.filter(keep) for column in proven.columns])
 
 
 def _text(value: bytes) -> str:

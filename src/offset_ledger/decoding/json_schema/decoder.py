@@ -56,7 +56,12 @@ class JsonSchemaDecoder:
         """The row of a record, or every reason against it; never raises."""
         outcome = self._json.decode(value, key, timestamp)
         known = outcome.reasons if isinstance(outcome, Refusal) else ()
-        if value is None or any(reason.path == WHOLE for reason in known) or not (invalid := self._reasons(value)):
+        if (
+            value is None
+            or isinstance(outcome, Skip)
+            or any(reason.path == WHOLE for reason in known)
+            or not (invalid := self._reasons(value))
+        ):
             return outcome
         return Refusal((*known, *invalid))
 

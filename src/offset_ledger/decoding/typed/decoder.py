@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import DeleteWhen, Limits, RecordShape
+from offset_ledger.config.model import DeleteWhen, Limits, RecordShape, Where
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import Code, DecodedRow, Proven, Reason, Refusal, Skip
 from offset_ledger.decoding.shape import Leaf, Node, tree
 from offset_ledger.decoding.staged import Flags
 
-_DELETE_KINDS = {str: "text", bool: "boolean", int: "bigint"}
+_KINDS = {str: "text", bool: "boolean", int: "bigint"}
 
 
 class Unreadable(Exception):
@@ -56,7 +56,7 @@ class Reader(Protocol):
 class TypedDecoder:
     """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for the tree of paths.
 
-    With ``delete_when`` the tree has one more leaf, after the declared columns: the value that says so.
+    With ``where`` and ``delete_when`` the tree has one more leaf each, after the declared columns.
     """
 
     keys = None
@@ -65,9 +65,11 @@ class TypedDecoder:
         self.record = record
         self._limits = limits
         self._slots = slot_count(record)
+        conditions = [each for each in (record.where, record.delete_when) if each]
+        self._conditions = {type(each): (self._slots + n, each) for n, each in enumerate(conditions)}
         root = tree(record)
-        if record.delete_when:
-            root.add(record.delete_when.path, _delete_leaf(record.delete_when, self._slots))
+        for slot, condition in self._conditions.values():
+            root.add(condition.path, _leaf(condition, slot))
         self._reader = make_reader(root)
 
     def decode(
@@ -78,7 +80,7 @@ class TypedDecoder:
         if unread is not None:
             return unread
         assert value is not None
-        found = Found([None] * (self._slots + 1))
+        found = Found([None] * (self._slots + len(self._conditions)))
         try:
             self._reader.read(value, found)
         except Unreadable as unreadable:
@@ -86,28 +88,43 @@ class TypedDecoder:
         return self._outcome(found, key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode and delete nothing, as columns."""
+        """The values that certainly decode, are the pipeline's and delete nothing, as columns."""
         length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
         proven = self._reader.prove(values, length <= self._limits.value_bytes)
-        if proven is None or self.record.delete_when is None:
+        if proven is None or not self._conditions:
             return proven
-        *columns, says = proven.columns
-        assert says is not None
-        live = pc.fill_null(pc.not_equal(says, pa.scalar(self.record.delete_when.equals, says.type)), True)
-        kept = np.flatnonzero(live.to_numpy(zero_copy_only=False))
-        return Proven(proven.places[kept], [None if c is None else c.filter(live) for c in columns])
+        keep = pa.array(np.ones(len(proven.places), np.bool_))
+        for slot, condition in self._conditions.values():
+            column = proven.columns[slot]
+            assert column is not None
+            equal = pc.fill_null(pc.equal(column, pa.scalar(condition.equals, column.type)), False)
+            keep = pc.and_(keep, equal if isinstance(condition, Where) else pc.invert(equal))
+        kept = keep.to_numpy(zero_copy_only=False)
+        columns = proven.columns[: self._slots]
+        return Proven(proven.places[kept], [None if column is None else column.filter(keep) for column in columns])
 
-    def _outcome(self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason) -> DecodedRow | Refusal:
-        record, says = self.record, found.slots.pop()
-        deleted = record.delete_when is not None and says == record.delete_when.equals
-        against = dict(found.reasons)
+    def _outcome(
+        self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        record = self.record
+        wanted, deleted = self._is(Where, found), self._is(DeleteWhen, found)
+        if wanted is False:
+            return Skip()
+        if unclear := [each for each in (wanted, deleted) if isinstance(each, Reason)]:
+            return Refusal((unclear[0],))
         reasons = [reason for slot, reason in found.reasons if not deleted or slot < 2]
-        if self._slots in against:
-            return Refusal((against[self._slots],))
-        slots = [*found.slots[:2], *([None] * len(record.columns))] if deleted else found.slots
+        slots = found.slots[: self._slots]
+        slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
+        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, bool(deleted))
+
+    def _is(self, kind: type[Where] | type[DeleteWhen], found: Found) -> bool | Reason | None:
+        """Whether the record is as the condition says, or why that cannot be told; None where there is none."""
+        if kind not in self._conditions:
+            return None
+        slot, condition = self._conditions[kind]
+        return dict(found.reasons).get(slot) or found.slots[slot] == condition.equals
 
 
-def _delete_leaf(when: DeleteWhen, slot: int) -> Leaf:
-    return Leaf(slot, ColumnKind(_DELETE_KINDS[type(when.equals)], (), ""), nullable=True)
+def _leaf(condition: DeleteWhen | Where, slot: int) -> Leaf:
+    return Leaf(slot, ColumnKind(_KINDS[type(condition.equals)], (), ""), nullable=True)

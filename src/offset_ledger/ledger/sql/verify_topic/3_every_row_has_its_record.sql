@@ -1,7 +1,7 @@
 -- On a compacted topic a row outlives its record.
 SELECT format('partition %%s offset %%s event %%s: %%s', t._partition, t._offset, t.event_id,
               CASE WHEN refused.reasons IS NOT NULL THEN format('its record is refused today: %%s', refused.reasons)
-                   WHEN skipped._offset IS NOT NULL THEN 'its record is a tombstone that the pipeline file skips'
+                   WHEN skipped._offset IS NOT NULL THEN 'its record is one that the pipeline file skips'
                    ELSE 'the topic has no such record' END) AS line,
        b.config_hash <> %(config_hash)s AND coalesce(refused._offset, skipped._offset) IS NOT NULL AS earlier
 FROM {target} AS t

@@ -1,4 +1,4 @@
-"""Whether a record deletes its event: the value at a path, compared with what the pipeline file says."""
+"""Whether the value at a path of a record is the one that the pipeline file names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import DeleteWhen
+from offset_ledger.config.model import DeleteWhen, Where
 from offset_ledger.decoding.json import numbers, texts
 from offset_ledger.decoding.json.readers import boolean
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
@@ -16,16 +16,16 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode
 
 
-class Deletes:
-    """Says of the records of one pipeline which are deletes."""
+class Comparison:
+    """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
-    def __init__(self, when: DeleteWhen) -> None:
+    def __init__(self, when: DeleteWhen | Where) -> None:
         self._path = when.path
         self._equals = when.equals
         self._read = _reader(when.equals)
 
     def check(self, value: bytes) -> bool | Reason:
-        """Whether the record is a delete, or why that cannot be told; the value is a valid JSON object."""
+        """Whether the value is there and equal, or why that cannot be told; the record is a valid JSON object."""
         raw = value.strip()
         for depth, name in enumerate(self._path):
             if raw[:1] != b"{":

@@ -1,0 +1,98 @@
+"""A pipeline takes the records of its kind; the others are skipped, and what cannot be told is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from offset_ledger.config.model import (
+    Column,
+    ColumnType,
+    DeleteWhen,
+    Format,
+    Limits,
+    RecordShape,
+    Source,
+    SubjectStrategy,
+    Where,
+)
+from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
+from offset_ledger.model.writer_schema import WriterSchema
+from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
+from tests.unit.decoding.test_decoding_batch import batch_of
+
+KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
+JSON = TestFormat("json", JSON_SCHEMA.language, JSON_SCHEMA.schema, JSON_SCHEMA.encode, b"", "", "")
+FORMATS = pytest.mark.parametrize("form", [JSON, JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
+DOCUMENTS = [{"id": f"e{n % 3}", "amount": n} for n in range(12)] + [{"id": "e0", "amount": None}, {"id": "e1"}]
+
+
+def read(form: TestFormat, **conditions: Any) -> tuple[list[Any], Any]:
+    """What becomes of each document by itself, and of all in one batch."""
+    record = RecordShape(("id",), None, (Column("amount", ColumnType("bigint"), ("amount",), True),), **conditions)
+    registry = None if form is JSON else "r"
+    source = Source("k", "t", format=Format(form.name), registry=registry, subject=SubjectStrategy.ANY)
+    schema = WriterSchema(1, form.language, form.schema(2))
+    decoder = compile_decoder(source, record, Limits(), lambda _: {1: schema})
+    head = b"" if form is JSON else b"\0\0\0\0\1"
+    known = [{"amount": None, "note": None, **document} for document in DOCUMENTS]
+    values = [head + form.encode(2, document if form.language == "AVRO" else _given(document)) for document in known]
+    alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
+    return alone, decode_batch(decoder, batch_of(list(values)))
+
+
+def _given(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def check(alone: list[Any], batch: Any) -> None:
+    """The batch is what its records are one by one."""
+    rows = [
+        (n, each.event_id, each.values[0], each.deleted) for n, each in enumerate(alone) if isinstance(each, DecodedRow)
+    ]
+    found = [(row["_offset"] - 100, row["event_id"], row["amount"], row["_deleted"]) for row in batch.rows.to_pylist()]
+    assert found == rows
+    refused = {n: [r.code for r in each.reasons] for n, each in enumerate(alone) if isinstance(each, Refusal)}
+    kept = {row["_offset"] - 100: json.loads(row["reasons"]) for row in batch.refusals.to_pylist()}
+    assert {n: [reason["code"] for reason in reasons] for n, reasons in kept.items()} == refused
+    assert batch.skipped == sum(isinstance(each, Skip) for each in alone)
+
+
+@FORMATS
+@pytest.mark.parametrize("equals", ["e1", "none of them"])
+def test_records_of_another_kind_are_skipped(form: TestFormat, equals: str) -> None:
+    alone, batch = read(form, where=Where(("id",), equals))
+    check(alone, batch)
+    assert [isinstance(each, DecodedRow) for each in alone] == [document["id"] == equals for document in DOCUMENTS]
+    assert not any(isinstance(each, Refusal) for each in alone)
+
+
+@FORMATS
+def test_a_record_without_the_value_is_of_another_kind(form: TestFormat) -> None:
+    alone, batch = read(form, where=Where(("amount",), 3))
+    check(alone, batch)
+    assert [isinstance(each, DecodedRow) for each in alone] == [document.get("amount") == 3 for document in DOCUMENTS]
+    alone, batch = read(form, where=Where(("kind",), "order"))
+    check(alone, batch)
+    assert all(isinstance(each, Skip) for each in alone)
+
+
+@FORMATS
+def test_a_value_of_another_type_is_refused_because_the_kind_cannot_be_told(form: TestFormat) -> None:
+    alone, batch = read(form, where=Where(("amount",), "x"))
+    check(alone, batch)
+    expected = [Skip if document.get("amount") is None else Refusal for document in DOCUMENTS]
+    assert [type(each) for each in alone] == expected
+
+
+@FORMATS
+def test_a_record_of_the_kind_can_delete_and_no_other(form: TestFormat) -> None:
+    alone, batch = read(form, where=Where(("id",), "e1"), delete_when=DeleteWhen(("amount",), 4))
+    check(alone, batch)
+    deleted = [isinstance(each, DecodedRow) and each.deleted for each in alone]
+    assert deleted == [document.get("amount") == 4 for document in DOCUMENTS]
