@@ -20,10 +20,12 @@ from offset_ledger.cli import (
     check,
     dead_letters,
     demo,
+    diff,
     dismiss,
     ingest,
     lab,
     migrate,
+    preview,
     prune,
     publish,
     quarantine,
@@ -44,7 +46,7 @@ from offset_ledger.version import __version__
 
 # As ``--help`` lists them.
 _VERBS = (
-    *(stack, migrate, check, status, batches, verify, report, ingest, replay),
+    *(stack, migrate, check, diff, preview, status, batches, verify, report, ingest, replay),
     *(approve, abandon, skip, accept_topic, remerge, accept_table),
     *(redrive, quarantine, dismiss, dead_letters, prune),
     *(publish, audit, topic, lab, spark_server, demo),

@@ -17,6 +17,12 @@ def read(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, 
     return {row["schema_id"]: _schema(*row) for row in cursor.fetchall()}
 
 
+def read_all(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...]:
+    """All schemas that are kept of the pipeline's records."""
+    cursor.execute(named_sql("schemas/read_all"), {"pipeline": pipeline})
+    return tuple(_schema(*row) for row in cursor.fetchall())
+
+
 def freeze(cursor: Cursor, pipeline: str, schema: WriterSchema) -> None:
     """Keep a schema for ever, unless there is one with its id."""
     values = {

@@ -26,13 +26,16 @@ class SchemaLookup:
 
     ``new_records``: the registry is asked also for a schema that the ledger has, because an id that means something
     else by now would be read wrongly. Records that were read before are read as before.
+
+    With ``keeps`` a new schema is kept in the ledger; without a ``database`` no schema is known before.
     """
 
     pipeline: str
     source: Source
-    database: Connection
+    database: Connection | None
     registry: Connection
     new_records: bool
+    keeps: bool = True
 
     @classmethod
     def of(cls, pipeline: Pipeline, kind: BatchKind) -> SchemaLookup | None:
@@ -42,6 +45,14 @@ class SchemaLookup:
             return None
         database, registry = get_connection(pipeline.target.connection), get_connection(source.registry)
         return cls(pipeline.name, source, database, registry, kind is BatchKind.HEAD)
+
+    @classmethod
+    def that_keeps_nothing(cls, pipeline: Pipeline, database: Connection | None) -> SchemaLookup | None:
+        """The lookup that finds what the next batch would find, and writes nothing; None where records name none."""
+        source = pipeline.source
+        if source.registry is None:
+            return None
+        return cls(pipeline.name, source, database, get_connection(source.registry), new_records=True, keeps=False)
 
     def __call__(self, schema_ids: frozenset[int]) -> Mapping[int, WriterSchema | SchemaProblem]:
         """The schemas with these ids, or what is wrong with one, without those that the registry does not know.
@@ -55,11 +66,15 @@ class SchemaLookup:
         answers = self._ask(schema_ids if self.new_records else schema_ids - kept.keys())
         asked = {id_: answer for id_, answer in answers.items() if isinstance(answer, WriterSchema)}
         _check_unchanged(self.pipeline, kept, asked)
-        if new := [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]:
-            _check_unchanged(self.pipeline, self._freeze(new), asked)  # a concurrent task may have kept it first
+        new = [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]
+        if new and self.keeps and self.database:
+            kept_now = self._freeze(self.database, new)  # a concurrent task may have kept it first
+            _check_unchanged(self.pipeline, kept_now, asked)
         return {**answers, **kept}
 
     def _kept(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
+        if self.database is None:
+            return {}
         with connect(self.database) as session, transaction(session) as cursor:
             return writer_schemas.read(cursor, self.pipeline, schema_ids)
 
@@ -72,8 +87,8 @@ class SchemaLookup:
         schemas = {id_: _schema(registry, id_) for id_ in sorted(schema_ids)}
         return {id_: schema for id_, schema in schemas.items() if schema is not None}
 
-    def _freeze(self, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
-        with connect(self.database) as session, transaction(session) as cursor:
+    def _freeze(self, database: Connection, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
+        with connect(database) as session, transaction(session) as cursor:
             for schema in schemas:
                 writer_schemas.freeze(cursor, self.pipeline, schema)
             return writer_schemas.read(cursor, self.pipeline, [schema.schema_id for schema in schemas])

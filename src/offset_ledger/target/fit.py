@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from offset_ledger.config.model import Evolve, Pipeline, RecordShape
@@ -19,13 +19,14 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 class Misfit:
     """What does not fit; ``clause`` is the part of an ALTER TABLE that fixes it, ``statement`` one of its own.
 
-    ``change`` is the kind of change that a pipeline could make itself.
+    ``change`` is the kind of change that a pipeline could make itself, ``column`` is the one that it is about.
     """
 
     text: str
     clause: str = ""
     statement: str = ""
     change: Evolve = Evolve.NONE
+    column: str = ""
 
 
 def target_columns(record: RecordShape) -> list[tuple[str, str]]:
@@ -40,22 +41,30 @@ def nullable_columns(record: RecordShape) -> set[str]:
 
 def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     """Everything about the table, which exists, that does not fit the pipeline file."""
-    place = _place(pipeline)
-    cursor.execute(named_sql("target/relation"), place)
+    cursor.execute(named_sql("target/relation"), _place(pipeline))
     relation = cursor.one()
     if relation["relkind"] not in "rp":
         return [Misfit(f"it is {_KINDS.get(relation['relkind'], 'no table')}, and rows go into a table")]
     kinds = dict(target_columns(pipeline.record))
     former = set(no_longer_declared(cursor, pipeline))
-    cursor.execute(named_sql("target/columns"), {**place, "columns": list(kinds)})
-    columns: list[Any] = cursor.fetchall()
     problems = list(_of_relation(relation))
-    for row in columns:
-        if row["name"] in kinds:
-            problems += _of_column(row, kinds[row["name"]], pipeline.record)
-        else:
-            problems += _of_other(row, row["name"] in former)
+    for row in _columns(cursor, pipeline):
+        name = row["name"]
+        ours = name in kinds
+        found = _of_column(row, kinds[name], pipeline.record) if ours else _of_other(row, name in former)
+        problems += [replace(misfit, column=name) for misfit in found]
     return problems
+
+
+def column_types(cursor: Cursor, pipeline: Pipeline) -> dict[str, str]:
+    """The columns of the table, which exists, with their types as Postgres's format_type() prints them."""
+    return {row["name"]: row["type"] for row in _columns(cursor, pipeline) if row["there"]}
+
+
+def _columns(cursor: Cursor, pipeline: Pipeline) -> list[Any]:
+    names = [name for name, _ in target_columns(pipeline.record)]
+    cursor.execute(named_sql("target/columns"), {**_place(pipeline), "columns": names})
+    return cursor.fetchall()
 
 
 def enabled_triggers(cursor: Cursor, pipeline: Pipeline) -> list[str]:

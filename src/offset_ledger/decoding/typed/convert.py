@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -47,11 +48,17 @@ def converter(source: ValueType, kind: ColumnKind) -> Convert:
     """
     if kind.name == "jsonb":
         in_json = json_value(source)
-        return lambda value: json_text(in_json(value))
+        return in_json if isinstance(in_json, _Never) else lambda value: json_text(in_json(value))
     if kind.encoding in EPOCH_UNITS and source.name in (TypeName.INTEGER, TypeName.TEXT):
         return _epochs(source, kind)
     make = _CONVERTERS.get((kind.name, source.name))
     return make(source, kind) if make else _never(source, _WANTED.get(kind.name, kind.name))
+
+
+def refusal(source: ValueType, kind: ColumnKind) -> str | None:
+    """Why no value of that type can become a value of that kind; None where some can."""
+    convert = converter(source, kind)
+    return convert.detail if isinstance(convert, _Never) else None
 
 
 def json_value(source: ValueType) -> Convert:
@@ -94,13 +101,18 @@ def json_text(value: object) -> str:
     return jsonb.document(written)
 
 
+@dataclass(frozen=True, slots=True)
+class _Never:
+    """Refuses every value."""
+
+    detail: str
+
+    def __call__(self, _: object) -> object:
+        raise Mismatch(Code.TYPE, self.detail)
+
+
 def _never(source: ValueType, wanted: str) -> Convert:
-    detail = f"expected {wanted}, got {source.shown}{_REASONS.get(source.name, '')}"
-
-    def refuse(_: object) -> object:
-        raise Mismatch(Code.TYPE, detail)
-
-    return refuse
+    return _Never(f"expected {wanted}, got {source.shown}{_REASONS.get(source.name, '')}")
 
 
 def _same(value: object) -> object:

@@ -1,0 +1,46 @@
+"""``diff``: schema, pipeline file and table side by side."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from offset_ledger.cli.fitting import cut, fitting
+from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+
+if TYPE_CHECKING:
+    from offset_ledger.operations.compare_schemas import Line
+
+
+_WIDTH = 200  # wider than most terminals: side by side is what it is for
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    summary = "compare the latest schema, the pipeline file and the table, and say what each difference means"
+    verbs.add_for_pipeline("diff", summary, run)
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Compare schema, file and table; exit code 1 where a difference costs records or stops a run."""
+    from offset_ledger.operations.diff import diff
+
+    pipeline = pipeline_of(arguments)
+    found = diff(pipeline)
+    data = {"pipeline": pipeline.name, "differs": found.differs, **asdict(found)}
+    summary = "these differences cost records or stop a run: see !" if found.differs else "no difference that matters"
+    named = [f"schema: {', '.join(found.schemas)}"] if found.schemas else []
+    marks = [text for line in found.lines for text in _marks(line)]
+    lines = [*named, *found.notes, "", fitting([_cells(line) for line in found.lines], _WIDTH), "", *marks, summary]
+    return Outcome(data, "\n".join(lines), 1 if found.differs else 0)
+
+
+def _cells(line: Line) -> dict[str, str]:
+    sign = "!" if any(mark.matters for mark in line.marks) else "+" if line.marks else ""
+    cells = {"path": line.path, "schema": line.schema, "column": line.column, "file": line.file, "table": line.table}
+    return {"": sign, **{name: cut(text) for name, text in cells.items()}}
+
+
+def _marks(line: Line) -> list[str]:
+    return [f"{'!' if mark.matters else '+'} {line.path or line.column or 'table'}: {mark.text}" for mark in line.marks]

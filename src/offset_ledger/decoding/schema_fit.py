@@ -1,0 +1,118 @@
+"""Whether what a schema describes fits the column that reads it: what would be refused, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from offset_ledger.config.model import Format, JsonPath
+from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind
+from offset_ledger.decoding.typed.convert import refusal
+from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_EXACT = {"real": 24, "double precision": 53}
+"""How many bits of an integer a float has."""
+_NUMBERS = {*INTEGER_BITS, *_EXACT, "numeric", "jsonb"}
+
+
+def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nullable: bool, form: Format) -> list[str]:
+    """What differs between a schema and the column that reads the path, in words; nothing where all values fit."""
+    for field in fields:
+        if field.path == path:
+            return [*_type(field, kind, form), *_nulls(field, nullable)]
+    if any(field.path[: len(path)] == path for field in fields):
+        return [] if kind.name == "jsonb" else [f"a record in the schema, {kind.name} in the file: {_WHOLE}"]
+    for field in fields:
+        if path[: len(field.path)] == field.path:
+            return _inside(field, form)
+    return ["not in the schema: NULL" if nullable else "not in the schema, and not nullable: records are quarantined"]
+
+
+_WHOLE = "records are quarantined; write jsonb, or the path of a value in it"
+
+
+def _type(field: SchemaField, kind: ColumnKind, form: Format) -> Iterator[str]:
+    said = f"{field.shown} in the schema, {_shown(kind)} in the file"
+    if field.type is None:
+        if kind.name != "jsonb" and not _may_be_scalar(field):
+            yield f"{said}: {_WHOLE}"
+    elif form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
+        yield from _json_number(said, kind)
+    elif (why := refusal(field.type, kind)) is not None:
+        yield f"{said}: records are quarantined ({why})"
+    elif limit := _limit(field.type, kind):
+        yield f"{said}: {limit}"
+
+
+def _shown(kind: ColumnKind) -> str:
+    args = f"({','.join(map(str, kind.args))})" if kind.args else ""
+    return f"{kind.name}{args}"
+
+
+def _may_be_scalar(field: SchemaField) -> bool:
+    """Whether some values could be single ones: those of a union, or of a property that says nothing."""
+    return field.shown.startswith("union of") or " or " in field.shown or field.shown in ("any value", "null")
+
+
+def _json_number(said: str, kind: ColumnKind) -> Iterator[str]:
+    if kind.name in INTEGER_BITS or kind.encoding in EPOCH_UNITS:
+        yield f"{said}: values with a fraction are quarantined; write numeric"
+    elif kind.name == "event_id":
+        yield f"{said}: values with a fraction are quarantined"
+    elif kind.name not in _NUMBERS:
+        yield f"{said}: records are quarantined; write numeric"
+
+
+def _limit(source: ValueType, kind: ColumnKind) -> str | None:
+    """Which values of a type that fits are refused, and what to write instead."""
+    if kind.encoding in EPOCH_UNITS:
+        return None
+    if source.name is TypeName.INTEGER:
+        return _integer_limit(source, kind)
+    if source.name is TypeName.FLOAT and kind.name == "real" and source.bits == 64:
+        return "values that a real cannot hold are quarantined; write double precision"
+    if source.name is TypeName.DECIMAL and kind.name == "numeric":
+        return _decimal_limit(source, kind)
+    if source.nanoseconds == 1 and kind.name in ("timestamptz", "time"):
+        return "values between two microseconds are quarantined"
+    return None
+
+
+def _integer_limit(source: ValueType, kind: ColumnKind) -> str | None:
+    reach = source.bits - (1 if source.signed else 0)  # the values are below 2 to the power of this
+    if kind.name in INTEGER_BITS and (held := INTEGER_BITS[kind.name] - 1) < reach:
+        return f"values from 2^{held} on are quarantined; write {_wider(reach)}"
+    if kind.name in _EXACT and (held := _EXACT[kind.name]) < reach:
+        return f"values above 2^{held} that it cannot hold are quarantined; write {_wider(reach)}"
+    if kind.name == "numeric" and kind.args and (digits := kind.args[0] - kind.args[1]) < len(str(2**reach)):
+        return f"values from 10^{digits} on are quarantined; write {_wider(reach)}"
+    return None
+
+
+def _wider(reach: int) -> str:
+    return "integer" if reach < 32 else "bigint" if reach < 64 else "numeric"
+
+
+def _decimal_limit(source: ValueType, kind: ColumnKind) -> str | None:
+    written = _DECIMAL.fullmatch(source.shown)
+    if not kind.args or not written:
+        return None
+    precision, scale = int(written[1]), int(written[2])
+    if scale <= kind.args[1] and precision - scale <= kind.args[0] - kind.args[1]:
+        return None
+    return f"values with more digits are quarantined; write numeric({precision},{scale})"
+
+
+def _nulls(field: SchemaField, nullable: bool) -> Iterator[str]:
+    if field.nullable and not nullable:
+        yield "can be null or missing in the schema, not nullable in the file: such records are quarantined"
+
+
+def _inside(field: SchemaField, form: Format) -> list[str]:
+    """A path that leads on into a value: only some languages have values that it can lead into."""
+    scalar = field.type is not None or form is Format.PROTOBUF or field.shown in ("array", "null")
+    if scalar:
+        return [f"a path into {field.shown}, which has no fields: records are quarantined"]
+    return []
