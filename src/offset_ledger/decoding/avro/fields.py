@@ -1,0 +1,53 @@
+"""The fields of an Avro schema, with those of the records in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from offset_ledger.config.model import JsonPath
+from offset_ledger.decoding.avro.nodes import AvroType, Record, Scalar, Union, shown
+from offset_ledger.decoding.avro.schema import record_schema
+from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import TypeName
+from offset_ledger.model.writer_schema import WriterSchema
+
+
+def schema_fields(schema: WriterSchema) -> tuple[SchemaField, ...]:
+    """The fields in the schema's order; a record that contains itself, or has no fields, is one field.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or no record.
+    """
+    record = record_schema(schema)
+    return tuple(_members(record, (), False, (record,)))
+
+
+def _members(record: Record, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    for field in record.fields:
+        yield from _field(field.type, (*path, field.name), nullable, within)
+
+
+def _field(type_: AvroType, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    match type_:
+        case Scalar():
+            null = type_.value.name is TypeName.NULL
+            yield SchemaField(path, None if null else type_.value, type_.value.shown, nullable or null)
+        case Union():
+            yield from _union(type_, path, nullable, within)
+        case Record() if type_.fields and type_ not in within:
+            yield from _members(type_, path, nullable, (*within, type_))
+        case _:
+            yield SchemaField(path, None, shown(type_), nullable)
+
+
+def _union(union: Union, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    values = [branch for branch in union.branches if not _is_null(branch)]
+    nullable = nullable or len(values) < len(union.branches)
+    if len(values) == 1:
+        yield from _field(values[0], path, nullable, within)
+    else:
+        yield SchemaField(path, None, f"union of {', '.join(map(shown, values))}" if values else "null", nullable)
+
+
+def _is_null(type_: AvroType) -> bool:
+    return isinstance(type_, Scalar) and type_.value.name is TypeName.NULL
