@@ -22,6 +22,7 @@ from offset_ledger.cli import (
     demo,
     dismiss,
     ingest,
+    init,
     lab,
     migrate,
     prune,
@@ -44,7 +45,7 @@ from offset_ledger.version import __version__
 
 # As ``--help`` lists them.
 _VERBS = (
-    *(stack, migrate, check, status, batches, verify, report, ingest, replay),
+    *(stack, migrate, init, check, status, batches, verify, report, ingest, replay),
     *(approve, abandon, skip, accept_topic, remerge, accept_table),
     *(redrive, quarantine, dismiss, dead_letters, prune),
     *(publish, audit, topic, lab, spark_server, demo),
