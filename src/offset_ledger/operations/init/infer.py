@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from offset_ledger.config.model import Format, Limits, RecordShape, Source
 from offset_ledger.decoding import frame
+from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import Mismatch, Refusal
@@ -40,7 +41,9 @@ def schema_inferred(source: Source, sample: Sample, schemas: Sequence[WriterSche
 
     Raises:
         UnusableSchema: one of them cannot be read.
+        ConfigurationError: the format's library is not installed.
     """
+    compile_decoder(source, RecordShape(None, None, ()), Limits())
     try:
         by_schema = schema_columns([fields for schema in schemas for fields in _fields(source, sample, schema)])
     except SchemaProblem as problem:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import Source
-from offset_ledger.config.names import POSTGRES_NAME_BYTES, check_identifier, split_table
+from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
@@ -89,7 +89,7 @@ def _checked_name(name: str, table: str | None) -> str:
         split_table(table or name)
     except Refused as refused:
         raise ConfigurationError(str(refused)) from None
-    return name[:POSTGRES_NAME_BYTES]
+    return name
 
 
 def _suite_path(path: Path, name: str) -> Path:
