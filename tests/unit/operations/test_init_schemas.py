@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Format, KeyFormat, Limits, Source
+from offset_ledger.config.model import Format, KeyFormat, Limits, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
@@ -20,7 +20,7 @@ from offset_ledger.operations.init.infer import schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import check_proposal
 from offset_ledger.operations.init.sample import Sample, SampledRecord
-from offset_ledger.operations.init.sampled_schemas import SampledSchemas
+from offset_ledger.operations.init.sampled_schemas import SampledSchemas, subject_of
 from tests.fixtures.formats import PROTOBUF
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
 
@@ -148,6 +148,24 @@ def test_a_key_in_avro_is_read_before_it_names_events() -> None:
     assert (made.record.event_id, made.source.key_format) == (None, KeyFormat.AVRO)
     assert made.doubts[0] == "event_id: unique in 3 records; there is no other candidate"
     check_proposal(made)
+
+
+@pytest.mark.parametrize(
+    ("subjects", "strategy"),
+    [
+        (["shop.orders-value", "R"], SubjectStrategy.TOPIC),
+        (["R"], SubjectStrategy.RECORD),
+        (["shop.orders-R"], SubjectStrategy.TOPIC_RECORD),
+        (["elsewhere"], SubjectStrategy.ANY),
+    ],
+)
+def test_the_subject_strategy_is_the_one_that_the_schemas_are_registered_by(
+    subjects: list[str], strategy: SubjectStrategy
+) -> None:
+    schema = replace(avro(("n", "int")), subjects=tuple((subject, 1) for subject in subjects))
+    assert subject_of(AVRO, [schema]) is strategy
+    source = replace(AVRO, subject=strategy)
+    check_proposal(proposal(source, sample(framed(1, b"\x02")), schema))
 
 
 OF_THE_VALUE = {Code.RANGE, Code.PRECISION, Code.NUL}

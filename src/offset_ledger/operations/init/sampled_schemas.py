@@ -58,7 +58,7 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     keys = tuple(schema for id_ in ids if (schema := registry.schema(id_)))
     if keys:
         source = replace(source, key_format=KeyFormat(_FORMATS[keys[0].language]))
-    return SampledSchemas(replace(source, subject=_subject(source, values)), values, keys)
+    return SampledSchemas(replace(source, subject=subject_of(source, values)), values, keys)
 
 
 def _ids(framed: Iterable[bytes]) -> list[int]:
@@ -81,7 +81,7 @@ def _no_schema(source: Source, sample: Sample, named: list[int]) -> str:
     return f"the registry {source.registry} knows none of the schemas that {source.topic} names ({ids}); name another"
 
 
-def _subject(source: Source, schemas: Iterable[WriterSchema]) -> SubjectStrategy:
+def subject_of(source: Source, schemas: Iterable[WriterSchema]) -> SubjectStrategy:
     """The first strategy that all the schemas are registered by."""
     for strategy in (SubjectStrategy.TOPIC, SubjectStrategy.RECORD, SubjectStrategy.TOPIC_RECORD):
         if all(_is_of(replace(source, subject=strategy), schema) for schema in schemas):
