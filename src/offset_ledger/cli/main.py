@@ -23,6 +23,7 @@ from offset_ledger.cli import (
     diff,
     dismiss,
     ingest,
+    init,
     lab,
     migrate,
     preview,
@@ -46,7 +47,7 @@ from offset_ledger.version import __version__
 
 # As ``--help`` lists them.
 _VERBS = (
-    *(stack, migrate, check, diff, preview, status, batches, verify, report, ingest, replay),
+    *(stack, migrate, init, check, diff, preview, status, batches, verify, report, ingest, replay),
     *(approve, abandon, skip, accept_topic, remerge, accept_table),
     *(redrive, quarantine, dismiss, dead_letters, prune),
     *(publish, audit, topic, lab, spark_server, demo),

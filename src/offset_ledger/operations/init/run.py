@@ -1,0 +1,120 @@
+"""Propose a pipeline file for a topic, and write it with its suite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from offset_ledger.config.located import Refused
+from offset_ledger.config.model import Source
+from offset_ledger.config.names import check_identifier, split_table
+from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.operations.init.columns import column_name
+from offset_ledger.operations.init.infer import json_inferred, schema_inferred
+from offset_ledger.operations.init.propose import Proposal, Wanted, propose
+from offset_ledger.operations.init.sample import Sample, read_sample
+from offset_ledger.operations.init.sampled_schemas import read_schemas
+
+PRINTED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Initialized:
+    """The proposal, the files that were written, and the pipeline's name."""
+
+    name: str
+    records: int
+    proposal: Proposal
+    written: tuple[Path, ...]
+
+
+def initialize(
+    topic: str,
+    connection: str,
+    registry: str | None,
+    records: int,
+    name: str | None = None,
+    table: str | None = None,
+    output: str | None = None,
+    force: bool = False,
+) -> Initialized:
+    """Write a pipeline file for the topic, and a suite under expectations/; nothing, where ``output`` is ``-``.
+
+    Raises:
+        ConfigurationError: a file is there and not ``force``, or the topic has nothing to infer columns from.
+        UnknownTopic: the cluster has no such topic.
+    """
+    name = _checked_name(name or column_name((topic.rpartition(".")[2] or topic,)), table)
+    path = None if output == PRINTED else Path(output or FOLDER / f"{name}.yaml")
+    suite = _suite_path(path, name) if path else None
+    _check_free([each for each in (path, suite) if each], force)
+    sample = read_sample(get_connection(connection), topic, records)
+    wanted = Wanted(name, table or f"public.{name}", suite is not None)
+    source = Source(connection, topic, registry=registry)
+    proposal = _proposal(wanted, source, sample)
+    check_proposal(proposal)
+    written = _write(proposal, path, suite) if path and suite else ()
+    return Initialized(name, len(sample.records), proposal, written)
+
+
+def _proposal(wanted: Wanted, source: Source, sample: Sample) -> Proposal:
+    if source.registry is None:
+        return propose(wanted, source, sample, json_inferred(sample))
+    schemas = read_schemas(source, sample)
+    inferred = schema_inferred(schemas.source, sample, schemas.values)
+    return propose(wanted, schemas.source, sample, inferred, schemas.lookup)
+
+
+def check_proposal(proposal: Proposal) -> None:
+    """Check that the text, read as a pipeline file is read, says what was proposed.
+
+    Raises:
+        PipelineFileError: the parser does not take it.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "proposed.yaml"
+        path.write_text(proposal.text, encoding="utf-8")
+        pipeline = parse_pipeline(path)
+    if (pipeline.source, pipeline.record) != (proposal.source, proposal.record):
+        raise AssertionError("expected the proposed file to say what was proposed")
+
+
+def _checked_name(name: str, table: str | None) -> str:
+    try:
+        check_identifier(name, "pipeline name")
+        split_table(table or name)
+    except Refused as refused:
+        raise ConfigurationError(str(refused)) from None
+    return name
+
+
+def _suite_path(path: Path, name: str) -> Path:
+    """Where the pipeline file's suite is looked for first and found: in a folder expectations above it."""
+    if path.suffix not in SUFFIXES:
+        raise ConfigurationError(f"a pipeline file ends in {' or '.join(SUFFIXES)}, {path} does not; name another")
+    here, folders = Path.cwd(), path.resolve().parents
+    new = here if here in folders else folders[0]
+    suite = next((each for each in folders if (each / "expectations").is_dir()), new) / "expectations" / f"{name}.json"
+    return suite.relative_to(here) if suite.is_relative_to(here) else suite
+
+
+def _check_free(paths: list[Path], force: bool) -> None:
+    if not force and (there := [str(path) for path in paths if path.exists()]):
+        raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
+
+
+def _write(proposal: Proposal, path: Path, suite: Path) -> tuple[Path, ...]:
+    """Write the suite before the file that names it."""
+    texts = {suite: json.dumps(proposal.suite, indent=2) + "\n"} if proposal.suite else {}
+    texts[path] = proposal.text
+    try:
+        for each, text in texts.items():
+            each.parent.mkdir(parents=True, exist_ok=True)
+            each.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}; name another") from None
+    return tuple(reversed(texts))

@@ -1,0 +1,98 @@
+"""The fields of writer's schemas -> columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from offset_ledger.config.column_types import MAX_PRECISION
+from offset_ledger.config.model import JsonPath
+from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.operations.init.columns import Inferred
+from offset_ledger.operations.init.json_columns import NARROWED
+
+_TYPES = {
+    TypeName.BOOLEAN: "boolean",
+    TypeName.INTEGER: "bigint",
+    TypeName.TEXT: "text",
+    TypeName.BYTES: "bytea",
+    TypeName.DECIMAL: "numeric",
+    TypeName.DATE: "date",
+    TypeName.TIME: "time",
+    TypeName.TIMESTAMP: "timestamptz",
+    TypeName.UUID: "uuid",
+}
+_NO_ZONE = "a local timestamp has no time zone, so only jsonb takes it"
+_REFUSED = "google.protobuf.Any"
+_WHOLE_MICROSECONDS = "nanoseconds: a record whose moment is no whole microsecond is quarantined"
+
+
+def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, ...]:
+    """The columns that take the values of all these schemas; nullable where one of them has no such field."""
+    found: dict[JsonPath, list[SchemaField]] = {}
+    for fields in schemas:
+        for field in fields:
+            found.setdefault(field.path, []).append(field)
+    whole = {path for path in found if any(path[:depth] in found for depth in range(1, len(path)))}
+    outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in found}
+    return tuple(
+        _together(path, fields, path in outer, len(schemas)) for path, fields in found.items() if path not in whole
+    )
+
+
+def _together(path: JsonPath, fields: Sequence[SchemaField], outer: bool, schemas: int) -> Inferred:
+    columns = [_column(field) for field in fields]
+    nullable = any(each.nullable for each in columns) or len(columns) < schemas
+    if outer or len({each.type for each in columns}) > 1:
+        kinds = sorted({field.shown for field in fields} | ({"record"} if outer else set()))
+        return Inferred(path, "jsonb", nullable or outer, f"{' and '.join(kinds)}, by the version of the schema")
+    return replace(columns[-1], nullable=nullable)
+
+
+def _column(field: SchemaField) -> Inferred:
+    type_ = field.type
+    if type_ is None:
+        refused = field.shown == _REFUSED
+        doubt = f"{_REFUSED}, whose type the schema does not say" if refused else ""
+        return Inferred(field.path, "" if refused else "jsonb", field.nullable, doubt)
+    doubt = _WHOLE_MICROSECONDS if type_.name is TypeName.TIMESTAMP and type_.nanoseconds == 1 else ""
+    match type_.name:
+        case TypeName.DURATION:
+            return Inferred(field.path, "", field.nullable, "no column takes a duration")
+        case TypeName.LOCAL_TIMESTAMP:
+            return Inferred(field.path, "jsonb", field.nullable, _NO_ZONE)
+    return Inferred(field.path, column_type(type_), field.nullable, doubt)
+
+
+def column_type(type_: ValueType) -> str:
+    """The column type that takes each value of the schema's type exactly, as far as one does."""
+    if type_.name is TypeName.FLOAT:
+        return "real" if type_.bits == 32 else "double precision"
+    if type_.name is TypeName.INTEGER and not type_.signed and type_.bits == 64:
+        return "numeric(20,0)"
+    decimal = re.fullmatch(r"decimal\(([0-9]+),([0-9]+)\)", type_.shown)
+    if decimal and int(decimal[1]) <= MAX_PRECISION:
+        return f"numeric({decimal[1]},{decimal[2]})"
+    return _TYPES.get(type_.name, "jsonb")
+
+
+def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
+    """The columns of a JSON Schema: texts narrowed by the sampled documents, and members that it does not mention."""
+    sampled = {each.path: each for each in by_sample}
+    narrowed = [
+        replace(each, type=found.type, doubt=found.doubt)
+        if each.type == "text" and (found := sampled.get(each.path)) and found.type in NARROWED
+        else each
+        for each in by_schema
+    ]
+    unknown = [each for each in by_sample if not any(_touch(each.path, known.path) for known in by_schema)]
+    more = [replace(each, nullable=True, doubt="not in the schema") for each in unknown]
+    return (*narrowed, *more)
+
+
+def _touch(one: JsonPath, other: JsonPath) -> bool:
+    """Whether one of the paths lies inside the other."""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
