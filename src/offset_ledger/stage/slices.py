@@ -15,8 +15,9 @@ from psycopg2 import errors as pg
 
 from offset_ledger.config.model import Limits, Pipeline, RecordShape, Source
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, moment_of, timestamps
+from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake

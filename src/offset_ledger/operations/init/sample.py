@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import moment_of
+from offset_ledger.decoding.kafka_columns import moment_of
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Reason
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records

@@ -1,0 +1,81 @@
+"""The columns that Kafka gives a batch of records, under the names of the staging tables."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
+from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
+from offset_ledger.decoding.kinds import EPOCH
+from offset_ledger.decoding.outcome import Keys, Reason
+from offset_ledger.decoding.staged import MOMENT
+
+Places = npt.NDArray[np.int64]
+
+_KAFKA = [
+    ("_partition", pa.int32()),
+    ("_offset", pa.int64()),
+    ("_timestamp", MOMENT),
+    ("_key", pa.binary()),
+    ("_headers", pa.string()),
+]
+_NONE = pa.scalar(-1000, pa.int64()).cast(MOMENT)  # Kafka's -1 ms, which says that there is no timestamp
+
+
+def kafka_fields(record: RecordShape) -> list[tuple[str, pa.DataType]]:
+    """Name and type of each."""
+    return [*_KAFKA, ("_schema_id", pa.int64())] if record.schema_ids else _KAFKA
+
+
+class KafkaColumns:
+    """Those of one batch with Spark's columns, and what of it names events and schemas."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.values = batch.column("value").cast(pa.binary())
+        self.keys = batch.column("key").cast(pa.binary())
+        self.timestamps = timestamps(batch)
+        self.wrong_names = wrong_names(batch.column("headers"))
+        self.event_keys, self.wrong_keys = self.keys, dict[int, Reason]()
+        headers = headers_json(batch.column("headers"))
+        self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
+
+    def read_keys(self, keys: Keys) -> None:
+        """Let ``keys`` name the events."""
+        read = [keys.read(key) for key in self.keys.to_pylist()]
+        self.wrong_keys = {place: key for place, key in enumerate(read) if isinstance(key, Reason)}
+        self.event_keys = pa.array([None if isinstance(key, Reason) else key for key in read], pa.binary())
+
+    def read_schema_ids(self, headers: pa.Array) -> None:
+        """Take the id of the schema from each record, none from its headers."""
+        self.wrong_names |= schemas_in_headers(headers)
+        ids = schema_ids(self.values)
+        self.columns.append(pa.array(ids, mask=ids == NO_SCHEMA))
+
+    def at(self, places: Places) -> list[pa.Array]:
+        """The columns of these records."""
+        return [take(column, places) for column in self.columns]
+
+
+def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
+    """The record timestamps; null where Kafka has none."""
+    column = batch.column("timestamp").cast(MOMENT)
+    return pc.if_else(pc.equal(column, _NONE), None, column)
+
+
+def take(column: pa.Array, places: Places) -> pa.Array:
+    """The values at these places, ascending."""
+    return column if len(places) == len(column) else column.take(pa.array(places))
+
+
+def moment_of(microseconds: int) -> datetime | None:
+    """The moment so many microseconds after 1970; None where no datetime can hold it."""
+    try:
+        return EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None
