@@ -433,7 +433,9 @@ def test_quarantine_in_a_transaction_of_its_own_is_found_when_the_commit_fails(
             )
         )
         cursor.execute(
-            sql.SQL(named_sql("commit/quarantine")).format(refused=tables.identifier(tables.refused)),
+            sql.SQL(named_sql("commit/quarantine")).format(
+                refused=tables.identifier(tables.refused), schema_id=sql.SQL("NULL")
+            ),
             {"pipeline": pipeline.name, "topic_id": "topic-1", "batch_id": tables.batch_id},
         )
     told = oracle.check(session, pipeline, journal_of(events), drained=False)

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from offset_ledger.connections import Connection, without_connections
 from offset_ledger.errors import StackError
@@ -23,6 +24,8 @@ API = "/apis/ccompat/v7"
 _APP = Artifact("io.apicurio", "apicurio-registry-app", APICURIO_VERSION, "all", "tar.gz")
 _JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true")
 _READY_SECONDS = 120
+# Python 3.11.2 and 3.11.3 have no filters.
+_FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ def _unpack(folder: Path, java: JavaRuntime) -> None:
         (archive,) = retrieve([_APP], (), java, draft, draft / "ivy").iterdir()
         try:
             with tarfile.open(archive) as packed:
-                packed.extractall(draft / "app", filter="data")
+                packed.extractall(draft / "app", **_FILTER)
         except (tarfile.TarError, EOFError, OSError) as error:
             raise StackError(f"{archive.name} cannot be unpacked ({error}); run the command again") from None
         (draft / "app").rename(folder)

@@ -11,7 +11,7 @@ from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.schema_fit import unfit
 from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.evolve import may_change
-from offset_ledger.target.fit import Misfit
+from offset_ledger.target.fit import Misfit, remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _unread(pipeline: Pipeline, slots: Sequence[_Slot], schemas: Sequence[KnownS
 
 def _mark(pipeline: Pipeline, misfit: Misfit) -> Mark:
     name = f"{pipeline.target.schema}.{pipeline.target.table}"
-    run = misfit.statement or (f"ALTER TABLE {name} {misfit.clause}" if misfit.clause else "")
+    run = remedy(name, [misfit])
     if may_change(pipeline, misfit):
         return Mark(f"{misfit.text}: the next commit runs {run}", matters=False)
     return Mark(f"{misfit.text}{f': run {run}' if run else ''}")
