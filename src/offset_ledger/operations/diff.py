@@ -14,7 +14,7 @@ from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.operations.compare_schemas import Line, Table, compare
 from offset_ledger.operations.known_schemas import known_schemas
 from offset_ledger.target.fit import column_types, misfits
-from offset_ledger.target.table import exists
+from offset_ledger.target.table import is_there
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 _UNKNOWN = Table(None, {})
@@ -61,6 +61,6 @@ def _of_database(pipeline: Pipeline) -> tuple[Table, tuple[WriterSchema, ...], s
 
 
 def _table(cursor: Cursor, pipeline: Pipeline) -> Table:
-    if not exists(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
+    if not is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
         return Table(False, {})
     return Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))

@@ -25,7 +25,7 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
             moment, or what was committed is in another table, or nowhere any more.
     """
     target = pipelines.take_table(cursor, pipeline)
-    exists = exists(cursor, target)
+    exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
     cursor.execute(
         "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",
@@ -59,7 +59,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         ConfigurationError, TargetMismatch: as :func:`ensure_target`.
     """
     target = pipelines.check_owner(cursor, pipeline)
-    exists = exists(cursor, target)
+    exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
     if exists:
         check_fit(cursor, pipeline)
@@ -67,7 +67,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     return exists
 
 
-def exists(cursor: Cursor, table: str) -> bool:
+def is_there(cursor: Cursor, table: str) -> bool:
     """Whether there is a table of that name, ``schema.table``."""
     schema, name = table.split(".")
     cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
@@ -80,7 +80,7 @@ def _check_committed(cursor: Cursor, pipeline: Pipeline, target: str, exists: bo
     row = cursor.fetchone()
     if row is None:
         return
-    if row["target"] != target and exists(cursor, row["target"]):
+    if row["target"] != target and is_there(cursor, row["target"]):
         raise TargetMismatch(
             f"pipeline {pipeline.name}: its committed rows are in table {row['target']}, the pipeline file names "
             f"{target}; correct target.table, or ALTER TABLE ... RENAME so that all rows are in one table, or start a "
