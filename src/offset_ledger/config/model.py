@@ -137,16 +137,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteWhen:
-    """A record whose value at ``path`` is ``equals`` deletes its event."""
-
-    path: JsonPath
-    equals: str | bool | int
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Which records of the topic are the pipeline's: those whose value at ``path`` is ``equals``."""
+class Condition:
+    """Of a record whose value at ``path`` is ``equals`` it holds."""
 
     path: JsonPath
     equals: str | bool | int
@@ -156,7 +148,8 @@ class Where:
 class RecordShape:
     """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
 
-    Rows have the id of their schema where ``schema_ids``.
+    A record deletes its event if ``delete_when`` holds, and is none of the pipeline's unless ``where`` does. Rows have
+    the id of their schema where ``schema_ids``.
     """
 
     event_id: JsonPath | None
@@ -164,8 +157,8 @@ class RecordShape:
     columns: tuple[Column, ...]
     publish_at_encoding: str = "rfc3339"
     tombstone: Tombstone = Tombstone.QUARANTINE
-    delete_when: DeleteWhen | None = None
-    where: Where | None = None
+    delete_when: Condition | None = None
+    where: Condition | None = None
     schema_ids: bool = False
 
     @property

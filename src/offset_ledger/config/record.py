@@ -10,7 +10,7 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import DeleteWhen, JsonPath, RecordShape, Tombstone, Where
+from offset_ledger.config.model import Condition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.places import ReadPath, check_paths
 from offset_ledger.config.values import PLAIN_VALUE, choice, text, word
 
@@ -66,12 +66,15 @@ def _check_tombstone(value: Value, record: RecordShape) -> None:
         value.note(Refused(wrong, right))
 
 
-def _delete_when(said: Section) -> DeleteWhen | None:
-    return said.make(DeleteWhen) if {"path", "equals"} <= said.given.keys() else None
-
-
-def _where(said: Section) -> Where | None:
-    return said.make(Where) if {"path", "equals"} <= said.given.keys() else None
+def _condition(description: str, path: Key, equals: str, example: str) -> Kind[Condition | None]:
+    value = f"{equals}: a text, true or false, or a whole number of 64 bits."
+    return section(
+        Condition,
+        description,
+        {"path": path, "equals": Key(PLAIN_VALUE, value, (example, True, 1))},
+        ("path", "equals"),
+        lambda said: said.make(Condition) if {"path", "equals"} <= said.given.keys() else None,
+    )
 
 
 PUBLISH_AT: Kind[Attributes] = section(
@@ -87,30 +90,18 @@ PUBLISH_AT: Kind[Attributes] = section(
     lambda said: Attributes(said.given),
 )
 
-DELETE_WHEN: Kind[DeleteWhen | None] = section(
-    DeleteWhen,
+DELETE_WHEN = _condition(
     "A record that deletes its event, by what it says itself.",
-    {
-        "path": Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)),
-        "equals": Key(
-            PLAIN_VALUE, "The value of a delete: a text, true or false, or a whole number of 64 bits.", ("d", True, 1)
-        ),
-    },
-    ("path", "equals"),
-    _delete_when,
+    Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)),
+    "The value of a delete",
+    "d",
 )
 
-WHERE: Kind[Where | None] = section(
-    Where,
+WHERE = _condition(
     "Which records of the topic are the pipeline's, where it has several kinds; the others are skipped and counted.",
-    {
-        "path": Key(PATH, "Where the value is; a record without it is not the pipeline's.", ("$.type",)),
-        "equals": Key(
-            PLAIN_VALUE, "The value: a text, true or false, or a whole number of 64 bits.", ("order", True, 1)
-        ),
-    },
-    ("path", "equals"),
-    _where,
+    Key(PATH, "Where the value is; a record without it is not the pipeline's.", ("$.type",)),
+    "The value",
+    "order",
 )
 
 RECORD: Kind[RecordShape] = section(

@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, DeleteWhen, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 
 KAFKA_TIME = datetime(2026, 3, 4, 5, 6, 7, 8000, tzinfo=UTC)
 LIMITS = Limits(value_bytes=20_000)
@@ -51,17 +51,17 @@ COLUMNS = (
 )
 SHAPE = RecordShape(("event_id",), ("publish_at",), COLUMNS)
 DELETES = (
-    DeleteWhen(("words",), "a"),
-    DeleteWhen(("words",), ""),
-    DeleteWhen(("options", "note"), "Zürich"),
-    DeleteWhen(("flag",), True),
-    DeleteWhen(("flag",), False),
-    DeleteWhen(("medium",), 7),
-    DeleteWhen(("price",), 100),
-    DeleteWhen(("any",), 0),
-    DeleteWhen(("z",), 1),
-    DeleteWhen(('x"words',), 1),
-    DeleteWhen(("inner", "deep"), "x"),
+    Condition(("words",), "a"),
+    Condition(("words",), ""),
+    Condition(("options", "note"), "Zürich"),
+    Condition(("flag",), True),
+    Condition(("flag",), False),
+    Condition(("medium",), 7),
+    Condition(("price",), 100),
+    Condition(("any",), 0),
+    Condition(("z",), 1),
+    Condition(('x"words',), 1),
+    Condition(("inner", "deep"), "x"),
 )
 
 GOOD = {
@@ -392,7 +392,7 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | None:
         return None
 
 
-def _says(root: Any, when: DeleteWhen) -> bool:
+def _says(root: Any, when: Condition) -> bool:
     value: Any = root
     for name in when.path:
         if value is None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, DeleteWhen, RecordShape, Tombstone
+from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape, Tombstone
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.documents import duplicate_path
@@ -117,7 +117,7 @@ def test_a_batch_is_its_records_one_by_one(
     st.booleans(),
 )
 def test_a_batch_with_deletes_is_its_records_one_by_one(
-    records: list[tuple[bytes | None, bytes | None]], delete_when: DeleteWhen, kafkas: bool
+    records: list[tuple[bytes | None, bytes | None]], delete_when: Condition, kafkas: bool
 ) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
     shape = replace(SHAPE, delete_when=delete_when)
@@ -170,7 +170,7 @@ def test_every_literal_in_every_place_is_read_alike_in_a_batch() -> None:
 def test_every_literal_that_may_delete_is_read_alike_in_a_batch(
     path: tuple[str, ...], equals: str | bool | int
 ) -> None:
-    shape = replace(SHAPE, delete_when=DeleteWhen(path, equals))
+    shape = replace(SHAPE, delete_when=Condition(path, equals))
     values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
     check(JsonDecoder(shape, LIMITS), values, [None] * len(values))
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import DeleteWhen
+from offset_ledger.config.model import Condition
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from tests.unit.decoding.decoding_documents import (
@@ -39,7 +39,7 @@ def slots(row: DecodedRow) -> tuple[Any, ...]:
 
 @settings(max_examples=2000, deadline=None)
 @given(documents(), st.sampled_from([None, None, None, *DELETES]))
-def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: DeleteWhen | None) -> None:
+def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: Condition | None) -> None:
     shape = replace(SHAPE, delete_when=delete_when)
     outcome = JsonDecoder(shape, LIMITS).decode(value, None, KAFKA_TIME)
     expected = oracle(value, shape)

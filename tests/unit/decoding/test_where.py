@@ -11,13 +11,12 @@ import pytest
 from offset_ledger.config.model import (
     Column,
     ColumnType,
-    DeleteWhen,
+    Condition,
     Format,
     Limits,
     RecordShape,
     Source,
     SubjectStrategy,
-    Where,
 )
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder
@@ -66,7 +65,7 @@ def check(alone: list[Any], batch: Any) -> None:
 @FORMATS
 @pytest.mark.parametrize("equals", ["e1", "none of them"])
 def test_records_of_another_kind_are_skipped(form: TestFormat, equals: str) -> None:
-    alone, batch = read(form, where=Where(("id",), equals))
+    alone, batch = read(form, where=Condition(("id",), equals))
     check(alone, batch)
     assert [isinstance(each, DecodedRow) for each in alone] == [document["id"] == equals for document in DOCUMENTS]
     assert not any(isinstance(each, Refusal) for each in alone)
@@ -74,17 +73,17 @@ def test_records_of_another_kind_are_skipped(form: TestFormat, equals: str) -> N
 
 @FORMATS
 def test_a_record_without_the_value_is_of_another_kind(form: TestFormat) -> None:
-    alone, batch = read(form, where=Where(("amount",), 3))
+    alone, batch = read(form, where=Condition(("amount",), 3))
     check(alone, batch)
     assert [isinstance(each, DecodedRow) for each in alone] == [document.get("amount") == 3 for document in DOCUMENTS]
-    alone, batch = read(form, where=Where(("kind",), "order"))
+    alone, batch = read(form, where=Condition(("kind",), "order"))
     check(alone, batch)
     assert all(isinstance(each, Skip) for each in alone)
 
 
 @FORMATS
 def test_a_value_of_another_type_is_refused_because_the_kind_cannot_be_told(form: TestFormat) -> None:
-    alone, batch = read(form, where=Where(("amount",), "x"))
+    alone, batch = read(form, where=Condition(("amount",), "x"))
     check(alone, batch)
     expected = [Skip if document.get("amount") is None else Refusal for document in DOCUMENTS]
     assert [type(each) for each in alone] == expected
@@ -92,7 +91,7 @@ def test_a_value_of_another_type_is_refused_because_the_kind_cannot_be_told(form
 
 @FORMATS
 def test_a_record_of_the_kind_can_delete_and_no_other(form: TestFormat) -> None:
-    alone, batch = read(form, where=Where(("id",), "e1"), delete_when=DeleteWhen(("amount",), 4))
+    alone, batch = read(form, where=Condition(("id",), "e1"), delete_when=Condition(("amount",), 4))
     check(alone, batch)
     deleted = [isinstance(each, DecodedRow) and each.deleted for each in alone]
     assert deleted == [document.get("amount") == 4 for document in DOCUMENTS]

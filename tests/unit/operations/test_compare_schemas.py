@@ -10,7 +10,7 @@ import pytest
 from offset_ledger.config.model import (
     Column,
     ColumnType,
-    DeleteWhen,
+    Condition,
     Evolve,
     Format,
     Limits,
@@ -19,7 +19,6 @@ from offset_ledger.config.model import (
     RecordShape,
     Source,
     Target,
-    Where,
 )
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -166,7 +165,9 @@ def test_a_number_of_json(type_: str, mark: str | None) -> None:
 
 def test_what_the_schema_lacks_and_what_the_file_lacks() -> None:
     file = pipeline(column("text", nullable=True, path="gone"), replace(column("text", path="lost"), name="g"))
-    file = replace(file, record=replace(file.record, delete_when=DeleteWhen(("op",), "d"), where=Where(("kind",), "x")))
+    file = replace(
+        file, record=replace(file.record, delete_when=Condition(("op",), "d"), where=Condition(("kind",), "x"))
+    )
 
     schema = known(field(STRING, path="op"), field(STRING, path="kind"), field(LONG, path="new.x", nullable=True))
     lines = compare(file, [schema], Table(None, {}))

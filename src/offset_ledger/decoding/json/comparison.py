@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import DeleteWhen, Where
+from offset_ledger.config.model import Condition
 from offset_ledger.decoding.json import numbers, texts
 from offset_ledger.decoding.json.readers import boolean
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
@@ -19,7 +19,7 @@ _string = msgspec.json.Decoder(str).decode
 class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
-    def __init__(self, when: DeleteWhen | Where) -> None:
+    def __init__(self, when: Condition) -> None:
         self._path = when.path
         self._equals = when.equals
         self._read = _reader(when.equals)

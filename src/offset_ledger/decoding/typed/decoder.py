@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import DeleteWhen, Limits, RecordShape, Where
+from offset_ledger.config.model import Condition, Limits, RecordShape
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import Code, DecodedRow, Proven, Reason, Refusal, Skip
@@ -65,11 +65,10 @@ class TypedDecoder:
         self.record = record
         self._limits = limits
         self._slots = slot_count(record)
-        conditions = [each for each in (record.where, record.delete_when) if each]
-        self._conditions = {type(each): (self._slots + n, each) for n, each in enumerate(conditions)}
+        self._conditions = [each for each in (record.where, record.delete_when) if each]
         root = tree(record)
-        for slot, condition in self._conditions.values():
-            root.add(condition.path, _leaf(condition, slot))
+        for slot, condition in enumerate(self._conditions, start=self._slots):
+            root.add(condition.path, Leaf(slot, ColumnKind(_KINDS[type(condition.equals)], (), ""), nullable=True))
         self._reader = make_reader(root)
 
     def decode(
@@ -94,11 +93,11 @@ class TypedDecoder:
         if proven is None or not self._conditions:
             return proven
         keep = pa.array(np.ones(len(proven.places), np.bool_))
-        for slot, condition in self._conditions.values():
+        for slot, condition in enumerate(self._conditions, start=self._slots):
             column = proven.columns[slot]
             assert column is not None
             equal = pc.fill_null(pc.equal(column, pa.scalar(condition.equals, column.type)), False)
-            keep = pc.and_(keep, equal if isinstance(condition, Where) else pc.invert(equal))
+            keep = pc.and_(keep, equal if condition is self.record.where else pc.invert(equal))
         kept = keep.to_numpy(zero_copy_only=False)
         columns = proven.columns[: self._slots]
         return Proven(proven.places[kept], [None if column is None else column.filter(keep) for column in columns])
@@ -107,7 +106,7 @@ class TypedDecoder:
         self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         record = self.record
-        wanted, deleted = self._is(Where, found), self._is(DeleteWhen, found)
+        wanted, deleted = self._holds(record.where, found), self._holds(record.delete_when, found)
         if wanted is False:
             return Skip()
         if unclear := [each for each in (wanted, deleted) if isinstance(each, Reason)]:
@@ -118,13 +117,9 @@ class TypedDecoder:
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, bool(deleted))
 
-    def _is(self, kind: type[Where] | type[DeleteWhen], found: Found) -> bool | Reason | None:
-        """Whether the record is as the condition says, or why that cannot be told; None where there is none."""
-        if kind not in self._conditions:
+    def _holds(self, condition: Condition | None, found: Found) -> bool | Reason | None:
+        """Whether the condition holds of the record, or why that cannot be told; None where there is none."""
+        if condition is None:
             return None
-        slot, condition = self._conditions[kind]
+        slot = self._slots + [each is condition for each in self._conditions].index(True)
         return dict(found.reasons).get(slot) or found.slots[slot] == condition.equals
-
-
-def _leaf(condition: DeleteWhen | Where, slot: int) -> Leaf:
-    return Leaf(slot, ColumnKind(_KINDS[type(condition.equals)], (), ""), nullable=True)
