@@ -154,7 +154,7 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict
     with connect(postgres) as session:
         text = io.BytesIO()
         with transaction(session) as cursor:
-            create(cursor, again, pipeline.record)
+            create(cursor, again, pipeline.record, pipeline.source.topic)
             cursor.copy_expert(
                 sql.SQL("COPY {} ({}) TO STDOUT (FORMAT csv)").format(tables.identifier(tables.rows), columns), text
             )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from offset_ledger.api import Verified as Verified
     from offset_ledger.api import check as check
     from offset_ledger.api import ingest as ingest
+    from offset_ledger.api import pipelines_of as pipelines_of
     from offset_ledger.api import replay as replay
     from offset_ledger.api import status as status
     from offset_ledger.api import verify as verify
@@ -97,6 +98,7 @@ _MODULES = {
         "Verified",
         "check",
         "ingest",
+        "pipelines_of",
         "replay",
         "status",
         "verify",
@@ -233,6 +235,7 @@ __all__ = [
     "ingest_dags",
     "parse_all",
     "parse_pipeline",
+    "pipelines_of",
     "redrive_dags",
     "replay",
     "status",

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import find_pipeline, parse_pipeline
+from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.ranges import OffsetRange
@@ -24,6 +24,7 @@ from offset_ledger.operations.check_table import compare_table
 from offset_ledger.operations.ingest import Ingested
 from offset_ledger.operations.status import PipelineStatus
 from offset_ledger.operations.status import status as _status
+from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.validate.step import read_suite
 
 AnyPipeline = Pipeline | str | Path
@@ -67,7 +68,8 @@ def ingest(
     """Commit the next batch, or all batches until nothing is new; the committed ones.
 
     ``limit`` is the greatest number of offsets of one batch; ``say`` gets a line for each step. Staging runs in a Spark
-    session of this process, which lives until the process ends.
+    session of this process, which lives until the process ends. Of several topics each has its own batches, and the
+    error of one is raised after all others have been ingested.
 
     Raises:
         BatchRejected: the quality gate rejected the batch; nothing of it was merged.
@@ -75,6 +77,16 @@ def ingest(
         TransientError: a server is away; call again.
     """
     return tuple(_ingest.ingest(_pipeline(pipeline), current_origin(), until_drained, say, limit))
+
+
+def pipelines_of(pipeline: AnyPipeline) -> tuple[Pipeline, ...]:
+    """A pipeline for each topic that the file reads, as :func:`status`, :func:`verify` and :func:`replay` take it.
+
+    Raises:
+        ConfigurationError: no topic matches the pattern of the file.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    return find_pipelines(_pipeline(pipeline))
 
 
 def replay(
@@ -102,7 +114,7 @@ def replay(
         raise ConfigurationError("replay takes ranges, or since and until; give one of the two")
     action = RunAction.RANGES if ranges else RunAction.WINDOW
     request = Request(action, since=since, until=until, scan=scan, ranges=tuple(ranges), limit=limit, why=why)
-    return _replay.replay(_pipeline(pipeline), request, current_origin(), say)
+    return _replay.replay(_one(pipeline), request, current_origin(), say)
 
 
 def status(pipeline: AnyPipeline) -> PipelineStatus:
@@ -111,7 +123,7 @@ def status(pipeline: AnyPipeline) -> PipelineStatus:
     Raises:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    return _status(_pipeline(pipeline))
+    return _status(_one(pipeline))
 
 
 def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
@@ -120,7 +132,7 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     Raises:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    known = _pipeline(pipeline)
+    known = _one(pipeline)
     violations, checked = _verify.verify(known)
     notes = [note] if (note := _verify.uncounted_reason(known)) else []
     if against_topic:
@@ -131,5 +143,13 @@ def verify(pipeline: AnyPipeline, *, against_topic: bool = False) -> Verified:
     return Verified(tuple(violations), checked, tuple(notes))
 
 
+def _one(pipeline: AnyPipeline) -> Pipeline:
+    """The pipeline, which reads one topic."""
+    known = _pipeline(pipeline)
+    if known.source.several:
+        raise ConfigurationError(f"pipeline {known.name} reads several topics; give one of those of pipelines_of()")
+    return known
+
+
 def _pipeline(pipeline: AnyPipeline) -> Pipeline:
-    return pipeline if isinstance(pipeline, Pipeline) else parse_pipeline(find_pipeline(str(pipeline)))
+    return pipeline if isinstance(pipeline, Pipeline) else parse_named(str(pipeline))

@@ -31,6 +31,6 @@ def audit_task(pipeline: str) -> str:
     return f"audit_{pipeline}"
 
 
-def consumer_group(pipeline: str) -> str:
-    """The consumer group whose offsets mirror the cursors, for tools that show the lag of groups."""
-    return f"offset-ledger.{pipeline}"
+def consumer_group(file: str) -> str:
+    """The consumer group whose offsets mirror the cursors of a pipeline file, for tools that show the lag of groups."""
+    return f"offset-ledger.{file}"

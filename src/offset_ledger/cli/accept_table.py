@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "go on with the table as it is, after it was emptied, restored or corrected on purpose"
-    add_why(verbs.add_for_pipeline("accept-table", summary, run), "count of the table")
+    add_why(verbs.add_for_pipeline("accept-table", summary, run, Topics.TOGETHER), "count of the table")
 
 
 def run(arguments: Namespace) -> Outcome:

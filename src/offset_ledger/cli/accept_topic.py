@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "continue with a recreated topic or a truncated log, from where it can be read"
-    add_why(verbs.add_for_pipeline("accept-topic", summary, run), "decision")
+    add_why(verbs.add_for_pipeline("accept-topic", summary, run, Topics.ONE), "decision")
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, pipeline_of
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verbs.add_for_pipeline("check", "check a pipeline file, and whether its table fits", run)
+    verbs.add_for_pipeline("check", "check a pipeline file, and whether its table fits", run, Topics.TOGETHER)
 
 
 def run(arguments: Namespace) -> Outcome:

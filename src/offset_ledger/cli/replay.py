@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of, say
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, pipeline_of, say
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add_for_pipeline("replay", "read offset ranges again; cursors do not move", run)
+    verb = verbs.add_for_pipeline("replay", "read offset ranges again; cursors do not move", run, Topics.ONE)
     verb.add_argument("--partition", type=int, help="the partition of --from-offset and --until-offset")
     verb.add_argument("--from-offset", type=int, help="first offset")
     verb.add_argument("--until-offset", type=int, help="end, exclusive")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 
 def add_verb(verbs: Verbs) -> None:
@@ -12,7 +12,7 @@ def add_verb(verbs: Verbs) -> None:
     summary = (
         "approve the loss of offsets that retention, or of tombstones that compaction, removed before they were read"
     )
-    add_why(verbs.add_for_pipeline("skip", summary, run), "batch that records the loss")
+    add_why(verbs.add_for_pipeline("skip", summary, run, Topics.ONE), "batch that records the loss")
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -6,6 +6,8 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ class Outcome:
 Command = Callable[[Namespace], Outcome]
 
 
+class Topics(Enum):
+    """What a verb takes of a pipeline file with several topics: one after the other, a single one, or all at once."""
+
+    EACH = "each"
+    ONE = "one"
+    TOGETHER = "together"
+
+
 class Verbs:
     """The verbs of a parser; each takes --json and --verbose."""
 
@@ -39,13 +49,41 @@ class Verbs:
         verb.set_defaults(run=run)
         return verb
 
-    def add_for_pipeline(self, name: str, summary: str, run: Command) -> ArgumentParser:
+    def add_for_pipeline(self, name: str, summary: str, run: Command, topics: Topics = Topics.EACH) -> ArgumentParser:
         """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
-        verb = self.add(name, summary, run)
-        verb.add_argument(
-            "pipeline", metavar="PIPELINE", help="a name under dags/pipelines/, or the path of a YAML file"
-        )
+        verb = self.add(name, summary, run if topics is Topics.TOGETHER else partial(_run_by_topic, run, topics))
+        about = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
+        verb.add_argument("pipeline", metavar="PIPELINE", help=about)
         return verb
+
+
+def _run_by_topic(run: Command, topics: Topics, arguments: Namespace) -> Outcome:
+    """Run the verb for each topic that the pipeline file reads; an error of one is its outcome.
+
+    Raises:
+        ConfigurationError: it reads several and the verb is for one, or none has been found yet.
+    """
+    from offset_ledger.errors import ConfigurationError, OffsetLedgerError
+    from offset_ledger.plan.topics import known_pipelines
+
+    pipeline = pipeline_of(arguments)
+    if not pipeline.source.several:
+        return run(arguments)
+    names = {of.name: f"{arguments.pipeline}@{of.source.topic}" for of in known_pipelines(pipeline)}
+    if not names:
+        raise ConfigurationError(f"pipeline {pipeline.name} has read no topic yet; ingest it first")
+    if topics is Topics.ONE:
+        raise ConfigurationError(f"pipeline {pipeline.name} reads several topics; name one of {', '.join(names)}")
+    outcomes = {}
+    for name, given in names.items():
+        try:
+            outcomes[name] = run(Namespace(**{**vars(arguments), "pipeline": given}))
+        except OffsetLedgerError as error:
+            data = {"error": type(error).__name__, "message": str(error)}
+            outcomes[name] = Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
+    text = "\n\n".join(f"{name}\n{outcome.text}" for name, outcome in outcomes.items())
+    data = {name: outcome.data for name, outcome in outcomes.items()}
+    return Outcome(data, text, max(outcome.exit_code for outcome in outcomes.values()))
 
 
 def add_why(verb: ArgumentParser, kept_with: str) -> None:
@@ -81,9 +119,9 @@ def name_and_value(setting: str) -> tuple[str, str]:
 
 def pipeline_of(arguments: Namespace) -> Pipeline:
     """The pipeline that the arguments name."""
-    from offset_ledger.config.parse import find_pipeline, parse_pipeline
+    from offset_ledger.config.parse import parse_named
 
-    return parse_pipeline(find_pipeline(arguments.pipeline))
+    return parse_named(arguments.pipeline)
 
 
 def say(line: str) -> None:

@@ -11,6 +11,7 @@ from offset_ledger.commit.merge_errors import explained
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
 from offset_ledger.errors import IncompleteStaging, LedgerViolation
 from offset_ledger.ledger.database import Cursor, named_sql, set_local, transaction_id
+from offset_ledger.ledger.row_places import order_formats
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
 from offset_ledger.target.declared_columns import no_longer_declared, record_columns
@@ -39,6 +40,7 @@ class Names:
             "assignments": comma.join(assigned),
             "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
             "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
+            **order_formats(self.record),
         }
 
 

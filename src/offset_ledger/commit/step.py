@@ -70,9 +70,9 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
     name = application_name(batch.attempt, "commit")
     try:
         with connect(database, name) as session:
-            wait_for(session, batch_id, lambda cursor: _lock(cursor, batch))
+            wait_for(session, batch_id, lambda cursor: _lock(cursor, pipeline, batch))
             with transaction(session) as cursor:
-                current = _lock(cursor, batch)
+                current = _lock(cursor, pipeline, batch)
                 if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
                     return Committed(current, batches.read_sheet(cursor, batch_id), already=True)
                 sheet = _commit(cursor, pipeline, batch, origin)
@@ -100,8 +100,9 @@ def _check_validated(pipeline: Pipeline, batch: Batch) -> None:
         batches.refuse(batch, batch.attempt, State.VALIDATED)
 
 
-def _lock(cursor: Cursor, batch: Batch) -> Batch:
+def _lock(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Batch:
     pipelines.lock_pipeline(cursor, batch.pipeline)
+    pipelines.lock_table(cursor, pipeline)
     return batches.read_batch(cursor, batch.batch_id, lock=True)
 
 

@@ -24,8 +24,8 @@ ACTION = Key(choice(Unusual), "What a batch outside the band leads to.")
 
 def check_quality(quality: Value, pipeline: Pipeline) -> None:
     """Note what contradicts the rest of the file: topics that are one, columns that are never NULL."""
-    same = pipeline.quality.dead_letter_topic == pipeline.source.topic
-    if same and (topic := quality.at("dead_letter_topic")):
+    letters = pipeline.quality.dead_letter_topic
+    if letters and pipeline.source.reads(letters) and (topic := quality.at("dead_letter_topic")):
         topic.note(Refused("the pipeline would read its own dead letters", "name another topic than source.topic"))
     if names := quality.at("history", "null_share", "columns"):
         nullable = [column.name for column in pipeline.record.columns if column.nullable]

@@ -1,12 +1,15 @@
 """A pipeline: one Kafka topic into one Postgres table, as its YAML file declares it.
 
+A file that reads several topics declares a pipeline for each of them, into one table.
+
 Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a configuration dictionary later.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -119,6 +122,8 @@ class Source:
 
     Records name their schema where there is a ``registry``, the id of its connection. Else those of a format with a
     schema have that of the file ``schema``; ``message`` is the full name of a Protobuf message in it.
+
+    A file with several topics has ``topics``, or a regular expression ``topic_pattern``, and no ``topic``.
     """
 
     connection: str
@@ -134,6 +139,23 @@ class Source:
     subject: SubjectStrategy = SubjectStrategy.TOPIC
     schema: SchemaFile | None = None
     message: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether the file reads several topics; the source of one of its pipelines does not."""
+        return bool(self.topics) or self.topic_pattern is not None
+
+    @property
+    def topic_names(self) -> str:
+        """The topics, as people read them."""
+        return f"topics {self.topic_pattern}" if self.topic_pattern else ", ".join(self.topics) or self.topic
+
+    def reads(self, topic: str) -> bool:
+        """Whether this topic is among them."""
+        matches = self.topic_pattern is not None and re.fullmatch(self.topic_pattern, topic) is not None
+        return matches or topic == self.topic or topic in self.topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +171,7 @@ class RecordShape:
     """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
 
     A record deletes its event if ``delete_when`` holds, and is none of the pipeline's unless ``where`` does. Rows have
-    the id of their schema where ``schema_ids``.
+    the id of their schema where ``schema_ids``, and the name of their topic where ``topic_names``.
     """
 
     event_id: JsonPath | None
@@ -160,6 +182,7 @@ class RecordShape:
     delete_when: Condition | None = None
     where: Condition | None = None
     schema_ids: bool = False
+    topic_names: bool = False
 
     @property
     def deletes(self) -> bool:
@@ -283,7 +306,10 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes, or of that and of its schema file's."""
+    """One pipeline file. ``config_hash`` is the SHA-256 of its bytes, or of that and of its schema file's.
+
+    Where the file reads several topics, each has a pipeline of its own, with the name ``file@topic``.
+    """
 
     name: str
     source: Source
@@ -307,3 +333,13 @@ class Pipeline:
         """The ids of the connections that staging uses."""
         registry = (self.source.registry,) if self.source.registry else ()
         return self.source.connection, self.target.connection, *registry
+
+    @property
+    def file(self) -> str:
+        """The name that the pipeline file has; the pipelines of its topics share it."""
+        return self.name.partition("@")[0]
+
+    def of_topic(self, topic: str) -> Pipeline:
+        """The pipeline of one of the topics that the file reads."""
+        source = replace(self.source, topic=topic, topics=(), topic_pattern=None)
+        return replace(self, name=f"{self.file}@{topic}", source=source)

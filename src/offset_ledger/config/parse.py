@@ -39,6 +39,25 @@ def parse_pipeline(path: Path) -> Pipeline:
     return pipeline
 
 
+def parse_named(name_or_path: str, folder: Path = FOLDER) -> Pipeline:
+    """The pipeline of that name, or of the file with that path; ``NAME@TOPIC`` is one topic of a file with several.
+
+    Raises:
+        ConfigurationError: there is none, the name fits more than one, or the file does not read the topic.
+        PipelineFileError: as :func:`parse_pipeline`.
+    """
+    is_file = Path(name_or_path).is_file() or (folder / name_or_path).is_file()
+    file, at, topic = ("", "", "") if is_file else name_or_path.rpartition("@")
+    pipeline = parse_pipeline(find_pipeline(file if at else name_or_path, folder))
+    if not at:
+        return pipeline
+    if not (pipeline.source.several and pipeline.source.reads(topic)):
+        raise ConfigurationError(
+            f"pipeline {pipeline.name} does not read topic {topic}; it reads {pipeline.source.topic_names}"
+        )
+    return pipeline.of_topic(topic)
+
+
 def parse_all(folder: Path = FOLDER) -> tuple[Pipeline, ...]:
     """All pipelines of a folder by name; no two may share a name or a target table.
 
@@ -121,6 +140,8 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
     pipeline = said.make(Pipeline, **absent | said.given, path=path, config_hash=config_hash)
     if pipeline.source.registry:
         pipeline = replace(pipeline, record=replace(pipeline.record, schema_ids=True))
+    if pipeline.source.several:
+        pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
     if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:

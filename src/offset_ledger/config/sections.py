@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import yaml
 
 from offset_ledger.config.document import Value
 from offset_ledger.config.formats import FORMAT_KEYS, check_format
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
-from offset_ledger.config.located import Refused, describe, is_null
+from offset_ledger.config.located import Refused, describe, is_null, quoted
 from offset_ledger.config.model import Evolve, Limits, Merge, OnExpired, Source, StartAt, Target
 from offset_ledger.config.names import (
     RESERVED_SCHEMA_PATTERN,
@@ -16,10 +19,12 @@ from offset_ledger.config.names import (
     split_table,
 )
 from offset_ledger.config.times import TIMESTAMP
-from offset_ledger.config.values import CONNECTION, FLAG, choice, matching, one_of, text, whole_number
+from offset_ledger.config.values import CONNECTION, FLAG, choice, different, matching, one_of, text, whole_number
 
 START_WORDS = tuple(at for at in StartAt if at is not StartAt.TIMESTAMP)
 TOPIC = matching(TOPIC_PATTERN, "a Kafka topic", "write at most 249 of A-Z, a-z, 0-9, ., _ and -")
+TOPICS = different(TOPIC, "the topic ", "a list of topics", "write [one, two]", minItems=1)
+_TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 RECORDS = whole_number(2_147_483_647)
 VALUE_BYTES = whole_number(268_435_456)  # as hex in a COPY line it stays below Postgres's 1 GB
 
@@ -40,10 +45,24 @@ def _table(value: Value) -> Attributes:
     return Attributes(schema=schema, table=table)
 
 
+def _pattern(value: Value) -> str:
+    try:
+        re.compile(given := text(value))
+    except re.error as error:
+        wrong = f"{quoted(given)} is not a regular expression: {error}"
+        raise Refused(wrong, r"write for example orders\..+") from None
+    return given
+
+
 def _source(said: Section) -> Source:
     source = said.make(Source)
+    named = [said.entries[key] for key in _TOPIC_KEYS if key in said.entries]
+    if not named:
+        said.value.mistakes.add(said.value.line, "source.topic is missing", "add it, for example topic: flights.events")
+    for other in named[1:]:
+        other.note(Refused(f"{named[0].where} names what is read already", "keep one of the two"))
     check_format(said, source)
-    return source
+    return replace(source, topic=source.topic or "", topics=source.topics or ())
 
 
 START_TIMESTAMP: Kind[Attributes] = section(
@@ -60,6 +79,17 @@ SOURCE: Kind[Source] = section(
     {
         "connection": Key(CONNECTION, "Where Kafka is: the id of an Airflow connection.", ("kafka_default",)),
         "topic": Key(TOPIC, "The Kafka topic.", ("flights.events",)),
+        "topics": Key(
+            TOPICS,
+            "Several topics instead of one, into the same table; each has its own batches, cursors and quarantine.",
+            (["orders.eu", "orders.us"],),
+        ),
+        "topic_pattern": Key(
+            Kind(_pattern, {"type": "string", "format": "regex"}),
+            "The same for every topic whose whole name matches this regular expression; one that is created later is "
+            "read from its first offset.",
+            (r"orders\..+",),
+        ),
         "start": Key(
             Kind(_start, {"anyOf": [{"enum": list(START_WORDS)}, START_TIMESTAMP.schema]}),
             "Where the first batch of a partition begins when the ledger has no cursor for it.",
@@ -76,8 +106,12 @@ SOURCE: Kind[Source] = section(
         ),
         **FORMAT_KEYS,
     },
-    ("connection", "topic"),
+    ("connection",),
     _source,
+    also={
+        "oneOf": [{"required": [key]} for key in _TOPIC_KEYS],
+        "examples": [{"connection": "kafka_default", "topic": "flights.events"}],
+    },
 )
 
 TARGET: Kind[Target] = section(

@@ -18,7 +18,7 @@ from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_argum
 from offset_ledger.kafka.errors import is_transient, unavailable
 from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.snapshot import take_snapshot
-from offset_ledger.kafka.topics import describe_topic
+from offset_ledger.kafka.topics import describe_topic, user_topics
 from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.retry import retrying
@@ -48,6 +48,10 @@ class KafkaClient:
     def count_brokers(self) -> int:
         """How many brokers the cluster lists."""
         return self.ask(brokers.count_brokers)
+
+    def topics(self) -> tuple[str, ...]:
+        """The names of the topics that this login may see, without Kafka's internal ones."""
+        return self.ask(user_topics)
 
     def describe(self, topic: str) -> Mapping[str, Any]:
         """The topic's metadata; a partition may be without a leader, its error code says so.

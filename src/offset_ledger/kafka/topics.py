@@ -11,6 +11,12 @@ from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.admin import Admin
 
 
+def user_topics(admin: Admin) -> tuple[str, ...]:
+    """The names of the topics that this login may see, without Kafka's internal ones."""
+    described = admin.client.describe_topics()
+    return tuple(sorted(str(topic["name"]) for topic in described if not topic["is_internal"]))
+
+
 def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
     """The topic's metadata; a partition may be without a leader, its error code says so.
 
@@ -22,7 +28,7 @@ def describe_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
     if error in (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError):
         raise UnknownTopic(
             f"topic {topic!r} does not exist on {admin.servers}; create it, or correct its name "
-            "(source.topic in a pipeline file)"
+            "(source.topic in a pipeline file, or leave it out of topics or topic_pattern)"
         )
     if error is not kafka_errors.NoError:
         raise error(f"topic {topic}")

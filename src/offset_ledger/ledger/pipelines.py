@@ -20,6 +20,12 @@ def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
     cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
 
 
+def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Let no other pipeline of the same file commit into the table until the transaction ends."""
+    query = "SELECT FROM offset_ledger.target_table WHERE target = %s FOR UPDATE"
+    cursor.execute(query, [f"{pipeline.target.schema}.{pipeline.target.table}"])
+
+
 def lock_planning(session: Session, pipeline: str, seconds: int) -> None:
     """Let nobody else plan for this pipeline while the transaction that this begins is open.
 
@@ -51,8 +57,17 @@ def is_registered(cursor: Cursor, pipeline: str) -> bool:
     return bool(cursor.rowcount)
 
 
+def registered_of(cursor: Cursor, pipeline: Pipeline) -> Pipeline | None:
+    """The pipeline as the ledger knows it, for what concerns the table: of several topics any that it has met."""
+    if not pipeline.source.several:
+        return pipeline if is_registered(cursor, pipeline.name) else None
+    cursor.execute("SELECT topic FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline", [pipeline.file])
+    row = cursor.fetchone()
+    return pipeline.of_topic(row["topic"]) if row else None
+
+
 def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
-    """Check that no other pipeline fills the target table; returns its name as the ledger has it.
+    """Check that no pipeline of another file fills the target table; returns its name as the ledger has it.
 
     A pipeline that has committed nothing and has no open batch fills nothing.
 
@@ -60,14 +75,15 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
         ConfigurationError: another one does, or has a batch that is about to.
     """
     target = f"{pipeline.target.schema}.{pipeline.target.table}"
-    cursor.execute(named_sql("pipelines/table_owner"), {"target": target, "pipeline": pipeline.name})
+    cursor.execute(named_sql("pipelines/table_owner"), {"target": target, "file": pipeline.file})
     owner = cursor.fetchone()
     if owner is None:
         return target
     taken = f"pipeline {pipeline.name}: table {target} is filled by pipeline {owner['pipeline']}"
     if owner["committed"]:
         raise ConfigurationError(
-            f"{taken}; one table takes one pipeline, because offsets of two topics have no common order"
+            f"{taken}; one table takes one pipeline file, because only one file orders its rows; name another table, "
+            "or read both topics with one file (source.topics)"
         )
     if owner["open_batch"]:
         raise ConfigurationError(
@@ -78,17 +94,19 @@ def check_owner(cursor: Cursor, pipeline: Pipeline) -> str:
 
 
 def take_table(cursor: Cursor, pipeline: Pipeline) -> str:
-    """Take the table over from a pipeline that has committed nothing into it; returns its name as the ledger has it.
+    """Take the table over from a file that has committed nothing into it; returns its name as the ledger has it.
 
     Raises:
         ConfigurationError: as :func:`check_owner`.
     """
     target = check_owner(cursor, pipeline)
-    other = [target, pipeline.name]
-    cursor.execute("SELECT FROM offset_ledger.pipeline WHERE target = %s AND pipeline <> %s FOR UPDATE", other)
-    if cursor.rowcount:
-        check_owner(cursor, pipeline)  # again: it may have planned or committed before it was locked
-        cursor.execute("UPDATE offset_ledger.pipeline SET target = NULL WHERE target = %s AND pipeline <> %s", other)
+    ours = {"target": target, "file": pipeline.file}
+    cursor.execute("SELECT FROM offset_ledger.target_table WHERE (target, file) = (%(target)s, %(file)s)", ours)
+    if cursor.rowcount == 0:
+        cursor.execute(named_sql("pipelines/lock_others"), ours)
+        if cursor.rowcount:
+            check_owner(cursor, pipeline)  # again: they may have planned or committed before they were locked
+        cursor.execute(named_sql("pipelines/take_table"), ours)
     return target
 
 

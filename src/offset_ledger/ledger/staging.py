@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import has_strays, ordered_by
+from offset_ledger.ledger.row_places import TOPIC
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.manifest import Slice
@@ -68,12 +69,14 @@ class StagingTables:
 def row_columns(record: RecordShape) -> list[tuple[str, str]]:
     """(name, Postgres type) of every column that staging and target have in common, in table order."""
     declared = [(column.name, column.type.sql) for column in record.columns]
-    return [*_EVENT, *declared, *_of_kafka(record), ("_deleted", "boolean")]
+    topic = [TOPIC] if record.topic_names else []
+    return [*_EVENT, *declared, *topic, *_of_kafka(record), ("_deleted", "boolean")]
 
 
 def row_types(record: RecordShape) -> dict[str, str]:
-    """The Postgres type of every column of the staged rows."""
-    return {name: kind.split(" COLLATE")[0] for name, kind in [*row_columns(record), _VALUE]}
+    """The Postgres type of every column that is copied into the staged rows; the topic is the default of its own."""
+    copied = [column for column in [*row_columns(record), _VALUE] if column != TOPIC]
+    return {name: kind.split(" COLLATE")[0] for name, kind in copied}
 
 
 def refused_types(record: RecordShape) -> dict[str, str]:
@@ -122,21 +125,29 @@ def check_columns(cursor: Cursor, tables: StagingTables, record: RecordShape) ->
         )
 
 
-def create(cursor: Cursor, tables: StagingTables, record: RecordShape) -> None:
-    """Create both UNLOGGED tables, empty."""
+def create(cursor: Cursor, tables: StagingTables, record: RecordShape, topic: str) -> None:
+    """Create both UNLOGGED tables, empty, for records of the topic."""
     wanted = {
         tables.rows: [*row_columns(record), _VALUE],
         tables.refused: list(refused_types(record).items()),
     }
     for table, columns in wanted.items():
-        definitions = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]
         cursor.execute(
             sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = false)").format(
-                tables.identifier(table), sql.SQL(", ").join(definitions)
+                tables.identifier(table), definitions(columns, topic)
             )
         )
     comment = sql.SQL("COMMENT ON TABLE {} IS {}")
     cursor.execute(comment.format(tables.identifier(tables.rows), sql.Literal(ordered_by(record))))
+
+
+def definitions(columns: Iterable[tuple[str, str]], topic: str) -> sql.Composable:
+    """Columns for a CREATE TABLE, into which records of the topic are copied."""
+    default = sql.SQL(" DEFAULT {}").format(sql.Literal(topic))
+    return sql.SQL(", ").join(
+        sql.SQL("{} {}{}").format(sql.Identifier(name), sql.SQL(kind), default if name == TOPIC[0] else sql.SQL(""))
+        for name, kind in columns
+    )
 
 
 def drop_older(session: Session, attempt: Attempt) -> list[str]:

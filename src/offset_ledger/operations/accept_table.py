@@ -20,10 +20,12 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
         TargetMismatch: the target table does not fit the pipeline file.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        pipelines.lock_pipeline(cursor, pipeline.name)
-        if cursor.rowcount == 0:
+        known = pipelines.registered_of(cursor, pipeline)
+        if known is None:
             raise ConfigurationError(
                 f"pipeline {pipeline.name} is not in this ledger, so there is nothing to compare; ingest it first"
             )
-        ensure_target(cursor, pipeline)
-        return row_counts.count(cursor, pipeline, origin, why)
+        pipelines.lock_pipeline(cursor, known.name)
+        pipelines.lock_table(cursor, known)
+        ensure_target(cursor, known)
+        return row_counts.count(cursor, known, origin, why)

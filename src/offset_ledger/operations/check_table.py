@@ -5,6 +5,7 @@ from __future__ import annotations
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
+from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, read_only, transaction
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.target.fit import enabled_triggers, own_uniques
@@ -29,6 +30,7 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         return "not compared", f"{table} was not compared with the file: {error}"
     with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
         read_only(cursor)
+        pipeline = pipelines.registered_of(cursor, pipeline) or pipeline
         if check_target(cursor, pipeline):
             changes = [change.clause for change in check_fit(cursor, pipeline)]
             if changes:

@@ -15,6 +15,7 @@ from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.dead_letters import deliver
 from offset_ledger.operations.redrive import stage_redrive
 from offset_ledger.plan.step import PlannedBatch, plan
+from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import StagedBatch, stage, stage_without_spark
@@ -34,7 +35,27 @@ class Ingested:
 def ingest(
     pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None = None
 ) -> Iterator[Ingested]:
-    """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new."""
+    """Commit head batches of at most ``limit`` offsets: one, or with ``until_drained`` all until nothing is new.
+
+    Of several topics each has its own batches. A topic that cannot go on does not keep the others from it; its error
+    is raised at the end.
+    """
+    failed: list[OffsetLedgerError] = []
+    for of_topic in find_pipelines(pipeline):
+        try:
+            yield from _ingest(of_topic, origin, until_drained, say, limit)
+        except OffsetLedgerError as error:
+            if not pipeline.source.several:
+                raise
+            say(f"{of_topic.name}: {type(error).__name__}: {error}")
+            failed.append(error)
+    if failed:
+        raise failed[0]
+
+
+def _ingest(
+    pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None
+) -> Iterator[Ingested]:
     while True:
         began = time.monotonic()
         planned = plan(pipeline, origin, limit)

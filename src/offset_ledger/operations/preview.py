@@ -21,7 +21,7 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.requests import wanted_ranges
 from offset_ledger.plan.head import backlogs, nothing_new, plan_head, start_offsets
-from offset_ledger.plan.step import batch_limit, snapshot_topic, turn_of_partitions
+from offset_ledger.plan.step import batch_limit, first_start, snapshot_topic, turn_of_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
         with transaction(session) as cursor:
             if head:
                 return Preview(BatchKind.HEAD, _lines(cursor, pipeline, head.ranges), f"{head} would be resumed")
-            new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
+            new = start_offsets(cursors, snapshot, first_start(cursor, pipeline), at_timestamp)
             starts = {**(cursors.next_offsets if cursors else {}), **new}
             waiting, taken = backlogs(starts, snapshot), turn_of_partitions(cursor, pipeline)
             ranges = plan_head(waiting, batch_limit(pipeline, request.limit), taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -20,7 +20,7 @@ from offset_ledger.decoding.outcome import DecodedRow, Decoder, Keys, Reason, Re
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
-from offset_ledger.ledger.staging import refused_types, row_columns, row_types
+from offset_ledger.ledger.staging import definitions, refused_types, row_columns, row_types
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.states import BatchKind
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
@@ -62,7 +62,7 @@ def read_again(
 
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """
-    _create_tables(session, pipeline.record)
+    _create_tables(session, pipeline.record, pipeline.source.topic)
     decoder = _RecordByRecord(_decoder(pipeline))
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
@@ -84,15 +84,11 @@ def _decoder(pipeline: Pipeline) -> Decoder:
     return compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
 
 
-def _create_tables(session: Session, record: RecordShape) -> None:
-    columns, refused = _definitions(row_columns(record)), _definitions(refused_types(record).items())
+def _create_tables(session: Session, record: RecordShape, topic: str) -> None:
+    columns, refused = definitions(row_columns(record), topic), definitions(refused_types(record).items(), topic)
     with transaction(session) as cursor:
         statement = sql.SQL(named_sql("operations/create_topic_tables"))
         cursor.execute(statement.format(columns=columns, refused=refused))
-
-
-def _definitions(columns: Iterable[tuple[str, str]]) -> sql.Composable:
-    return sql.SQL(", ").join(sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in columns)
 
 
 def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:

@@ -62,6 +62,7 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
 def _restate(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin: Origin, why: str) -> Restated:
     pipelines.register(cursor, pipeline, snapshot)
     pipelines.lock_pipeline(cursor, pipeline.name)
+    pipelines.lock_table(cursor, pipeline)
     check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
     reach, bounds = read_reach(cursor, pipeline.name), snapshot.bounds
     rows = None

@@ -16,6 +16,7 @@ from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.row_places import rows_of
 from offset_ledger.model.gaps import Gap, explain
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.target import row_counts
@@ -23,9 +24,11 @@ from offset_ledger.target import row_counts
 LISTED = 100  # violations of one invariant
 
 
-def invariants() -> dict[str, str]:
+def invariants(pipeline: Pipeline) -> dict[str, Composed]:
     """Name -> query, in order; each query selects a line of text for each violation."""
-    return numbered_queries("verify")
+    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
+    tables = {"target": target, "rows": rows_of(pipeline)}
+    return {name: sql.SQL(query).format(**tables) for name, query in numbered_queries("verify").items()}
 
 
 def numbered_queries(folder: str) -> dict[str, str]:
@@ -41,21 +44,20 @@ def verify(pipeline: Pipeline) -> tuple[list[str], int]:
     All of them see one snapshot of the database, so a batch that commits meanwhile makes no difference.
     """
     violations = []
-    target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     with open_ledger(pipeline) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
-            queries = invariants() if pipelines.is_registered(cursor, pipeline.name) else {}
+            queries = invariants(pipeline) if pipelines.is_registered(cursor, pipeline.name) else {}
             for name, query in queries.items():
-                lines = first_violations(cursor, sql.SQL(query).format(target=target), pipeline.name)
+                lines = first_violations(cursor, query, pipeline)
                 violations += [f"invariant {name}: {line}" for line in lines]
     return violations, len(queries)
 
 
-def first_violations(cursor: Cursor, query: Composed, pipeline: str) -> list[str]:
+def first_violations(cursor: Cursor, query: Composed, pipeline: Pipeline) -> list[str]:
     """The lines of one invariant; of very many only the first, and a line that says so."""
     limited = sql.SQL(named_sql("operations/first_violations")).format(query=query)
-    cursor.execute(limited, {"pipeline": pipeline, "limit": LISTED + 1})
+    cursor.execute(limited, {"pipeline": pipeline.name, "file": pipeline.file, "limit": LISTED + 1})
     lines = [str(row[0]) for row in cursor.fetchall()]
     return lines if len(lines) <= LISTED else [*lines[:LISTED], f"and more: only the first {LISTED} are listed"]
 

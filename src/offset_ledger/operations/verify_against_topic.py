@@ -13,6 +13,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, transaction
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.row_places import order_formats, rows_of
 from offset_ledger.ledger.staging import row_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
 from offset_ledger.model.ranges import OffsetRange
@@ -110,5 +111,6 @@ def _limited(query: str, pipeline: Pipeline) -> sql.Composable:
     names = [name for name, _ in row_columns(pipeline.record)]
     pairs = [sql.SQL("({}, t.{n}::text, s.{n}::text)").format(sql.Literal(n), n=sql.Identifier(n)) for n in names]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    lines = sql.SQL(query).format(target=target, pairs=sql.SQL(", ").join(pairs))
+    tables = {"target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
+    lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))
     return sql.SQL(named_sql("operations/violations_shown")).format(query=lines)

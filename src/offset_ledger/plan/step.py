@@ -16,6 +16,7 @@ from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request, take_over
+from offset_ledger.ledger.subscribed_topics import came_later
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
 from offset_ledger.model.ranges import OffsetRange, total_width
@@ -145,7 +146,7 @@ def _plan_next(
     cursors = pipelines.read_cursors(cursor, pipeline.name)
     assert cursors is not None
     check_identity(cursors, snapshot)  # again: another log may have been accepted since the snapshot
-    new = start_offsets(cursors, snapshot, pipeline.source.start, at_timestamp)
+    new = start_offsets(cursors, snapshot, first_start(cursor, pipeline), at_timestamp)
     pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, boundaries(new, snapshot))
     next_offsets = {**cursors.next_offsets, **new}
     waiting = backlogs(next_offsets, snapshot)
@@ -159,6 +160,11 @@ def _plan_next(
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)
     return PlannedBatch(batch, False, left, f"planned {batch}: {describe(ranges)}, {left:,} offsets left for later")
+
+
+def first_start(cursor: Cursor, pipeline: Pipeline) -> StartAt:
+    """Where the topic begins if the ledger knows no offset of it; one that a pattern found later, at its first."""
+    return StartAt.EARLIEST if came_later(cursor, pipeline) else pipeline.source.start
 
 
 def turn_of_partitions(cursor: Cursor, pipeline: Pipeline) -> int:

@@ -23,11 +23,6 @@ _ROUNDS = 5
 _TIMEOUT = 5.0  # seconds; short, because nothing depends on the mirror
 
 
-def group_name(pipeline: Pipeline) -> str:
-    """The consumer group that mirrors the pipeline."""
-    return f"offset-ledger.{pipeline.name}"
-
-
 def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: bool = False) -> dict[int, int]:
     """The offsets to commit for the group: those behind their cursors and, with ``backwards``, those ahead of them."""
 
@@ -45,7 +40,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
     try:
         return _mirror(pipeline, backwards)
     except OffsetLedgerError as error:
-        log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.name), error)
+        log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.file), error)
         return {}
 
 
@@ -54,7 +49,7 @@ def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     cursors = _cursors(pipeline)
     with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
         for _ in range(_ROUNDS):
-            name, topic = consumer_group(pipeline.name), pipeline.source.topic
+            name, topic = consumer_group(pipeline.file), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
                 kafka.set_group_offsets(name, topic, moved)
             if (now := _cursors(pipeline)) == cursors:

@@ -48,7 +48,7 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
             attempt = batches.claim(cursor, batch_id, origin)
             batches.note_file(cursor, batch_id, pipeline)
             tables = StagingTables(attempt, batches.claimed_at(cursor, batch_id))
-            staging.create(cursor, tables, pipeline.record)
+            staging.create(cursor, tables, pipeline.record, pipeline.source.topic)
         rename_session(cursor, application_name(attempt, "stage"))
     with transaction(session) as cursor:
         fencing.end_lower_epochs(cursor, attempt)

@@ -24,7 +24,7 @@ def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     cursor.execute(
         named_sql("target/no_longer_declared"),
         {
-            "pipeline": pipeline.name,
+            "file": pipeline.file,
             "schema": pipeline.target.schema,
             "table": pipeline.target.table,
             "declared": [column.name for column in pipeline.record.columns],

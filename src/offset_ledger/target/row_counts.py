@@ -25,5 +25,5 @@ def count(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Count the table as it is, and return its event ids; the pipeline must be locked."""
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     statement = sql.SQL(named_sql("target/count")).format(target=target)
-    cursor.execute(statement, {"pipeline": pipeline.name, "who": origin.who, "why": why})
+    cursor.execute(statement, {"pipeline": pipeline.name, "file": pipeline.file, "who": origin.who, "why": why})
     return int(cursor.one()["event_ids"])

@@ -26,6 +26,9 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     """
     target = pipelines.take_table(cursor, pipeline)
     exists = is_there(cursor, target)
+    if not exists:
+        pipelines.lock_table(cursor, pipeline)
+        exists = is_there(cursor, target)  # another pipeline of the file may have created it meanwhile
     _check_committed(cursor, pipeline, target, exists)
     cursor.execute(
         "UPDATE offset_ledger.pipeline SET target = %s WHERE pipeline = %s AND target IS DISTINCT FROM %s",

@@ -4,13 +4,13 @@
 WITH joined AS (
     SELECT s._partition,
            s.event_id,
-           (t.publish_at, t._partition, t._offset) = (s.publish_at, s._partition, s._offset) AS stands,
-           (t.publish_at, t._partition, t._offset) > (s.publish_at, s._partition, s._offset) AS lost_to_later,
-           (t.publish_at, t._partition, t._offset) < (s.publish_at, s._partition, s._offset) AS lost_to_earlier,
+           ({stored_order}) = ({order}) AS stands,
+           ({stored_order}) > ({order}) AS lost_to_later,
+           ({stored_order}) < ({order}) AS lost_to_earlier,
            t.publish_at = s.publish_at AS same_time,
            t.event_id IS NOT NULL AS known,
            t.xmin = %(xid)s::xid8::xid OR ({triggers} AND t._batch_id IS NOT DISTINCT FROM %(batch_id)s) AS just_written,
-           (t._partition, t._offset) = (s._partition, s._offset)
+           ({stored_place}) = ({place})
            AND (t._batch_id <> %(batch_id)s OR ROW({stored})::record OPERATOR(pg_catalog.*<>) ROW({values})::record)
                AS differs
     FROM {staging} AS s LEFT JOIN {target} AS t ON t.event_id = s.event_id

@@ -5,14 +5,14 @@ WITH merged AS (
         FROM {staging}
         ORDER BY event_id, publish_at DESC, _partition DESC, _offset DESC
     ) AS s ON t.event_id = s.event_id
-    WHEN MATCHED AND (s.publish_at, s._partition, s._offset) > (t.publish_at, t._partition, t._offset)
+    WHEN MATCHED AND ({order}) > ({stored_order})
         THEN UPDATE SET {assignments}, _batch_id = %(batch_id)s
     WHEN NOT MATCHED THEN
         INSERT ({columns}, _batch_id) VALUES ({values}, %(batch_id)s)
     -- t is the row as it was stored: a trigger may have made another one of it.
     RETURNING merge_action() AS action, s._partition, s._deleted,
-              CASE WHEN (t.publish_at, t._partition, t._offset, t._batch_id)
-                        IS DISTINCT FROM (s.publish_at, s._partition, s._offset, %(batch_id)s) THEN s.event_id END AS wrong
+              CASE WHEN ({stored_order}, t._batch_id)
+                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN s.event_id END AS wrong
 )
 SELECT _partition,
        min(wrong) AS wrong,

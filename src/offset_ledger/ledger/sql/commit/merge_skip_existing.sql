@@ -9,8 +9,8 @@ WITH merged AS (
         INSERT ({columns}, _batch_id) VALUES ({values}, %(batch_id)s)
     -- t is the row as it was stored: a trigger may have made another one of it.
     RETURNING s._partition, s._deleted,
-              CASE WHEN (t.publish_at, t._partition, t._offset, t._batch_id)
-                        IS DISTINCT FROM (s.publish_at, s._partition, s._offset, %(batch_id)s) THEN s.event_id END AS wrong
+              CASE WHEN ({stored_order}, t._batch_id)
+                        IS DISTINCT FROM ({order}, %(batch_id)s) THEN s.event_id END AS wrong
 )
 SELECT _partition,
        min(wrong) AS wrong,

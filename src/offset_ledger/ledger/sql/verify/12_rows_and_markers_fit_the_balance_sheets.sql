@@ -6,7 +6,7 @@ FROM (SELECT offset_ledger.stands_for(%(pipeline)s, _batch_id) AS batch_id, _par
              sum(markers) AS markers
       FROM (SELECT _batch_id, _partition, count(*) FILTER (WHERE NOT _deleted) AS rows,
                    count(*) FILTER (WHERE _deleted) AS markers
-            FROM {target} GROUP BY _batch_id, _partition) AS of_batch
+            FROM {rows} AS t GROUP BY _batch_id, _partition) AS of_batch
       GROUP BY 1, 2) AS t
 JOIN offset_ledger.batch b ON b.batch_id = t.batch_id AND b.pipeline = %(pipeline)s AND b.state = 'committed'
 LEFT JOIN offset_ledger.batch_range r ON r.batch_id = t.batch_id AND r.partition = t._partition

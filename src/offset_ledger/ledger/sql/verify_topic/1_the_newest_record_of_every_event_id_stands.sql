@@ -1,6 +1,6 @@
 -- A record that waits in quarantine, or was dismissed there, is not expected in the table.
 WITH winners AS (
-    SELECT DISTINCT ON (event_id) event_id, publish_at, _partition, _offset, _deleted
+    SELECT DISTINCT ON (event_id) event_id, publish_at, {place}, _deleted
     FROM topic_rows AS s
     WHERE NOT EXISTS (SELECT FROM offset_ledger.quarantine q
                       WHERE (q.pipeline, q.topic_id, q.partition, q."offset")
@@ -19,4 +19,4 @@ LEFT JOIN offset_ledger.batch_range r
       AND s._offset >= r.committed_from AND s._offset < r.committed_until
 LEFT JOIN offset_ledger.batch b ON b.batch_id = r.batch_id
 WHERE t.event_id IS NULL
-   OR NOT %(skip_existing)s AND (t.publish_at, t._partition, t._offset) < (s.publish_at, s._partition, s._offset)
+   OR NOT %(skip_existing)s AND ({stored_order}) < ({order})

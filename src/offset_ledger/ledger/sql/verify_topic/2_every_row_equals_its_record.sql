@@ -1,7 +1,7 @@
 SELECT format('partition %%s offset %%s event %%s: %%s is %%s in the table and %%s in the topic', t._partition, t._offset,
               t.event_id, c.name, coalesce(left(c.actual, 60), 'NULL'), coalesce(left(c.expected, 60), 'NULL')) AS line,
        b.config_hash <> %(config_hash)s AS earlier
-FROM {target} AS t
+FROM {rows} AS t
 JOIN offset_ledger.batch b ON b.batch_id = offset_ledger.stands_for(%(pipeline)s, t._batch_id)
  AND (b.pipeline, b.topic_id) = (%(pipeline)s, %(topic_id)s)
 JOIN topic_rows AS s ON s._partition = t._partition AND s._offset = t._offset

@@ -4,7 +4,7 @@ SELECT format('partition %%s offset %%s event %%s: %%s', t._partition, t._offset
                    WHEN skipped._offset IS NOT NULL THEN 'its record is one that the pipeline file skips'
                    ELSE 'the topic has no such record' END) AS line,
        b.config_hash <> %(config_hash)s AND coalesce(refused._offset, skipped._offset) IS NOT NULL AS earlier
-FROM {target} AS t
+FROM {rows} AS t
 JOIN offset_ledger.batch b ON b.batch_id = offset_ledger.stands_for(%(pipeline)s, t._batch_id)
  AND (b.pipeline, b.topic_id) = (%(pipeline)s, %(topic_id)s)
 JOIN topic_ranges AS r ON r._partition = t._partition AND t._offset >= r.from_offset AND t._offset < r.until_offset

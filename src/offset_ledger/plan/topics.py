@@ -1,0 +1,56 @@
+"""The topics of a pipeline file: each has a pipeline of its own, and all of them fill one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.subscribed_topics import read_topics, record_topics
+
+
+def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, ...]:
+    """A pipeline for each topic that the file reads now; the file's own where it reads one.
+
+    The cluster is asked which topics match a pattern. One that it had before and has no more is among them, so that
+    what was not read of it is missed. What is found is recorded, unless nothing should be written.
+
+    Raises:
+        ConfigurationError: no topic matches, and none ever did.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    if pipeline.source.topic_pattern is None:
+        return known_pipelines(pipeline)
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+        topics = [topic for topic in kafka.topics() if pipeline.source.reads(topic)]
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        if record:
+            record_topics(cursor, pipeline, topics)
+        known = {*topics, *read_topics(cursor, pipeline)}
+    if not known:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name}: no topic matches source.topic_pattern {pipeline.source.topic_pattern}; create "
+            "one, correct the pattern, or give the login of the connection the right to describe topics"
+        )
+    return _of(pipeline, known)
+
+
+def known_pipelines(pipeline: Pipeline) -> tuple[Pipeline, ...]:
+    """The same without asking the cluster: of a pattern, the topics that earlier runs have found.
+
+    Raises:
+        DatabaseUnavailable: the ledger is away.
+    """
+    if pipeline.source.topic_pattern is None:
+        return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        return _of(pipeline, read_topics(cursor, pipeline))
+
+
+def _of(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Pipeline, ...]:
+    """Without topics that the pattern, which may have changed since, does not match any more."""
+    return tuple(pipeline.of_topic(topic) for topic in sorted(topics) if pipeline.source.reads(topic))

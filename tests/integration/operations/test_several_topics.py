@@ -1,0 +1,368 @@
+"""Several topics into one table: a pipeline for each, one order for all rows."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from offset_ledger import pipelines_of
+from offset_ledger.cli.main import main
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_named
+from offset_ledger.errors import BatchRejected, ConfigurationError, OffsetExpired, UnknownTopic
+from offset_ledger.ids import consumer_group
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.operations.accept_table import accept_table
+from offset_ledger.operations.ingest import ingest, run_batch
+from offset_ledger.operations.redrive import RedriveChoice, plan_redrive
+from offset_ledger.operations.verify import verify
+from offset_ledger.operations.verify_against_topic import compare_with_topic
+from offset_ledger.plan.step import plan, plan_replay
+from offset_ledger.plan.topics import find_pipelines, known_pipelines
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.stage.step import stage_without_spark
+from offset_ledger.validate.step import validate
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import quiet
+
+ME = Origin("test")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+KEEP = {"retention.ms": "-1"}  # the records are older than a week
+
+PIPELINE = """
+pipeline: orders
+source: {{connection: kafka_default, {topics}, start: {start}}}
+record:
+  event_id: $.id
+  publish_at: $.at
+  columns: {{state: text}}
+target: {{connection: postgres_default, table: public.orders, merge: {merge}}}
+quality: {{max_quarantined_share: {share}}}
+limits: {{records_per_batch: {limit}}}
+"""
+
+Place = tuple[str, int, int]
+
+
+def order(event_id: str, at: int, state: str = "new") -> bytes:
+    return json.dumps({"id": event_id, "at": (NOON + timedelta(seconds=at)).isoformat(), "state": state}).encode()
+
+
+@dataclass
+class Bench:
+    """Topics with a common prefix, and one pipeline file for them."""
+
+    servers: Servers
+    prefix: str
+    folder: Path
+    session: Session
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+
+    def create(self, *names: str) -> list[str]:
+        topics = [f"{self.prefix}.{name}" for name in names]
+        for topic in topics:
+            create_topic(dict(self.servers.kafka.extra), topic, 2, 1, KEEP)
+        return topics
+
+    def publish(self, topic: str, *values: bytes, partition: int = 0) -> None:
+        records = (Record(key=b"k", value=value, partition=partition) for value in values)
+        publish(records, dict(self.servers.kafka.extra), topic)
+
+    def file(self, topics: str, **settings: Any) -> Pipeline:
+        known = {"start": "earliest", "merge": "newest_wins", "share": 1.0, "limit": 100_000}
+        path = self.folder / "orders.yaml"
+        path.write_text(PIPELINE.format(**{**known, **settings}, topics=topics))
+        return parse_named(str(path))
+
+    def listed(self, *topics: str, **settings: Any) -> Pipeline:
+        return self.file(f"topics: [{', '.join(topics)}]", **settings)
+
+    def matching(self, **settings: Any) -> Pipeline:
+        return self.file(f"topic_pattern: '{self.prefix}[.].+'", **settings)
+
+    def table(self) -> dict[str, tuple[str, Place]]:
+        found = rows(self.session, "SELECT event_id, state, _topic, _partition, _offset FROM public.orders")
+        return {row[0]: (row[1], (row[2], row[3], row[4])) for row in found}
+
+    def everything(self) -> list[tuple[str, str]]:
+        """Every row with the transaction that wrote it."""
+        return [tuple(row) for row in rows(self.session, "SELECT xmin::text, t::text FROM public.orders t ORDER BY 2")]
+
+
+@pytest.fixture
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+    with connect(servers.postgres) as session:
+        yield Bench(servers, topic_name(), tmp_path, session)
+
+
+def ingest_all(pipeline: Pipeline, until_drained: bool = True) -> list[str]:
+    return [done.committed.batch.pipeline for done in ingest(pipeline, ME, until_drained, quiet)]
+
+
+def check_all(pipeline: Pipeline) -> None:
+    """Every invariant of every topic, and every row against its record."""
+    for each in known_pipelines(pipeline):
+        assert verify(each) == ([], 12)
+        assert compare_with_topic(each).violations == ()
+
+
+def topic_of(pipeline: Pipeline, topic: str) -> Pipeline:
+    (found,) = [each for each in known_pipelines(pipeline) if each.source.topic == topic]
+    return found
+
+
+# -- one order -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_topics_the_newest_row_stays_whichever_is_read_first(bench: Bench, first: int) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1, "eu"), order("b", 9, "eu"), order("same", 5, "eu"))
+    bench.publish(us, order("a", 2, "us"), order("b", 8, "us"), order("same", 5, "us"))
+    both = find_pipelines(bench.listed(eu, us))
+    for each in both if first == 0 else reversed(both):
+        ingest_all(each)
+    assert bench.table() == {"a": ("us", (us, 0, 0)), "b": ("eu", (eu, 0, 1)), "same": ("us", (us, 0, 2))}
+    check_all(bench.listed(eu, us))
+    before = bench.everything()
+    assert ingest_all(bench.listed(eu, us)) == []
+    assert bench.everything() == before
+
+
+def test_random_events_of_three_topics_end_as_their_order_says(bench: Bench) -> None:
+    random.seed(4)
+    topics = bench.create("c", "a", "b")
+    sent: list[tuple[tuple[int, str, int, int], str]] = []
+    for round_no in range(3):
+        for topic in topics:
+            for partition in (0, 1):
+                events = [(f"e{random.randrange(30)}", random.randrange(5)) for _ in range(20)]
+                values = [order(event_id, at, f"{topic}-{partition}") for event_id, at in events]
+                bench.publish(topic, *values, partition=partition)
+                places = range(round_no * 20, round_no * 20 + 20)
+                sent += [((at, topic, partition, o), e) for (e, at), o in zip(events, places, strict=True)]
+        ingest_all(bench.listed(*topics, limit=17), until_drained=round_no == 2)
+    newest: dict[str, tuple[int, str, int, int]] = {}
+    for place, event_id in sent:
+        newest[event_id] = max(place, newest.get(event_id, place))
+    assert {event: place for event, (_, place) in bench.table().items()} == {e: p[1:] for e, p in newest.items()}
+    check_all(bench.listed(*topics))
+    before = bench.everything()
+    for each in known_pipelines(bench.listed(*topics)):
+        run_batch(each, plan_replay(each, [OffsetRange(0, 0, 60), OffsetRange(1, 0, 60)], ME), ME, quiet)
+    assert bench.everything() == before
+
+
+def test_with_skip_existing_the_first_committed_row_stays(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1, "eu"))
+    bench.publish(us, order("a", 2, "us"), order("b", 1, "us"))
+    ingest_all(bench.listed(eu, us, merge="skip_existing"))
+    assert bench.table() == {"a": ("eu", (eu, 0, 0)), "b": ("us", (us, 0, 1))}
+    check_all(bench.listed(eu, us, merge="skip_existing"))
+
+
+def test_two_topics_may_commit_at_the_same_time(bench: Bench) -> None:
+    topics = bench.create("a", "b", "c", "d")
+    for topic in topics:
+        bench.publish(topic, *(order(f"e{n}", n, topic) for n in range(200)))
+    pipeline = bench.listed(*topics)
+    planned = [(each, plan(each, ME).batch) for each in find_pipelines(pipeline)]
+    for each, batch in planned:
+        assert batch is not None
+        stage_without_spark(each, batch.batch_id, ME)
+        validate(each, batch.batch_id, ME)
+    with ThreadPoolExecutor() as pool:
+        sheets = list(pool.map(lambda one: commit(one[0], one[1].batch_id, ME).total, planned))  # type: ignore[union-attr]
+    assert bench.table() == {f"e{n}": (topics[3], (topics[3], 0, n)) for n in range(200)}
+    assert sum(sheet.inserted for sheet in sheets) == 200
+    check_all(pipeline)
+
+
+# -- each topic by itself --------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_cannot_go_on_does_not_keep_the_others_from_it(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    pipeline = bench.listed(eu, us)
+    bench.publish(eu, order("a", 1))
+    ingest_all(pipeline)
+    bench.publish(eu, order("a", 2), order("b", 2))
+    bench.publish(us, order("c", 1))
+    admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
+    admin.delete_records({TopicPartition(eu, 0): 2})
+    admin.close()
+    with pytest.raises(OffsetExpired, match=eu):
+        ingest_all(pipeline)
+    assert set(bench.table()) == {"a", "c"}
+
+
+def test_the_gate_judges_each_topic(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, b"{", order("a", 1))
+    bench.publish(us, order("b", 1))
+    with pytest.raises(BatchRejected, match="orders@"):
+        ingest_all(bench.listed(eu, us, share=0.1))
+    assert set(bench.table()) == {"b"}
+
+
+def test_quarantine_and_redrive_are_of_a_topic(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, b'{"id": "a", "at": "2026-01-01T12:00:00Z"}')
+    bench.publish(us, b'{"id": "b", "at": "2026-01-01T12:00:00Z"}')
+    ingest_all(bench.listed(eu, us))
+    nullable = PIPELINE.replace("{{state: text}}", "{{state: {{type: text, nullable: true}}}}")
+    path = bench.folder / "orders.yaml"
+    filled = {"start": "earliest", "merge": "newest_wins", "share": 1.0, "limit": 100_000}
+    path.write_text(nullable.format(topics=f"topics: [{eu}, {us}]", **filled))
+    bench.session.cursor().execute("ALTER TABLE public.orders ALTER COLUMN state DROP NOT NULL")
+    bench.session.commit()
+    of_us = parse_named(f"{path}@{us}")
+    run_batch(of_us, plan_redrive(of_us, RedriveChoice(), ME, None), ME, quiet)
+    assert bench.table() == {"b": (None, (us, 0, 0))}
+    resolved = rows(bench.session, "SELECT pipeline, resolved_by IS NOT NULL FROM offset_ledger.quarantine ORDER BY 1")
+    assert [tuple(row) for row in resolved] == [(f"orders@{eu}", False), (f"orders@{us}", True)]
+    check_all(parse_named(str(path)))
+
+
+def test_verify_finds_what_was_put_into_the_rows_of_a_topic(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1))
+    pipeline = bench.listed(eu, us)
+    ingest_all(pipeline)
+    with bench.session.cursor() as cursor:
+        cursor.execute("UPDATE public.orders SET _offset = 7 WHERE _topic = %s", [us])
+    bench.session.commit()
+    of_eu, of_us = known_pipelines(pipeline)
+    assert verify(of_eu) == ([], 12)
+    assert [line.split(":")[0] for line in verify(of_us)[0]] == ["invariant 9 rows come from committed ranges"]
+    with bench.session.cursor() as cursor:
+        cursor.execute("DELETE FROM public.orders WHERE _topic = %s", [us])
+    bench.session.commit()
+    for each in (of_eu, of_us):  # the table is theirs together
+        assert [line[:12] for line in verify(each)[0]] == ["invariant 11"]
+    assert accept_table(pipeline, ME, "removed on purpose") == 1
+    assert verify(of_eu) == ([], 12)
+
+
+def test_one_consumer_group_mirrors_all_topics(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1), order("c", 1))
+    ingest_all(bench.listed(eu, us))
+    with connect_kafka(bench.servers.kafka) as kafka:
+        mirrored = {topic: kafka.group_offsets(consumer_group("orders"), topic) for topic in (eu, us)}
+    assert mirrored == {eu: {0: 1, 1: 0}, us: {0: 2, 1: 0}}
+
+
+# -- which topics ----------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_comes_to_match_later_is_read_from_its_first_offset(bench: Bench) -> None:
+    (eu,) = bench.create("eu")
+    bench.publish(eu, order("before", 1))
+    pipeline = bench.matching(start="latest")
+    assert ingest_all(pipeline) == []
+    (us,) = bench.create("us")
+    bench.publish(us, order("first of a new topic", 1))
+    bench.publish(eu, order("after", 1))
+    assert ingest_all(pipeline) == [f"orders@{eu}", f"orders@{us}"]
+    assert set(bench.table()) == {"first of a new topic", "after"}
+    assert [each.name for each in pipelines_of(pipeline)] == [f"orders@{eu}", f"orders@{us}"]
+    check_all(pipeline)
+
+
+def test_a_topic_that_is_gone_is_missed_until_the_pattern_leaves_it_out(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1))
+    ingest_all(bench.matching())
+    delete_topic(dict(bench.servers.kafka.extra), us)
+    with pytest.raises(UnknownTopic, match=us):
+        ingest_all(bench.matching())
+    left = bench.file(f"topic_pattern: '{bench.prefix}[.](?!us$).+'")
+    assert ingest_all(left) == []
+    assert [each.source.topic for each in known_pipelines(left)] == [eu]
+
+
+def test_a_pattern_without_a_topic_is_a_mistake(bench: Bench) -> None:
+    with pytest.raises(ConfigurationError, match="no topic matches"):
+        ingest_all(bench.matching())
+
+
+def test_another_file_does_not_get_the_table(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1))
+    ingest_all(bench.listed(eu))
+    path = bench.folder / "others.yaml"
+    path.write_text((bench.folder / "orders.yaml").read_text().replace("pipeline: orders", "pipeline: others"))
+    with pytest.raises(ConfigurationError, match="one table takes one pipeline file"):
+        ingest_all(parse_named(str(path)))
+    assert ingest_all(bench.listed(eu, us)) == [f"orders@{us}"]
+
+
+def test_a_name_says_which_topic(bench: Bench) -> None:
+    pipeline = bench.listed("eu", "us")
+    assert parse_named(f"{pipeline.path}@us") == pipeline.of_topic("us")
+    with pytest.raises(ConfigurationError, match="pipeline orders does not read topic uk; it reads eu, us"):
+        parse_named(f"{pipeline.path}@uk")
+
+
+# -- the command line ------------------------------------------------------------------------------------------
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_verbs_answer_for_each_topic_or_ask_for_one(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1), order("c", 1))
+    path = str(bench.listed(eu, us).path)
+    code, planned = run(capsys, "ingest", path, "--dry-run")
+    assert code == 0
+    assert {name: sum(each["offsets"] for each in shown["ranges"]) for name, shown in planned.items()} == {
+        f"orders@{eu}": 1,
+        f"orders@{us}": 2,
+    }
+    assert run(capsys, "ingest", path)[0] == 0
+    code, found = run(capsys, "status", path)
+    assert code == 0
+    assert {name: [p["cursor"] for p in shown["partitions"]] for name, shown in found.items()} == {
+        f"orders@{eu}": [1, 0],
+        f"orders@{us}": [2, 0],
+    }
+    code, verified = run(capsys, "verify", path, "--against-topic")
+    assert (code, [each["violations"] for each in verified.values()]) == (0, [[], []])
+    assert run(capsys, "check", path)[0] == 0
+    code, refused = run(capsys, "replay", path, "--partition", "0", "--from-offset", "0", "--until-offset", "1")
+    assert (code != 0, refused["message"]) == (
+        True,
+        f"pipeline orders reads several topics; name one of orders@{eu}, orders@{us}",
+    )
+    one = run(capsys, "replay", f"{path}@{us}", "--partition", "0", "--from-offset", "0", "--until-offset", "1")
+    assert one[0] == 0
+    delete_topic(dict(bench.servers.kafka.extra), us)
+    code, found = run(capsys, "status", path)
+    assert (code != 0, found[f"orders@{us}"]["error"]) == (True, "UnknownTopic")
+    assert found[f"orders@{eu}"]["pipeline"] == f"orders@{eu}"
