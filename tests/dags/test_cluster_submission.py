@@ -65,7 +65,6 @@ spark = parse_pipeline(Path(sys.argv[1])).spark
 operator = operators.StageOperator(
     task_id="stage", pipeline_file=sys.argv[1], connections=["kafka_default", "postgres_default"], spark=spark
 )
-operator.application_args[1] = "1"
 operator.execute({"ti": None})
 print(json.dumps(understood))
 """

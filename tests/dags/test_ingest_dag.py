@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +42,9 @@ print(json.dumps({
                      for w in a.watchers],
         "doc": d.doc_md, "tags": sorted(d.tags), "owner": d.owner, "catchup": d.catchup,
         "timetable": type(d.timetable).__name__, "max_active_runs": d.max_active_runs,
-        "rendered": list(d.get_task("stage").template_fields),
-        "stage": {f: str(getattr(d.get_task("stage"), f)) for f in d.get_task("stage").template_fields},
-    } for k, d in dags.items()},
+        "rendered": list(stage.template_fields),
+        "stage": {f: str(getattr(stage, f)) for f in stage.template_fields},
+    } for k, d in dags.items() for stage in d.tasks if stage.label == "stage"},
 }))
 """
 
@@ -54,6 +56,14 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def look(file: Path, home: Path, **more: str) -> Any:
     return answer_of(_LOOK, home, str(file), **more)
+
+
+def parsed_of(folder: Path, topics: str) -> Any:
+    (folder / "pipelines").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "dags" / "ingest.py", folder)
+    text = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
+    (folder / "pipelines" / "flights.yaml").write_text(re.sub("topic: flights.events", topics, text))
+    return look(folder / "ingest.py", folder)["dags"]["ingest_flights"]
 
 
 def test_there_is_one_dag_for_each_pipeline_file(parsed: Any) -> None:
@@ -97,12 +107,32 @@ def test_no_answer_in_time_is_a_no(parsed: Any) -> None:
 def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_the_next_batch(parsed: Any) -> None:
     params = parsed["dags"]["ingest_flights"]["params"]
     assert list(params) == ["action", "limit", "dry_run", "since", "until", "scan", "ranges", "batch_id", "why"]
-    assert set(params) == set(FIELDS)
+    assert set(params) == set(FIELDS) - {"topic"}
     assert all(param["description"] for param in params.values())
     assert parse_request({name: param["value"] for name, param in params.items()}) == Request()
     sections = {name: param["schema"].get("section") for name, param in params.items()}
     assert sections["since"] == sections["until"] is not None
     assert len(set(sections.values())) == 4
+
+
+def test_of_several_topics_each_has_its_own_tasks_and_the_form_may_name_one(tmp_path: Path) -> None:
+    found = parsed_of(tmp_path, "topics: [orders.eu, orders.us]")
+    assert found["tasks"] == {
+        "topics": sorted(set(found["tasks"]) - {"topics"}),
+        "topic.plan": ["topic.approve_loss", "topic.stage"],
+        "topic.approve_loss": ["topic.stage"],
+        "topic.stage": ["topic.validate"],
+        "topic.validate": ["topic.approve_batch", "topic.commit"],
+        "topic.approve_batch": ["topic.commit"],
+        "topic.commit": ["topic.report"],
+        "topic.report": [],
+    }
+    assert set(found["params"]) == set(FIELDS)
+    assert found["inlets"]["topic.commit"] == [
+        "offset-ledger://kafka_default/orders.eu",
+        "offset-ledger://kafka_default/orders.us",
+    ]
+    assert parsed_of(tmp_path, "topic_pattern: orders[.].+")["tasks"] == found["tasks"]
 
 
 def test_stage_is_a_spark_submit_whose_rendered_fields_contain_no_connection(parsed: Any) -> None:

@@ -12,16 +12,18 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.connection import bootstrap_servers
 
 
-def topic_asset(pipeline: Pipeline) -> Asset:
-    """``kafka://host:port/topic`` of the first bootstrap server."""
+def topic_assets(pipeline: Pipeline) -> list[Asset]:
+    """``kafka://host:port/topic`` of the first bootstrap server, for each topic that the pipeline file names."""
     source = pipeline.source
     connection = _connection(source.connection)
     try:
         server = bootstrap_servers(connection).split(",")[0].strip() if connection else None
     except ConfigurationError:
         server = None
-    name = f"{source.connection}/{source.topic}"
-    return Asset(name=name, uri=f"kafka://{server}/{source.topic}" if server else _unknown(name))
+    topics = source.topics or ((source.topic,) if source.topic else ())
+    names = {topic: f"{source.connection}/{topic}" for topic in topics}
+    uris = {topic: f"kafka://{server}/{topic}" if server else _unknown(name) for topic, name in names.items()}
+    return [Asset(name=name, uri=uris[topic]) for topic, name in names.items()]
 
 
 def table_asset(pipeline: Pipeline) -> Asset:

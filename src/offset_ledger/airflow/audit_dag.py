@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
@@ -14,6 +14,9 @@ from offset_ledger import ids
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+
+if TYPE_CHECKING:
+    from offset_ledger.reliability.audit.run import Audit
 
 DOC = """
 ### audit_topics
@@ -50,20 +53,30 @@ def _audit(pipeline: Pipeline) -> Any:
 
     @task(task_id=ids.audit_task(pipeline.name), owner=pipeline.owner)
     def audit_one() -> dict[str, int]:
+        from offset_ledger.plan.topics import find_pipelines
         from offset_ledger.reliability.audit.finding import Severity
         from offset_ledger.reliability.audit.run import audit_pipeline
 
-        log = logging.getLogger("offset_ledger.audit")
         with airflow_failures():
-            done = audit_pipeline(parse_pipeline(path))
-        for finding in done.failing(Severity.INFO):
-            level = logging.INFO if finding.severity is Severity.INFO else logging.WARNING
-            log.log(level, "%s %s: %s\n%s", finding.severity, finding.rule, finding.found, finding.remedy)
-        for change in done.changes:
-            log.info("since the last audit, %s", change)
-        if errors := done.failing(Severity.ERROR):
-            problems = "; ".join(f"{finding.rule}: {finding.found}" for finding in errors)
-            raise AirflowFailException(f"topic {done.topic}: {problems}; the log has the remedies")
-        return {severity.value: sum(f.severity is severity for f in done.findings) for severity in Severity}
+            audits = [audit_pipeline(each) for each in find_pipelines(parse_pipeline(path), record=False)]
+        problems = [problem for audit in audits if (problem := _log(audit))]
+        if problems:
+            raise AirflowFailException(f"{'; '.join(problems)}; the log has the remedies")
+        found = [finding.severity for audit in audits for finding in audit.findings]
+        return {severity.value: found.count(severity) for severity in Severity}
 
     return audit_one()
+
+
+def _log(audit: Audit) -> str | None:
+    """Log what was found; what fails the task in one line."""
+    from offset_ledger.reliability.audit.finding import Severity
+
+    log = logging.getLogger("offset_ledger.audit")
+    for finding in audit.failing(Severity.INFO):
+        level = logging.INFO if finding.severity is Severity.INFO else logging.WARNING
+        log.log(level, "%s %s: %s\n%s", finding.severity, finding.rule, finding.found, finding.remedy)
+    for change in audit.changes:
+        log.info("since the last audit, %s", change)
+    errors = [f"{finding.rule}: {finding.found}" for finding in audit.failing(Severity.ERROR)]
+    return f"topic {audit.topic}: {'; '.join(errors)}" if errors else None

@@ -20,8 +20,18 @@ RANGES = "Offset ranges (action ranges)"
 DECISION = "A decision (actions approve, abandon, skip)"
 
 
-def form() -> dict[str, Param]:
-    """The Params of the ingest DAG, in the order of the form."""
+TOPIC = {
+    "topic": Param(
+        None,
+        type=["null", "string"],
+        title="Topic",
+        description="Only this one; all, if empty. The actions ranges and skip are for one topic.",
+    )
+}
+
+
+def form(topics: bool = False) -> dict[str, Param]:
+    """The Params of the ingest DAG, in the order of the form; of a pipeline file with several topics also the topic."""
     return {
         "action": Param(
             RunAction.NEXT.value,
@@ -40,6 +50,7 @@ def form() -> dict[str, Param]:
                 "skip": "skip what is lost",
             },
         ),
+        **(TOPIC if topics else {}),
         "limit": _optional(
             "integer", "Limit", "The maximum number of offsets, for the actions next, window and ranges.", minimum=1
         ),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
@@ -18,9 +17,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.planned_batch import batch_id_of
+from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
@@ -34,10 +32,16 @@ _NOBODY = "nobody (no answer in time)"
 class Gate(HITLOperator):
     """A question that is asked only if the ledger needs an answer."""
 
-    template_fields = ()
+    template_fields = ("topic",)
 
     def __init__(
-        self, *, pipeline_file: str, answers: tuple[QuestionAnswer, ...], answer_within: timedelta, **kwargs: Any
+        self,
+        *,
+        pipeline_file: str,
+        answers: tuple[QuestionAnswer, ...],
+        answer_within: timedelta,
+        topic: str | None = None,
+        **kwargs: Any,
     ) -> None:
         about = "Recorded in the ledger with the answer."
         why = Param(None, about, source="task", type=["null", "string"], title="Why")
@@ -51,13 +55,14 @@ class Gate(HITLOperator):
             **kwargs,
         )
         self.pipeline_file = pipeline_file
+        self.topic = topic
 
     def execute(self, context: Context) -> Any:
         """Ask and defer, or continue at once."""
         from offset_ledger.operations.answers import record_question
 
         with airflow_failures():
-            pipeline = parse_pipeline(Path(self.pipeline_file))
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
             question = self.question(pipeline, context)
             if question is None:
                 return self.go_on(pipeline, context)
@@ -76,7 +81,7 @@ class Gate(HITLOperator):
         why = (given["params_input"] or {}).get("why") or f"answered in Airflow's Required Actions: {answer}"
         decision_id = context["ti"].xcom_pull(task_ids=self.task_id, key="decision_id")
         with airflow_failures():
-            pipeline = parse_pipeline(Path(self.pipeline_file))
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
             if self.act(pipeline, int(decision_id), answer, origin, why) is QuestionAnswer.REJECT:
                 raise AirflowFailException(f"rejected by {origin.who}: {why}; nothing was changed")
             return self.go_on(pipeline, context)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronDataIntervalTimetable
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronDataIntervalTimetable,
+    get_current_context,
+    task,
+)
 
 from offset_ledger import ids
 from offset_ledger.airflow.deadlines import freshness_alert
-from offset_ledger.airflow.form import form
+from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import StageOperator
 from offset_ledger.airflow.steps import PlanOperator
-from offset_ledger.airflow.tasks import AFTER_A_QUESTION, after_staging, default_args
+from offset_ledger.airflow.tasks import AFTER_A_QUESTION, about, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.questions import QuestionAnswer
 
 DOC = """
@@ -22,7 +34,7 @@ DOC = """
 
 {description}
 
-Topic `{topic}` into table `{table}`, exactly once. Each run commits one batch:
+`{topic}` into table `{table}`, exactly once. Each run commits one batch:
 
 1. **plan** snapshots the topic up to its last stable offset and writes the batch's offset ranges into the ledger; an
    open batch is resumed. It skips the run, with the reason, when nothing is new. The trigger form asks for something
@@ -34,7 +46,13 @@ Topic `{topic}` into table `{table}`, exactly once. Each run commits one batch:
 6. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.
 7. **report** renders the quality page, sets the consumer group `offset-ledger.{name}` to the cursors and sends metrics.
 
-Clearing and rerunning any task is safe: the ledger decides what is left to do.
+{several}Clearing and rerunning any task is safe: the ledger decides what is left to do.
+"""
+
+
+SEVERAL = """Each topic has these tasks, and a batch, of its own: one that waits for a person does not keep the others
+from it.
+
 """
 
 
@@ -48,12 +66,13 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
         # While a run waits for an approval, other runs must be able to decide and to read windows again. Only one run
         # works on the head batch: plan skips while another one does.
         max_active_runs=4,
-        params=form(),
+        params=form(pipeline.source.several),
         description=pipeline.description,
         doc_md=DOC.format(
             name=pipeline.name,
             description=pipeline.description,
-            topic=pipeline.source.topic,
+            topic=pipeline.source.topic_names,
+            several=SEVERAL if pipeline.source.several else "",
             table=f"{pipeline.target.schema}.{pipeline.target.table}",
             suite=pipeline.quality.suite,
         ),
@@ -61,7 +80,7 @@ def build_ingest_dag(pipeline: Pipeline) -> DAG:
         deadline=freshness_alert(pipeline),
         default_args=default_args(pipeline),
     ) as dag:
-        _tasks(pipeline)
+        for_each_topic(pipeline, partial(_tasks, pipeline), partial(_topics, pipeline.path))
     return dag
 
 
@@ -76,8 +95,20 @@ def _schedule(pipeline: Pipeline) -> Any:
     return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
 
 
-def _tasks(pipeline: Pipeline) -> None:
-    file: dict[str, Any] = {"pipeline_file": str(pipeline.path)}
+def _topics(path: Path) -> Any:
+    @task(task_id=ids.TOPICS)
+    def find_topics() -> list[str]:
+        from offset_ledger.operations.requests import requested_topics
+
+        with airflow_failures():
+            found = requested_topics(parse_pipeline(path), request_of(get_current_context()))
+        return [each.source.topic for each in found]
+
+    return find_topics()
+
+
+def _tasks(pipeline: Pipeline, topic: Any) -> None:
+    file = about(pipeline, topic)
     plan = PlanOperator(task_id=ids.PLAN, question=ids.APPROVE_LOSS, **file)
     loss = LossGate(
         task_id=ids.APPROVE_LOSS,
@@ -94,4 +125,4 @@ def _tasks(pipeline: Pipeline) -> None:
         **file,
     )
     plan >> [loss, stage]
-    loss >> stage >> after_staging(pipeline)
+    loss >> stage >> after_staging(pipeline, topic)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 def emit(pipeline: str, metrics: BatchMetrics) -> None:
     """Gauge ``offset_ledger.<pipeline>.lag``, counters ``.records``, ``.quarantined``, timers ``.seconds.<step>``."""
-    prefix, tags = f"offset_ledger.{pipeline}", {"pipeline": pipeline}
+    prefix, tags = f"offset_ledger.{pipeline.replace('@', '.')}", {"pipeline": pipeline}
     stats.gauge(f"{prefix}.lag", metrics.lag, tags=tags)
     stats.incr(f"{prefix}.records", metrics.records, tags=tags)
     stats.incr(f"{prefix}.quarantined", metrics.quarantined, tags=tags)

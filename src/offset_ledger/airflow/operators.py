@@ -14,9 +14,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
-from offset_ledger.airflow.planned_batch import BATCH_ID, batch_id_of
+from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import DeployMode, Pipeline, Spark
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.stage import submitted
 from offset_ledger.stage.remote_session import is_remote, remote_session
@@ -60,15 +59,25 @@ class StageOperator(SparkSubmitOperator):
     task runs, so no secret is shown in the UI or on a command line.
     """
 
-    def __init__(self, *, pipeline_file: str, connections: list[str], spark: Spark = _DEFAULT, **kwargs: Any) -> None:
+    template_fields = (*SparkSubmitOperator.template_fields, "topic")
+
+    def __init__(
+        self,
+        *,
+        pipeline_file: str,
+        connections: list[str],
+        spark: Spark = _DEFAULT,
+        topic: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             application=str(JOB),
-            application_args=[pipeline_file, BATCH_ID],
             conf={**SETTINGS, **spark.conf},
             **{**_arguments(spark), **kwargs},
         )
         self._connection_ids = connections
         self._pipeline_file = pipeline_file
+        self.topic = topic
         self._session: Any = None
 
     def execute(self, context: Context) -> None:
@@ -80,7 +89,7 @@ class StageOperator(SparkSubmitOperator):
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")
         with airflow_failures():
-            pipeline = parse_pipeline(Path(self._pipeline_file))
+            pipeline = read_pipeline(self._pipeline_file, self.topic)
             origin = current_origin()
             if staged := stage_without_spark(pipeline, batch_id, origin):
                 self._say(staged)
@@ -123,7 +132,7 @@ class StageOperator(SparkSubmitOperator):
         connections = map(get_connection, self._connection_ids)
         submission = Submission.of(str(uuid.uuid4()), origin, *connections)
         with scratch() as folder:
-            self._apply(submit_arguments(folder, get_connection(self._conn_id), pipeline, submission))
+            self._apply(batch_id, submit_arguments(folder, get_connection(self._conn_id), pipeline, submission))
             try:
                 super().execute(context)
             except AirflowException as error:
@@ -133,10 +142,10 @@ class StageOperator(SparkSubmitOperator):
                     raise as_airflow(self._unrecorded(batch_id)) from error
                 raise
 
-    def _apply(self, given: SubmitArguments) -> None:
+    def _apply(self, batch_id: int, given: SubmitArguments) -> None:
         self.conf, self.files, self.py_files = given.conf, given.files, given.py_files
         self.properties_file = given.properties_file
-        self.application_args = [given.pipeline_file, *(self.application_args or [])[1:2], *given.job_arguments]
+        self.application_args = [given.pipeline_file, str(batch_id), *given.job_arguments]
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
         """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""

@@ -1,16 +1,31 @@
-"""Which batch a DAG run is about, as its tasks have passed it on by XCom."""
+"""What the tasks of a DAG run are about: the pipeline of their file and topic, and the batch that was planned."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ids import APPROVE_LOSS, PLAN
 
-# In this order: a run that is cleared may still have what its question once led to.
-BATCH_ID = f"{{{{ ti.xcom_pull(task_ids='{PLAN}') or ti.xcom_pull(task_ids='{APPROVE_LOSS}') or '' }}}}"
+
+def read_pipeline(file: Path | str, topic: str | None) -> Pipeline:
+    """The pipeline as its file is now; of one topic, where the file reads several.
+
+    Raises:
+        PipelineFileError: the file has mistakes.
+    """
+    pipeline = parse_pipeline(Path(file))
+    return pipeline.of_topic(topic) if topic else pipeline
 
 
 def batch_id_of(ti: Any) -> int | None:
-    """The batch that this run is about: planned at once, or after an approved loss."""
-    batch_id = ti.xcom_pull(task_ids=PLAN) or ti.xcom_pull(task_ids=APPROVE_LOSS)
+    """The batch that this run, or its group of tasks of one topic, is about: planned at once or after an approved loss.
+
+    In this order: a run that is cleared may still have what its question once led to.
+    """
+    group, dot, _ = ti.task_id.rpartition(".")
+    pulled = (ti.xcom_pull(task_ids=f"{group}{dot}{task_id}") for task_id in (PLAN, APPROVE_LOSS))
+    batch_id = next(filter(None, pulled), None)
     return int(batch_id) if batch_id else None

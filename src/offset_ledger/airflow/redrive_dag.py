@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.airflow.form import by_person
-from offset_ledger.airflow.tasks import after_staging, default_args
+from offset_ledger.airflow.form import TOPIC, by_person
+from offset_ledger.airflow.planned_batch import read_pipeline
+from offset_ledger.airflow.tasks import after_staging, default_args, for_each_topic, shown_by
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.errors import ContradictoryRequest
 
 DOC = """
 ### Redrive {name}
@@ -80,39 +83,58 @@ def build_redrive_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         description=f"Try quarantined records of {pipeline.name} again",
         doc_md=DOC.format(name=pipeline.name, table=table, suite=pipeline.quality.suite),
-        params=PARAMS,
+        params={**PARAMS, **(TOPIC if pipeline.source.several else {})},
         tags=["offset-ledger", *pipeline.tags],
         default_args=default_args(pipeline),
     ) as dag:
-        _stage(pipeline.path, _plan(pipeline.path)) >> after_staging(pipeline)
+        for_each_topic(pipeline, partial(_tasks, pipeline), partial(_topics, pipeline.path))
     return dag
 
 
-def _plan(path: Path) -> Any:
-    @task(task_id=ids.PLAN)
-    def plan_batch() -> int:
+def _tasks(pipeline: Pipeline, topic: Any) -> None:
+    _stage(pipeline.path, topic, _plan(pipeline.path, topic)) >> after_staging(pipeline, topic)
+
+
+def _topics(path: Path) -> Any:
+    @task(task_id=ids.TOPICS)
+    def find_topics() -> list[str]:
+        from offset_ledger.plan.topics import known_pipelines
+
+        wanted = get_current_context()["params"]["topic"]
+        with airflow_failures():
+            found = [each.source.topic for each in known_pipelines(parse_pipeline(path))]
+            if wanted and wanted not in found:
+                raise ContradictoryRequest(f"topic {wanted} is not one of {', '.join(found)}; name one of these")
+        return [wanted] if wanted else found
+
+    return find_topics()
+
+
+def _plan(path: Path, of: Any) -> Any:
+    @task(task_id=ids.PLAN, map_index_template=shown_by(of))
+    def plan_batch(topic: str | None) -> int:
         from offset_ledger.operations.redrive import parse_choice, plan_redrive
 
         context = get_current_context()
         asked = context["params"]
         with airflow_failures():
             choice = parse_choice(asked["reason"], asked["since"], asked["limit"])
-            planned = plan_redrive(parse_pipeline(path), choice, by_person(context), asked["why"])
+            planned = plan_redrive(read_pipeline(path, topic), choice, by_person(context), asked["why"])
         if planned.batch is None:
             raise AirflowSkipException(planned.message)
         print(planned.message)
         return planned.batch.batch_id
 
-    return plan_batch()
+    return plan_batch(topic=of)
 
 
-def _stage(path: Path, batch_id: Any) -> Any:
-    @task(task_id=ids.STAGE)
-    def stage_batch(batch_id: int) -> None:
+def _stage(path: Path, of: Any, batch_id: Any) -> Any:
+    @task(task_id=ids.STAGE, map_index_template=shown_by(of))
+    def stage_batch(topic: str | None, batch_id: int) -> None:
         from offset_ledger.ledger.origin import current_origin
         from offset_ledger.operations.redrive import stage_redrive
 
         with airflow_failures():
-            print(stage_redrive(parse_pipeline(path), batch_id, current_origin()))
+            print(stage_redrive(read_pipeline(path, topic), batch_id, current_origin()))
 
-    return stage_batch(batch_id)
+    return stage_batch(topic=of, batch_id=batch_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -11,10 +10,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.planned_batch import batch_id_of
+from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.errors import LostRange
+from offset_ledger.errors import ContradictoryRequest, LostRange
 from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, RunAction
 
 if TYPE_CHECKING:
@@ -34,10 +32,12 @@ class PlanOperator(BaseOperator, SkipMixin):
     """
 
     inherits_from_skipmixin = True
+    template_fields = ("topic",)
 
-    def __init__(self, *, pipeline_file: str, question: str, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline_file: str, question: str, topic: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.pipeline_file = pipeline_file
+        self.topic = topic
         self.question = question
 
     def execute(self, context: Context) -> None:
@@ -46,7 +46,9 @@ class PlanOperator(BaseOperator, SkipMixin):
 
         with airflow_failures():
             request = request_of(context)
-            pipeline = parse_pipeline(Path(self.pipeline_file))
+            if request.topic and self.topic is None:
+                raise ContradictoryRequest(f"the pipeline reads one topic; clear topic, found {request.topic}")
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
             if request.dry_run:
                 self._preview(pipeline, request, context)
             with one_run_plans(pipeline):
@@ -55,7 +57,7 @@ class PlanOperator(BaseOperator, SkipMixin):
                 batch_id = self._plan(pipeline, request, context)
         if batch_id is not None:
             context["ti"].xcom_push("return_value", batch_id)
-            self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])
+            self.skip(context["ti"], [task for task in self.downstream_list if task.label == self.question])
 
     def _plan(self, pipeline: Pipeline, request: Request, context: Context) -> int | None:
         from offset_ledger.operations.losses import loss_question
@@ -106,10 +108,12 @@ class ValidateOperator(BaseOperator, SkipMixin):
     """Judge the staged batch; a rejected one leaves the task ``question`` to run, in every other case it is skipped."""
 
     inherits_from_skipmixin = True
+    template_fields = ("topic",)
 
-    def __init__(self, *, pipeline_file: str, question: str, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline_file: str, question: str, topic: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.pipeline_file = pipeline_file
+        self.topic = topic
         self.question = question
 
     def execute(self, context: Context) -> None:
@@ -122,10 +126,10 @@ class ValidateOperator(BaseOperator, SkipMixin):
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None
         with airflow_failures():
-            pipeline = parse_pipeline(Path(self.pipeline_file))
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
             batch, _ = validate(pipeline, batch_id, current_origin())
             if batch.state is State.REJECTED:
                 self.log.warning("%s: %s; quality page %s", batch, batch.reasons, report(pipeline, batch_id))
                 return
         self.log.info("%s passed", batch)
-        self.skip(context["ti"], [task for task in self.downstream_list if task.task_id == self.question])
+        self.skip(context["ti"], [task for task in self.downstream_list if task.label == self.question])

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TriggerRule, get_current_context, task
+from airflow.sdk import Asset, TriggerRule, get_current_context, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
-from offset_ledger.airflow.assets import table_asset, topic_asset
+from offset_ledger.airflow.assets import table_asset, topic_assets
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
-from offset_ledger.airflow.planned_batch import batch_id_of
+from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.airflow.steps import ValidateOperator
 from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.questions import QuestionAnswer
 
 AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
@@ -34,10 +34,34 @@ def default_args(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def after_staging(pipeline: Pipeline) -> ValidateOperator:
+def for_each_topic(pipeline: Pipeline, tasks: Callable[[Any], object], topics: Callable[[], Any]) -> None:
+    """The tasks; of a pipeline file with several topics a group of them for each that the task ``topics`` returns."""
+    if not pipeline.source.several:
+        tasks(None)
+        return
+
+    @task_group(group_id=ids.TOPIC)
+    def of_topic(topic: str) -> None:
+        tasks(topic)
+
+    of_topic.expand(topic=topics())
+
+
+def about(pipeline: Pipeline, topic: Any) -> dict[str, Any]:
+    """What an operator is told of its pipeline; in the group of a topic, Airflow shows its tasks by the topic."""
+    shown = None if topic is None else "{{ task.topic }}"
+    return {"pipeline_file": str(pipeline.path), "topic": topic, "map_index_template": shown}
+
+
+def shown_by(topic: Any) -> str | None:
+    """The ``map_index_template`` of a task that is a function with the keyword ``topic``."""
+    return None if topic is None else "{{ task.op_kwargs['topic'] }}"
+
+
+def after_staging(pipeline: Pipeline, topic: Any) -> ValidateOperator:
     """Everything from the quality gate on, in order; the first of the tasks."""
     path = pipeline.path
-    file: dict[str, Any] = {"pipeline_file": str(path)}
+    file = about(pipeline, topic)
     validate = ValidateOperator(task_id=ids.VALIDATE, question=ids.APPROVE_BATCH, **file)
     verdict = BatchGate(
         task_id=ids.APPROVE_BATCH,
@@ -45,17 +69,23 @@ def after_staging(pipeline: Pipeline) -> ValidateOperator:
         answer_within=pipeline.answer_within,
         **file,
     )
-    commit = _commit(path, topic_asset(pipeline), table_asset(pipeline))
+    commit = _commit(path, topic, topic_assets(pipeline), table_asset(pipeline))
     validate >> [verdict, commit]
-    verdict >> commit >> _report(path)
+    verdict >> commit >> _report(path, topic)
     if pipeline.quality.dead_letter_topic:
-        commit >> _dead_letters(path)
+        commit >> _dead_letters(path, topic)
     return validate
 
 
-def _commit(path: Path, topic: Asset, table: Asset) -> Any:
-    @task(task_id=ids.COMMIT, inlets=[topic], outlets=[table], trigger_rule=AFTER_A_QUESTION)
-    def commit_batch() -> None:
+def _commit(path: Path, of: Any, inlets: list[Asset], table: Asset) -> Any:
+    @task(
+        task_id=ids.COMMIT,
+        inlets=inlets,
+        outlets=[table],
+        trigger_rule=AFTER_A_QUESTION,
+        map_index_template=shown_by(of),
+    )
+    def commit_batch(topic: str | None) -> None:
         from offset_ledger.commit.step import commit, given_up
         from offset_ledger.ledger.origin import current_origin
 
@@ -63,7 +93,7 @@ def _commit(path: Path, topic: Asset, table: Asset) -> Any:
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None
         with airflow_failures():
-            pipeline = parse_pipeline(path)
+            pipeline = read_pipeline(path, topic)
             if given_up(pipeline, batch_id):
                 raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
             committed = commit(pipeline, batch_id, current_origin())
@@ -76,12 +106,12 @@ def _commit(path: Path, topic: Asset, table: Asset) -> Any:
         }
         print(f"committed batch {batch_id}: {committed.total}")
 
-    return commit_batch()
+    return commit_batch(topic=of)
 
 
-def _report(path: Path) -> Any:
-    @task(task_id=ids.REPORT)
-    def report_batch() -> str:
+def _report(path: Path, of: Any) -> Any:
+    @task(task_id=ids.REPORT, map_index_template=shown_by(of))
+    def report_batch(topic: str | None) -> str:
         from offset_ledger.airflow.metrics import measure
         from offset_ledger.report.consumer_group import mirror
         from offset_ledger.report.step import report
@@ -89,7 +119,7 @@ def _report(path: Path) -> Any:
         batch_id = batch_id_of(get_current_context()["ti"])
         assert batch_id is not None
         with airflow_failures():
-            pipeline = parse_pipeline(path)
+            pipeline = read_pipeline(path, topic)
             mirror(pipeline)
             measure(pipeline, batch_id)
             page = report(pipeline, batch_id)
@@ -97,15 +127,15 @@ def _report(path: Path) -> Any:
             raise AirflowSkipException(f"no page of batch {batch_id} was written; the log above says why")
         return str(page)
 
-    return report_batch()
+    return report_batch(topic=of)
 
 
-def _dead_letters(path: Path) -> Any:
-    @task(task_id=ids.DEAD_LETTERS)
-    def deliver_dead_letters() -> None:
+def _dead_letters(path: Path, of: Any) -> Any:
+    @task(task_id=ids.DEAD_LETTERS, map_index_template=shown_by(of))
+    def deliver_dead_letters(topic: str | None) -> None:
         from offset_ledger.operations.dead_letters import deliver
 
         with airflow_failures():
-            print(deliver(parse_pipeline(path)))
+            print(deliver(read_pipeline(path, topic)))
 
-    return deliver_dead_letters()
+    return deliver_dead_letters(topic=of)

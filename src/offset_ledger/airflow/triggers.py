@@ -11,12 +11,13 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import OffsetLedgerError
 
 log = logging.getLogger(__name__)
 
-Waiting = dict[int, tuple[int | None, int]]
+Waiting = dict[str, tuple[int | None, int]]  # by partition, of several topics by topic-partition
 _REPEAT_SECONDS = 600.0
 
 
@@ -45,7 +46,7 @@ class NewRecords(BaseEventTrigger):
             waiting = await asyncio.to_thread(self.waiting)
             if waiting and (waiting != fired_for or time.monotonic() - fired_at > _REPEAT_SECONDS):
                 fired_for, fired_at = waiting, time.monotonic()
-                ends = {str(partition): last_stable for partition, (_, last_stable) in waiting.items()}
+                ends = {partition: last_stable for partition, (_, last_stable) in waiting.items()}
                 yield TriggerEvent({"last_stable": ends})  # type: ignore[no-untyped-call]
             await asyncio.sleep(self.seconds)
 
@@ -58,16 +59,26 @@ class NewRecords(BaseEventTrigger):
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         from offset_ledger.airflow.concurrent_runs import nothing_to_wake_for
-        from offset_ledger.operations.status import status
         from offset_ledger.operations.tombstones import record_stable_offsets
+        from offset_ledger.plan.topics import find_pipelines
 
         try:
-            pipeline = parse_pipeline(Path(self.pipeline_file))
-            partitions = status(pipeline).partitions
-            lagging = {p.partition: (p.cursor, p.last_stable) for p in partitions if p.lag > 0 or p.cut_off}
-            if not lagging:
-                record_stable_offsets(pipeline)  # no run plans while nothing is new
-            return {} if lagging and nothing_to_wake_for(pipeline, RuntimeTaskInstance) else lagging
+            waiting = Waiting()
+            for pipeline in find_pipelines(parse_pipeline(Path(self.pipeline_file)), record=False):
+                lagging = _lagging(pipeline)
+                if not lagging:
+                    record_stable_offsets(pipeline)  # no run plans while nothing is new
+                elif not nothing_to_wake_for(pipeline, RuntimeTaskInstance):
+                    waiting |= lagging
+            return waiting
         except (OffsetLedgerError, AirflowRuntimeError) as error:
             log.warning("%s", error)
             return {}
+
+
+def _lagging(pipeline: Pipeline) -> Waiting:
+    from offset_ledger.operations.status import status
+
+    prefix = f"{pipeline.source.topic}-" if pipeline.record.topic_names else ""
+    partitions = status(pipeline).partitions
+    return {f"{prefix}{p.partition}": (p.cursor, p.last_stable) for p in partitions if p.lag > 0 or p.cut_off}

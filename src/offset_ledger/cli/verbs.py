@@ -51,13 +51,13 @@ class Verbs:
 
     def add_for_pipeline(self, name: str, summary: str, run: Command, topics: Topics = Topics.EACH) -> ArgumentParser:
         """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
-        verb = self.add(name, summary, run if topics is Topics.TOGETHER else partial(_run_by_topic, run, topics))
+        verb = self.add(name, summary, run if topics is Topics.TOGETHER else partial(run_by_topic, run, topics))
         about = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
         verb.add_argument("pipeline", metavar="PIPELINE", help=about)
         return verb
 
 
-def _run_by_topic(run: Command, topics: Topics, arguments: Namespace) -> Outcome:
+def run_by_topic(run: Command, topics: Topics, arguments: Namespace) -> Outcome:
     """Run the verb for each topic that the pipeline file reads; an error of one is its outcome.
 
     Raises:
@@ -66,8 +66,8 @@ def _run_by_topic(run: Command, topics: Topics, arguments: Namespace) -> Outcome
     from offset_ledger.errors import ConfigurationError, OffsetLedgerError
     from offset_ledger.plan.topics import known_pipelines
 
-    pipeline = pipeline_of(arguments)
-    if not pipeline.source.several:
+    pipeline = pipeline_of(arguments) if arguments.pipeline else None
+    if pipeline is None or not pipeline.source.several:
         return run(arguments)
     names = {of.name: f"{arguments.pipeline}@{of.source.topic}" for of in known_pipelines(pipeline)}
     if not names:

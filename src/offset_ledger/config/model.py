@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from offset_ledger.ids import file_of
+
 JsonPath = tuple[str, ...]
 ONE_DAY = timedelta(days=1)
 
@@ -337,7 +339,7 @@ class Pipeline:
     @property
     def file(self) -> str:
         """The name that the pipeline file has; the pipelines of its topics share it."""
-        return self.name.partition("@")[0]
+        return file_of(self.name)
 
     def of_topic(self, topic: str) -> Pipeline:
         """The pipeline of one of the topics that the file reads."""

@@ -29,7 +29,7 @@ class RunAction(StrEnum):
 class Request:
     """One request without contradictions. ``since`` and ``until`` bound record timestamps, ``limit`` is in offsets.
 
-    ``scan`` asks for the window's late records too.
+    ``scan`` asks for the window's late records too. ``topic`` is one of those that a pipeline file with several reads.
     """
 
     action: RunAction = RunAction.NEXT
@@ -41,6 +41,7 @@ class Request:
     batch_id: int | None = None
     why: str | None = None
     scan: bool = False
+    topic: str | None = None
 
     @property
     def kind(self) -> BatchKind:

@@ -29,7 +29,7 @@ _REQUIRED: dict[RunAction, tuple[str, ...]] = {
     RunAction.ABANDON: ("batch_id", "why"),
     RunAction.SKIP: ("why",),
 }
-FIELDS = ("action", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
+FIELDS = ("action", "topic", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
 _LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
 
 
@@ -58,6 +58,7 @@ def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> 
         _whole("batch_id", given),
         str(given["why"]).strip() if "why" in given else None,
         bool(given.get("scan", False)),
+        _topic(given),
     )
     _check_window(request.since, request.until)
     return request
@@ -113,7 +114,7 @@ def _action(given: Mapping[str, Any]) -> RunAction:
 def _check_fields(action: RunAction, given: Mapping[str, Any]) -> None:
     if missing := [name for name in _REQUIRED[action] if name not in given]:
         raise ContradictoryRequest(f"action {action} needs {' and '.join(missing)}; fill in what is missing")
-    if extra := sorted(set(given) - {"action", "why", *_ALLOWED[action]}):
+    if extra := sorted(set(given) - {"action", "topic", "why", *_ALLOWED[action]}):
         fitting = [str(other) for other in RunAction if set(extra) <= set(_ALLOWED[other])]
         hint = f", or choose action {' or '.join(fitting)}" if fitting else ""
         raise ContradictoryRequest(f"action {action} takes no {' and no '.join(extra)}; clear it{hint}")
@@ -121,7 +122,7 @@ def _check_fields(action: RunAction, given: Mapping[str, Any]) -> None:
 
 def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
     """A backfill run reads its data interval: a form can add a scan, a limit, a dry run and a reason."""
-    wrong = sorted(set(given) - {"action", "scan", "limit", "dry_run", "why"})
+    wrong = sorted(set(given) - {"action", "topic", "scan", "limit", "dry_run", "why"})
     if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
         asked = " and ".join(wrong) or f"action {action}"
         raise ContradictoryRequest(
@@ -131,7 +132,12 @@ def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -
     _check_window(since, until)
     why = str(given["why"]).strip() if "why" in given else None
     dry_run, scan = (bool(given.get(name, False)) for name in ("dry_run", "scan"))
-    return Request(RunAction.WINDOW, since, until, limit=_whole("limit", given), dry_run=dry_run, why=why, scan=scan)
+    limit, topic = _whole("limit", given), _topic(given)
+    return Request(RunAction.WINDOW, since, until, limit=limit, dry_run=dry_run, why=why, scan=scan, topic=topic)
+
+
+def _topic(given: Mapping[str, Any]) -> str | None:
+    return str(given["topic"]).strip() if "topic" in given else None
 
 
 def _check_window(since: datetime | None, until: datetime | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import ContradictoryRequest, UnknownBatch
 from offset_ledger.ledger import batches
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.decisions import decide
@@ -20,6 +21,7 @@ from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
+from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.plan.window import look_up, missed, nothing_in
 
 
@@ -31,6 +33,35 @@ def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planne
         StateConflict, UnknownBatch, OffsetExpired, TerminalError: it cannot be done.
     """
     return _ACTIONS[request.action](pipeline, request, origin)
+
+
+def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ...]:
+    """The pipelines of a file with several topics that the request is for.
+
+    Raises:
+        ContradictoryRequest: it has to name a topic, or names one that the file does not read.
+        UnknownBatch: the batch to decide about is of another file.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    if request.batch_id is not None:
+        return (_pipeline_of_batch(pipeline, request.batch_id),)
+    if request.topic is None and request.action in (RunAction.RANGES, RunAction.SKIP):
+        raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
+    if request.topic is None:
+        return find_pipelines(pipeline)
+    if not pipeline.source.reads(request.topic):
+        reads = pipeline.source.topic_names
+        raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")
+    return (pipeline.of_topic(request.topic),)
+
+
+def _pipeline_of_batch(pipeline: Pipeline, batch_id: int) -> Pipeline:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        batch = batches.read_batch(cursor, batch_id)
+    file, _, topic = batch.pipeline.partition("@")
+    if file != pipeline.file or not topic:
+        raise UnknownBatch(f"batch {batch_id} is of pipeline {batch.pipeline}, not of {pipeline.name}")
+    return pipeline.of_topic(topic)
 
 
 def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRange, ...], str]:

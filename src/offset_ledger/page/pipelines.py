@@ -11,8 +11,9 @@ from pathlib import Path
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline, pipeline_files
-from offset_ledger.errors import ConfigurationError, PipelineFileError
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PipelineFileError
 from offset_ledger.page.rights import Rights
+from offset_ledger.plan.topics import known_pipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,18 @@ def read_pipelines(folder: Path) -> KnownPipelines:
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
         else:
-            pipelines.setdefault(pipeline.name, pipeline)
+            shown, problem = _by_topic(pipeline)
+            pipelines |= {each.name: each for each in shown if each.name not in pipelines}
+            problems += [problem] if problem else []
     return KnownPipelines(pipelines, tuple(problems))
+
+
+def _by_topic(pipeline: Pipeline) -> tuple[tuple[Pipeline, ...], str | None]:
+    """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them."""
+    try:
+        return known_pipelines(pipeline), None
+    except OffsetLedgerError as error:
+        return (), f"{pipeline.path}: the topics that match are not known: {error}"
 
 
 @lru_cache(maxsize=1024)

@@ -40,7 +40,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
     try:
         return _mirror(pipeline, backwards)
     except OffsetLedgerError as error:
-        log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.file), error)
+        log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.name), error)
         return {}
 
 
@@ -49,7 +49,7 @@ def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     cursors = _cursors(pipeline)
     with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
         for _ in range(_ROUNDS):
-            name, topic = consumer_group(pipeline.file), pipeline.source.topic
+            name, topic = consumer_group(pipeline.name), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
                 kafka.set_group_offsets(name, topic, moved)
             if (now := _cursors(pipeline)) == cursors:

@@ -13,6 +13,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.ledger import staging
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.report.read_timeline import read_timeline
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline_pages import CHARTED, PipelineDay, build_day, build_timeline
@@ -43,7 +44,7 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
     errors: list[OffsetLedgerError] = []
     for pipeline in pipelines:
         try:
-            days.append(_day_of(pipeline, day))
+            days += [_day_of(each, day) for each in known_pipelines(pipeline)]
         except OffsetLedgerError as error:
             log.warning("daily report of %s: %s", pipeline.name, error)
             errors.append(error)

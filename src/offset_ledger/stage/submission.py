@@ -133,7 +133,7 @@ def _in_client_mode(folder: Path, at: Connection, pipeline: Pipeline) -> SubmitA
     return SubmitArguments(
         driver_settings(folder, at, pipeline.spark),
         str(pipeline.path),
-        files,
+        (*files, *_topic(pipeline)),
         py_files=None if is_local(at) else str(package_zip(folder)),
         properties_file=properties_file(folder, at),
     )
@@ -153,11 +153,15 @@ def _in_cluster_mode(folder: Path, at: Connection, pipeline: Pipeline) -> Submit
     return SubmitArguments(
         {**SETTINGS, **_CLUSTER_SETTINGS, **_conf(pipeline.spark)},
         PIPELINE_FILE,
-        ("--submission", SUBMISSION_FILE),
+        ("--submission", SUBMISSION_FILE, *_topic(pipeline)),
         files=",".join(map(str, files)),
         py_files=str(package_zip(folder)),
         properties_file=properties_file(folder, at),
     )
+
+
+def _topic(pipeline: Pipeline) -> tuple[str, ...]:
+    return ("--topic", pipeline.source.topic) if pipeline.record.topic_names else ()
 
 
 def _conf(spark: Spark) -> dict[str, str]:

@@ -153,6 +153,19 @@ def test_a_file_with_mistakes_does_not_hide_the_others_and_is_read_again_when_fi
     assert list(read_pipelines(tmp_path).pipelines) == ["flights", "orders"]
 
 
+def test_of_several_topics_each_is_a_pipeline_of_the_same_dag(tmp_path: Path) -> None:
+    text = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
+    (tmp_path / "flights.yaml").write_text(text.replace("topic: flights.events", "topics: [flights.us, flights.eu]"))
+    known = read_pipelines(tmp_path)
+    assert {name: each.source.topic for name, each in known.pipelines.items()} == {
+        "flights@flights.eu": "flights.eu",
+        "flights@flights.us": "flights.us",
+    }
+    readable = Rights(readable=frozenset({"ingest_flights"}))
+    assert [each.name for each in known.visible(readable)] == ["flights@flights.eu", "flights@flights.us"]
+    assert known.visible(Rights()) == ()
+
+
 def test_a_missing_folder_is_a_problem_and_not_an_error(tmp_path: Path) -> None:
     found = read_pipelines(tmp_path / "absent")
     assert (found.pipelines, len(found.problems)) == ({}, 1)

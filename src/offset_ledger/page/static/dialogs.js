@@ -42,10 +42,13 @@ export function replay(pipeline, done, suggested = "") {
     fields,
     "Replay",
     pipeline.actions.ingest.dag_id,
-    replayConf,
+    (form) => ({ ...topic(pipeline), ...replayConf(form) }),
     done,
   );
 }
+
+/** Of a pipeline file with several topics the one that this pipeline reads. */
+const topic = (pipeline) => (pipeline.name.includes("@") ? { topic: pipeline.topic } : {});
 
 function replayConf(form) {
   const chosen =
@@ -98,6 +101,7 @@ export function redrive(pipeline, done) {
     field("Why", h("input", { name: "why", maxlength: 500 }), "stored with the batch"),
   ];
   const conf = (form) => ({
+    ...topic(pipeline),
     reason: text(form.get("reason")),
     since: form.get("since") ? new Date(`${form.get("since")}Z`).toISOString() : null,
     limit: integer(form.get("limit")),

@@ -21,12 +21,13 @@ const view = {
   run_id: tab.get("run_id"),
 };
 
-function chosen(pipelines) {
+/** On a DAG's tab its pipelines: one, or one for each topic. */
+function ofTab(pipelines) {
   const dag = tab.get("dag_id");
-  return dag
-    ? pipelines.find((p) => Object.values(p.actions).some((action) => action.dag_id === dag))
-    : named(pipelines);
+  return dag ? pipelines.filter((p) => Object.values(p.actions).some((action) => action.dag_id === dag)) : pipelines;
 }
+
+const chosen = (pipelines) => named(ofTab(pipelines));
 
 /** Everything that the page shows; ``before`` is the result of the last time. */
 async function readAll(before) {
@@ -61,12 +62,12 @@ function refresh(change = {}) {
 }
 
 function draw(shown) {
-  const pipeline = chosen(shown.pipelines);
+  const [mine, pipeline] = [ofTab(shown.pipelines), chosen(shown.pipelines)];
   if (!pipeline) {
-    const other = tab.get("dag_id") && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
-    return other || [h("h1", {}, "Pipelines"), overview(shown.pipelines)];
+    const other = tab.has("dag_id") && !mine.length && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
+    return other || [h("h1", {}, "Pipelines"), overview(mine)];
   }
-  const several = shown.pipelines.length > 1 && !tab.has("dag_id");
+  const several = mine.length > 1;
   const detail = shown.name === pipeline.name ? shown.detail : undefined;
   return [head({ ...pipeline, ...detail }, several, refresh), detail && sections(shown)];
 }

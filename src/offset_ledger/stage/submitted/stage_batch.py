@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline")
     parser.add_argument("batch_id", type=int)
+    parser.add_argument("--topic", help="which topic the batch is of, if the pipeline file reads several")
     parser.add_argument("--submission", help="a file with connections, and for whom the batch is staged")
     parser.add_argument("--failure", type=Path, help="a file for the error, as JSON: its class and its line")
     return parser
@@ -94,7 +95,9 @@ def _job(arguments: argparse.Namespace) -> Job:
     submission = Submission.read(_file(arguments.submission)) if arguments.submission else None
     if submission:
         submission.enter()
-    return Job(parse_pipeline(_file(arguments.pipeline)), arguments.batch_id, submission)
+    pipeline = parse_pipeline(_file(arguments.pipeline))
+    of_topic = pipeline.of_topic(arguments.topic) if arguments.topic else pipeline
+    return Job(of_topic, arguments.batch_id, submission)
 
 
 def _file(name: str) -> Path:

@@ -1,0 +1,111 @@
+"""A pipeline file with several topics on a live Airflow: each has its own tasks, batch and question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.operations.verify import verify
+from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.airflow_project import record
+from tests.fixtures.airflow_world import World
+from tests.integration.airflow.live.conftest import FIRST
+
+pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
+
+PIPELINE = """
+pipeline: shops
+source: {connection: kafka_default, topic_pattern: 'shop[.].+'}
+record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
+target: {connection: postgres_default, table: public.shops}
+quality: {suite: shops, max_quarantined_share: 1}
+"""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One that asked about one of its topics, one that read a third topic, and one that read ranges of one again."""
+
+    asked: str
+    states: dict[str, list[str]]
+    before_the_answer: list[tuple[Any, ...]]
+    third: str
+    again: str
+
+
+def states(world: World, run_id: str) -> dict[str, list[str]]:
+    """The states of each task, by its map index."""
+    found = world.call("GET", f"{world.run('shops', run_id)}/taskInstances")["task_instances"]
+    by_task: dict[str, list[str]] = {}
+    for task in sorted(found, key=lambda each: each["map_index"]):
+        by_task.setdefault(task["task_id"], []).append(task["state"])
+    return by_task
+
+
+def asked_about(world: World, run_id: str) -> int:
+    """The map index of the topic that the run asks about."""
+    return int(world.question("shops", run_id)["task_instance"]["map_index"])
+
+
+def answer(world: World, run_id: str, index: int, choice: str) -> None:
+    path = f"{world.run('shops', run_id)}/taskInstances/topic.approve_batch/{index}/hitlDetails"
+    world.call("PATCH", path, {"chosen_options": [choice], "params_input": {"why": "known"}})
+
+
+@pytest.fixture(scope="module")
+def runs(world: World) -> Runs:
+    for topic in ("shop.eu", "shop.us"):
+        create_topic(dict(world.kafka.extra), topic, 1, 1, {"retention.ms": "-1"})
+    world.suite("shops", "reject", "new")
+    (world.project / "dags" / "pipelines" / "shops.yaml").write_text(PIPELINE)
+    world.publish("shop.eu", record(FIRST, "a"), record(FIRST, "same"))
+    world.publish("shop.us", record(FIRST, "b", "broken"), record(FIRST, "same"))
+    world.unpause("shops")
+    asked = world.trigger("shops")
+    index = asked_about(world, asked)
+    rows = "SELECT event_id, _topic, _partition, _offset FROM public.shops ORDER BY 1"
+    before = world.rows(rows)
+    answer(world, asked, index, "Approve")
+    world.succeeded("shops", asked)
+    create_topic(dict(world.kafka.extra), "shop.uk", 1, 1, {"retention.ms": "-1"})
+    world.publish("shop.uk", record(FIRST, "c"))
+    third = world.trigger("shops")
+    world.succeeded("shops", third)
+    again = world.trigger("shops", action="ranges", topic="shop.us", ranges="0:0-1", why="once more")
+    answer(world, again, asked_about(world, again), "Abandon")
+    world.ended("shops", again)
+    return Runs(asked, states(world, asked), before, third, again)
+
+
+def test_a_topic_that_waits_for_an_answer_does_not_keep_the_others(runs: Runs) -> None:
+    assert runs.before_the_answer == [("a", "shop.eu", 0, 0), ("same", "shop.eu", 0, 1)]
+    assert runs.states["topic.approve_batch"] == ["skipped", "success"]
+    assert runs.states["topic.commit"] == ["success", "success"]
+
+
+def test_every_topic_ends_in_the_table_in_one_order(world: World, runs: Runs) -> None:
+    rows = world.rows("SELECT event_id, _topic, _partition, _offset FROM public.shops ORDER BY 1")
+    assert rows == [("a", "shop.eu", 0, 0), ("b", "shop.us", 0, 0), ("c", "shop.uk", 0, 0), ("same", "shop.us", 0, 1)]
+    pipelines = known_pipelines(parse_pipeline(world.project / "dags" / "pipelines" / "shops.yaml"))
+    assert [each.name for each in pipelines] == ["shops@shop.eu", "shops@shop.uk", "shops@shop.us"]
+    assert [verify(each) for each in pipelines] == [([], 12)] * 3
+    third = states(world, runs.third)
+    assert third["topic.commit"] == ["skipped", "success", "skipped"]
+
+
+def test_the_form_reads_ranges_of_one_topic_again(world: World, runs: Runs) -> None:
+    assert states(world, runs.again)["topic.plan"] == ["success"]
+    batches = world.rows(
+        "SELECT pipeline, kind, state FROM offset_ledger.batch WHERE pipeline LIKE 'shops@%' ORDER BY batch_id"
+    )
+    assert batches[-1] == ("shops@shop.us", "replay", "abandoned")
+
+
+def test_the_tasks_are_named_after_their_topics(world: World, runs: Runs) -> None:
+    found = world.call("GET", f"{world.run('shops', runs.third)}/taskInstances")["task_instances"]
+    named = {(each["task_id"], each["rendered_map_index"]) for each in found if each["state"] == "success"}
+    assert named >= {(f"topic.{task}", "shop.uk") for task in ("plan", "stage", "validate", "commit", "report")}
