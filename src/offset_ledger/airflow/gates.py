@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
+from offset_ledger.airflow.planned_batch import batch_id_of, planned_at_once, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import Question, QuestionAnswer
 
@@ -64,6 +64,8 @@ class Gate(HITLOperator):
         with airflow_failures():
             pipeline = read_pipeline(self.pipeline_file, self.topic)
             question = self.question(pipeline, context)
+            if question is None and self.topic and planned_at_once(context["ti"]):
+                raise AirflowSkipException("nothing to ask")  # Airflow skips no task of a mapped group beforehand
             if question is None:
                 return self.go_on(pipeline, context)
             decision_id = record_question(pipeline, question)

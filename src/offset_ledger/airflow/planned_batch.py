@@ -25,7 +25,16 @@ def batch_id_of(ti: Any) -> int | None:
 
     In this order: a run that is cleared may still have what its question once led to.
     """
+    return planned_at_once(ti) or _pull(ti, APPROVE_LOSS)
+
+
+def planned_at_once(ti: Any) -> int | None:
+    """The batch that was planned without a question about a loss."""
+    return _pull(ti, PLAN)
+
+
+def _pull(ti: Any, task_id: str) -> int | None:
+    """The batch id that a task of the same group has returned for the same topic."""
     group, dot, _ = ti.task_id.rpartition(".")
-    pulled = (ti.xcom_pull(task_ids=f"{group}{dot}{task_id}") for task_id in (PLAN, APPROVE_LOSS))
-    batch_id = next(filter(None, pulled), None)
+    batch_id = ti.xcom_pull(task_ids=f"{group}{dot}{task_id}", map_indexes=ti.map_index)
     return int(batch_id) if batch_id else None

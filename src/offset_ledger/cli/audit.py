@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING
 
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, pipeline_of, run_by_topic
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, pipeline_of
 from offset_ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("audit", "check a topic against the rules of reliability", partial(run_by_topic, run, Topics.EACH))
+    verb = verbs.add("audit", "check a topic against the rules of reliability", run)
+    verb.set_defaults(topics=Topics.EACH)
     verb.add_argument("pipeline", metavar="PIPELINE", nargs="?", help="a pipeline, whose topic and cursors are audited")
     verb.add_argument("--topic", help="a topic, instead of a pipeline")
     verb.add_argument("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)")

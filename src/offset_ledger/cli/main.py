@@ -41,7 +41,7 @@ from offset_ledger.cli import (
     topic,
     verify,
 )
-from offset_ledger.cli.verbs import Outcome, Verbs
+from offset_ledger.cli.verbs import Verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, one_line
 from offset_ledger.version import __version__
 
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     _configure_logging(arguments.verbose)
     try:
-        outcome: Outcome = arguments.run(arguments)
+        outcome = run_verb(arguments)
     except OffsetLedgerError as error:
         return _fail(error, arguments.json)
     except Exception as error:

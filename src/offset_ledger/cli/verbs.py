@@ -7,7 +7,6 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,44 +45,58 @@ class Verbs:
     def add(self, name: str, summary: str, run: Command) -> ArgumentParser:
         """A verb, to add its arguments to."""
         verb = self._verbs.add_parser(name, help=summary, description=summary, parents=[self._common])
-        verb.set_defaults(run=run)
+        verb.set_defaults(run=run, topics=Topics.TOGETHER)
         return verb
 
     def add_for_pipeline(self, name: str, summary: str, run: Command, topics: Topics = Topics.EACH) -> ArgumentParser:
         """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
-        verb = self.add(name, summary, run if topics is Topics.TOGETHER else partial(run_by_topic, run, topics))
+        verb = self.add(name, summary, run)
+        verb.set_defaults(topics=topics)
         about = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
         verb.add_argument("pipeline", metavar="PIPELINE", help=about)
         return verb
 
 
-def run_by_topic(run: Command, topics: Topics, arguments: Namespace) -> Outcome:
-    """Run the verb for each topic that the pipeline file reads; an error of one is its outcome.
+def run_verb(arguments: Namespace) -> Outcome:
+    """Run the verb; on a pipeline file with several topics perhaps for each of them.
 
     Raises:
-        ConfigurationError: it reads several and the verb is for one, or none has been found yet.
+        ConfigurationError: the file reads several topics and the verb is for one, or none has been found yet.
     """
-    from offset_ledger.errors import ConfigurationError, OffsetLedgerError
-    from offset_ledger.plan.topics import known_pipelines
-
-    pipeline = pipeline_of(arguments) if arguments.pipeline else None
-    if pipeline is None or not pipeline.source.several:
+    run: Command = arguments.run
+    if arguments.topics is Topics.TOGETHER or not arguments.pipeline:
         return run(arguments)
-    names = {of.name: f"{arguments.pipeline}@{of.source.topic}" for of in known_pipelines(pipeline)}
-    if not names:
-        raise ConfigurationError(f"pipeline {pipeline.name} has read no topic yet; ingest it first")
-    if topics is Topics.ONE:
-        raise ConfigurationError(f"pipeline {pipeline.name} reads several topics; name one of {', '.join(names)}")
-    outcomes = {}
-    for name, given in names.items():
-        try:
-            outcomes[name] = run(Namespace(**{**vars(arguments), "pipeline": given}))
-        except OffsetLedgerError as error:
-            data = {"error": type(error).__name__, "message": str(error)}
-            outcomes[name] = Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
+    pipeline = pipeline_of(arguments)
+    if not pipeline.source.several:
+        return run(arguments)
+    outcomes = {name: _outcome(each) for name, each in _by_topic(arguments, pipeline).items()}
     text = "\n\n".join(f"{name}\n{outcome.text}" for name, outcome in outcomes.items())
     data = {name: outcome.data for name, outcome in outcomes.items()}
     return Outcome(data, text, max(outcome.exit_code for outcome in outcomes.values()))
+
+
+def _by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, Namespace]:
+    from offset_ledger.errors import ConfigurationError
+    from offset_ledger.plan.topics import known_pipelines
+
+    names = {each.name: f"{arguments.pipeline}@{each.source.topic}" for each in known_pipelines(pipeline)}
+    if not names:
+        raise ConfigurationError(f"pipeline {pipeline.name} has read no topic yet; ingest it first")
+    if arguments.topics is Topics.ONE:
+        raise ConfigurationError(f"pipeline {pipeline.name} reads several topics; name one of {', '.join(names)}")
+    return {name: Namespace(**{**vars(arguments), "pipeline": given}) for name, given in names.items()}
+
+
+def _outcome(arguments: Namespace) -> Outcome:
+    """The outcome for one topic, also if it is an error."""
+    from offset_ledger.errors import OffsetLedgerError
+
+    try:
+        outcome: Outcome = arguments.run(arguments)
+    except OffsetLedgerError as error:
+        data = {"error": type(error).__name__, "message": str(error)}
+        return Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
+    return outcome
 
 
 def add_why(verb: ArgumentParser, kept_with: str) -> None:

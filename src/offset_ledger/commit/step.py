@@ -66,11 +66,12 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
         if batch.state is State.COMMITTED:
             return Committed(batch, batches.read_sheet(cursor, batch_id), already=True)
+        rivals = {batch_id, *batches.validated_of_file(cursor, pipeline)}
     _check_validated(pipeline, batch)
     name = application_name(batch.attempt, "commit")
     try:
         with connect(database, name) as session:
-            wait_for(session, batch_id, lambda cursor: _lock(cursor, pipeline, batch))
+            wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, batch))
             with transaction(session) as cursor:
                 current = _lock(cursor, pipeline, batch)
                 if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited

@@ -70,6 +70,12 @@ def open_batches(cursor: Cursor, pipeline: str, *, heads_only: bool = False) -> 
     return [row["batch_id"] for row in cursor.fetchall()]
 
 
+def validated_of_file(cursor: Cursor, pipeline: Pipeline) -> list[int]:
+    """The batches that may be committed into the table of the pipeline file now, of whichever topic."""
+    cursor.execute(named_sql("batches/validated_of_file"), {"file": pipeline.file})
+    return [row["batch_id"] for row in cursor.fetchall()]
+
+
 def count_heads(cursor: Cursor, pipeline: str) -> int:
     """How many head batches were ever planned for the pipeline."""
     cursor.execute("SELECT heads FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from time import monotonic
 
@@ -22,11 +22,11 @@ from offset_ledger.ledger.database import (
 log = logging.getLogger(__name__)
 
 
-def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) -> None:
+def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Cursor], object]) -> None:
     """Wait until ``lock`` can be taken, and release it.
 
     A ``lock_timeout`` of the session bounds it. Meanwhile the sessions of other attempts that validate or commit
-    this batch, and have been idle in a transaction for five seconds, are ended: their process is
+    one of these batches, and have been idle in a transaction for five seconds, are ended: their process is
     paused or gone. What they had not committed is rolled back.
 
     Raises:
@@ -45,7 +45,7 @@ def wait_for(session: Session, batch_id: int, lock: Callable[[Cursor], object]) 
             with transaction(session) as cursor:
                 cursor.execute(
                     named_sql("fencing/end_stalled"),
-                    {"name": f"^{SESSION_NAME} b{batch_id} e[0-9]+ (validate|commit)$"},
+                    {"name": f"^{SESSION_NAME} b({'|'.join(map(str, batch_ids))}) e[0-9]+ (validate|commit)$"},
                 )
                 if ended := cursor.fetchall():
-                    log.warning("ended %d stalled sessions of other attempts at batch %d", len(ended), batch_id)
+                    log.warning("ended %d stalled sessions of other attempts at batches %s", len(ended), batch_ids)

@@ -76,7 +76,7 @@ def _validate(
         max_quarantined_share=1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share,
     )
     with connect(database, name) as session:
-        wait_for(session, batch_id, lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
+        wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
         batch, settled = _settle(session, pipeline, batch, verdict, origin)
     for note in settled.notes if settled else ():
         log.warning("batch %d: %s", batch_id, note)

@@ -22,8 +22,8 @@ from offset_ledger.config.parse import parse_named
 from offset_ledger.errors import BatchRejected, ConfigurationError, OffsetExpired, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import Session, connect, rows
-from offset_ledger.model.batch import Origin
+from offset_ledger.ledger.database import Session, application_name, connect, rows
+from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.accept_table import accept_table
 from offset_ledger.operations.ingest import ingest, run_batch
@@ -122,9 +122,12 @@ def check_all(pipeline: Pipeline) -> None:
         assert compare_with_topic(each).violations == ()
 
 
-def topic_of(pipeline: Pipeline, topic: str) -> Pipeline:
-    (found,) = [each for each in known_pipelines(pipeline) if each.source.topic == topic]
-    return found
+def validated(pipeline: Pipeline) -> Batch:
+    """The next batch, ready to be committed."""
+    batch = plan(pipeline, ME).batch
+    assert batch is not None
+    stage_without_spark(pipeline, batch.batch_id, ME)
+    return validate(pipeline, batch.batch_id, ME)[0]
 
 
 # -- one order -------------------------------------------------------------------------------------------------
@@ -183,16 +186,26 @@ def test_two_topics_may_commit_at_the_same_time(bench: Bench) -> None:
     for topic in topics:
         bench.publish(topic, *(order(f"e{n}", n, topic) for n in range(200)))
     pipeline = bench.listed(*topics)
-    planned = [(each, plan(each, ME).batch) for each in find_pipelines(pipeline)]
-    for each, batch in planned:
-        assert batch is not None
-        stage_without_spark(each, batch.batch_id, ME)
-        validate(each, batch.batch_id, ME)
+    ready = [(each, validated(each)) for each in find_pipelines(pipeline)]
     with ThreadPoolExecutor() as pool:
-        sheets = list(pool.map(lambda one: commit(one[0], one[1].batch_id, ME).total, planned))  # type: ignore[union-attr]
+        sheets = list(pool.map(lambda one: commit(one[0], one[1].batch_id, ME).total, ready))
     assert bench.table() == {f"e{n}": (topics[3], (topics[3], 0, n)) for n in range(200)}
     assert sum(sheet.inserted for sheet in sheets) == 200
     check_all(pipeline)
+
+
+def test_a_paused_commit_of_one_topic_does_not_hold_the_table_from_the_others(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1))
+    batches = [validated(each) for each in find_pipelines(bench.listed(eu, us))]
+    of_eu, of_us = known_pipelines(bench.listed(eu, us))
+    with connect(bench.servers.postgres, application_name(batches[0].attempt, "commit")) as paused:
+        with paused.cursor() as cursor:
+            cursor.execute("SELECT FROM offset_ledger.target_table FOR UPDATE")
+        assert commit(of_us, batches[1].batch_id, ME).total.inserted == 1
+    assert commit(of_eu, batches[0].batch_id, ME).total.inserted == 1
+    check_all(bench.listed(eu, us))
 
 
 # -- each topic by itself --------------------------------------------------------------------------------------
