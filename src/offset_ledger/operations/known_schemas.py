@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from offset_ledger.config.model import Format, Pipeline, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.subjects import LANGUAGES, check_value_schema, record_names
+from offset_ledger.decoding.subjects import LANGUAGES, check_value_schema, is_value_schema, record_names
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import WriterSchema
@@ -37,7 +37,7 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
         schema = WriterSchema(0, LANGUAGES[source.format], source.schema.text)
         return (_known(source, source.schema.name, schema),), ()
     assert source.registry is not None
-    of_values = [schema for schema in kept if _is_of_values(source, schema)]
+    of_values = [schema for schema in kept if is_value_schema(source, schema)]
     registry = connect_registry(get_connection(source.registry))
     found, notes = list[KnownSchema](), list[str]()
     for subject in _subjects(source, registry, of_values):
@@ -50,14 +50,6 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
     if not found and not notes:
         notes.append(f"no subject is known by source.subject: {source.subject}, because no record was read yet")
     return tuple(found), tuple(notes)
-
-
-def _is_of_values(source: Source, schema: WriterSchema) -> bool:
-    try:
-        check_value_schema(source, schema)
-    except SchemaProblem:
-        return False
-    return True
 
 
 def _subjects(source: Source, registry: Registry, kept: list[WriterSchema]) -> list[str]:

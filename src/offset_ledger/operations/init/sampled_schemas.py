@@ -11,8 +11,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.outcome import Mismatch
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.subjects import LANGUAGES, check_value_schema
+from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.operations.init.sample import Sample
@@ -84,14 +83,6 @@ def _no_schema(source: Source, sample: Sample, named: list[int]) -> str:
 def subject_of(source: Source, schemas: Iterable[WriterSchema]) -> SubjectStrategy:
     """The first strategy that all the schemas are registered by."""
     for strategy in (SubjectStrategy.TOPIC, SubjectStrategy.RECORD, SubjectStrategy.TOPIC_RECORD):
-        if all(_is_of(replace(source, subject=strategy), schema) for schema in schemas):
+        if all(is_value_schema(replace(source, subject=strategy), schema) for schema in schemas):
             return strategy
     return SubjectStrategy.ANY
-
-
-def _is_of(source: Source, schema: WriterSchema) -> bool:
-    try:
-        check_value_schema(source, schema)
-    except SchemaProblem:
-        return False
-    return True
