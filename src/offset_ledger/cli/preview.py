@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
 from base64 import b64encode
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.fitting import cut, fitting, shown_bytes
 from offset_ledger.cli.verbs import Outcome, Verbs, from_1, pipeline_of
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.moments import parse_since
 
 if TYPE_CHECKING:
     from offset_ledger.operations.decode_sample import Sample, SampleRefusal, SampleRow
@@ -32,7 +31,7 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.operations.decode_sample import decode_sample
     from offset_ledger.operations.sample_start import Choice
 
-    choice = Choice(arguments.partition, arguments.from_offset, _moment(arguments.since))
+    choice = Choice(arguments.partition, arguments.from_offset, parse_since(arguments.since))
     pipeline = pipeline_of(arguments)
     sample = decode_sample(pipeline, choice, arguments.records)
     rows = () if arguments.refused else sample.rows
@@ -55,18 +54,6 @@ def _records(text: str) -> int:
     if (count := from_1(text)) > MAX_RECORDS:
         raise ArgumentTypeError(f"should be at most {MAX_RECORDS}, found {count}")
     return count
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ConfigurationError(f"since: {text!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
-    return moment
 
 
 def _row_data(row: SampleRow) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""Kafka's record timestamps as moments."""
+"""Moments: Kafka's record timestamps, and what people write."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from offset_ledger.errors import ConfigurationError
 
 _LATEST = 253_402_300_799_999
 
@@ -11,6 +13,27 @@ _LATEST = 253_402_300_799_999
 def moment(milliseconds: int) -> datetime:
     """The timestamp of a record; one beyond the year 9999, as of a producer that counts in microseconds, is its end."""
     return datetime.fromtimestamp(min(milliseconds, _LATEST) / 1000, UTC)
+
+
+def zoned(text: str) -> datetime | None:
+    """The moment of a text in ISO 8601 with a zone; None where it is something else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def parse_since(text: str | None) -> datetime | None:
+    """The moment of an option ``since``, which may be left out.
+
+    Raises:
+        ConfigurationError: it is not ISO 8601 with a zone.
+    """
+    moment = None if text is None else zoned(text)
+    if text is not None and moment is None:
+        raise ConfigurationError(f"since: {text!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
+    return moment
 
 
 @dataclass(frozen=True, slots=True)

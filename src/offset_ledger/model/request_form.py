@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from offset_ledger.errors import ContradictoryRequest
+from offset_ledger.model.moments import zoned
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 
@@ -91,10 +92,9 @@ def parse_moment(name: str, text: str) -> datetime:
         ContradictoryRequest: it is something else.
     """
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
+        if moment := zoned(text):
             return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
+    except OverflowError:
         pass
     raise ContradictoryRequest(f"{name} is {text!r}; write ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
 

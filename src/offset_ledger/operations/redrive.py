@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.model import Pipeline
@@ -16,6 +15,7 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.moments import parse_since
 from offset_ledger.plan.step import PlannedBatch, resume
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
@@ -34,12 +34,7 @@ def parse_choice(reason: str | None = None, since: str | None = None, limit: int
     Raises:
         ConfigurationError: a moment without a zone, or a limit below 1.
     """
-    try:
-        moment = datetime.fromisoformat(since) if since else None
-    except ValueError:
-        moment = datetime.min
-    if moment is not None and moment.tzinfo is None:
-        raise ConfigurationError(f"since: {since!r} is not ISO 8601 with a zone, such as 2013-01-01T00:00:00Z")
+    moment = parse_since(since or None)
     if limit is not None and limit < 1:
         raise ConfigurationError(f"limit: {limit} is below 1; leave it out to take all records")
     return RedriveChoice(reason or None, moment, limit)
