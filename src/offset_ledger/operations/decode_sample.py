@@ -16,7 +16,7 @@ from offset_ledger.kafka.records import read_records
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.shares import fair_shares
 from offset_ledger.operations.sample_start import Choice, Start, find_start
-from offset_ledger.stage.record_batches import record_batch
+from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
 from offset_ledger.stage.timestamps import check_timestamp
 
@@ -103,27 +103,17 @@ def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordB
             positions[partition] = found[-1].offset + 1 if len(found) == share else until
             records -= len(found)
             if found:
-                yield _record_batch(partition, found)
+                yield kafka_python_batch(found)
         growth *= 4
 
 
 def _records(pipeline: Pipeline, wanted: OffsetRange, records: int) -> list[Any]:
     source = pipeline.source
     reader = read_records(get_connection(source.connection), source.topic, wanted, "read_committed")
-    return list(islice(reader, records))
-
-
-def _record_batch(partition: int, records: list[Any]) -> pa.RecordBatch:
-    for each in records:
-        check_timestamp(partition, each.offset, each.timestamp)
-    return record_batch(
-        partition,
-        offsets=[each.offset for each in records],
-        keys=[each.key for each in records],
-        values=[each.value for each in records],
-        microseconds=[1000 * each.timestamp for each in records],
-        headers=[each.headers for each in records],
-    )
+    found = list(islice(reader, records))
+    for each in found:
+        check_timestamp(wanted.partition, each.offset, each.timestamp)
+    return found
 
 
 def _rows(pipeline: Pipeline, decoded: DecodedColumns) -> Iterator[SampleRow]:

@@ -25,7 +25,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.states import BatchKind
 from offset_ledger.reliability.publishing.progress import OnProgress, progress
 from offset_ledger.stage.copy_rows import copy_rows
-from offset_ledger.stage.record_batches import chunks, record_batch
+from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
 
 MAX_RECORDS = 5_000
@@ -105,7 +105,7 @@ def _load(session: Session, pipeline: Pipeline, decoder: Decoder, r: OffsetRange
     for chunk in _read(pipeline, r):
         count += len(chunk)
         with transaction(session) as cursor:
-            _store(cursor, decoder, _record_batch(chunk))
+            _store(cursor, decoder, kafka_python_batch(chunk))
         advance(chunk[-1].offset + 1 - position)
         position = chunk[-1].offset + 1
     advance(r.until_offset - position)
@@ -116,18 +116,6 @@ def _read(pipeline: Pipeline, r: OffsetRange) -> Iterator[list[Any]]:
     connection = get_connection(pipeline.source.connection)
     records = read_records(connection, pipeline.source.topic, r, "read_committed")
     return chunks(records, lambda record: len(record.value or b""), MAX_RECORDS, MAX_BYTES)
-
-
-def _record_batch(chunk: Sequence[Any]) -> pa.RecordBatch:
-    """Records of kafka-python, all of one partition."""
-    return record_batch(
-        chunk[0].partition,
-        offsets=[record.offset for record in chunk],
-        keys=[record.key for record in chunk],
-        values=[record.value for record in chunk],
-        microseconds=[record.timestamp * 1000 for record in chunk],
-        headers=[record.headers or None for record in chunk],
-    )
 
 
 def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:

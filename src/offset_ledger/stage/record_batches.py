@@ -27,6 +27,18 @@ def chunks(records: Iterable[T], size_of: Callable[[T], int], max_records: int, 
         yield chunk
 
 
+def kafka_python_batch(records: Sequence[Any]) -> pa.RecordBatch:
+    """Records of kafka-python, at least one and all of one partition."""
+    return record_batch(
+        records[0].partition,
+        offsets=[record.offset for record in records],
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        microseconds=[record.timestamp * 1000 for record in records],
+        headers=[record.headers or None for record in records],
+    )
+
+
 def record_batch(
     partition: int,
     offsets: Sequence[int],

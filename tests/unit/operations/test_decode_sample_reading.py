@@ -53,7 +53,8 @@ def test_the_first_records_are_read_and_no_more(
         asked.append(wanted)
         for offset in offsets[wanted.partition]:
             if wanted.from_offset <= offset < wanted.until_offset:
-                yield SimpleNamespace(offset=offset, key=b"k", value=b"{}", timestamp=0, headers=[])
+                place = {"partition": wanted.partition, "offset": offset}
+                yield SimpleNamespace(**place, key=b"k", value=b"{}", timestamp=0, headers=[])
 
     monkeypatch.setenv(environment_name("kafka_default"), '{"conn_type": "kafka"}')
     monkeypatch.setattr(decode_sample, "read_records", read_records)
