@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,18 +14,9 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.floats import single_text
-from offset_ledger.decoding.kafka_columns import KafkaColumns, Places, kafka_fields, moment_of, take
+from offset_ledger.decoding.kafka_columns import KafkaColumns, Places, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.outcome import (
-    FAR_TIMESTAMP,
-    NO_TIMESTAMP,
-    DecodedRow,
-    Decoder,
-    Proven,
-    Reason,
-    Refusal,
-    Skip,
-)
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Proven, Reason, Refusal, Skip
 from offset_ledger.decoding.staged import event_ids, moments, staged_type
 
 _VALUE = ("_value", pa.binary())
@@ -131,7 +121,7 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
     values, keys = take(kafka.values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
     moments = take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
-        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), _moment(moment))
+        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp_of(moment))
         outcome = _against(outcome, kafka.wrong_names.get(place))
         if isinstance(outcome, DecodedRow):
             decoded.row_places.append(place)
@@ -149,10 +139,6 @@ def _against(outcome: DecodedRow | Refusal | Skip, reason: Reason | None) -> Dec
     if reason is None or isinstance(outcome, Skip):
         return outcome
     return Refusal((*(outcome.reasons if isinstance(outcome, Refusal) else ()), reason))
-
-
-def _moment(microseconds: int | None) -> datetime | Reason:
-    return NO_TIMESTAMP if microseconds is None else moment_of(microseconds) or FAR_TIMESTAMP
 
 
 def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: _Decoded) -> pa.Table:

@@ -13,7 +13,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH
-from offset_ledger.decoding.outcome import Keys, Reason
+from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Keys, Reason
 from offset_ledger.decoding.staged import MOMENT
 
 Places = npt.NDArray[np.int64]
@@ -71,6 +71,11 @@ def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
 def take(column: pa.Array, places: Places) -> pa.Array:
     """The values at these places, ascending."""
     return column if len(places) == len(column) else column.take(pa.array(places))
+
+
+def timestamp_of(microseconds: int | None) -> datetime | Reason:
+    """The timestamp of a record; the reason against it where Kafka has none, or one that no datetime can hold."""
+    return NO_TIMESTAMP if microseconds is None else moment_of(microseconds) or FAR_TIMESTAMP
 
 
 def moment_of(microseconds: int) -> datetime | None:

@@ -9,8 +9,8 @@ from math import ceil
 from typing import Any
 
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.kafka_columns import moment_of
-from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Reason
+from offset_ledger.decoding.kafka_columns import timestamp_of
+from offset_ledger.decoding.outcome import Reason
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.model.ranges import OffsetRange
@@ -76,6 +76,5 @@ def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
 
 
 def _sampled(record: Any) -> SampledRecord:
-    if record.timestamp < 0:
-        return SampledRecord(record.key, record.value, NO_TIMESTAMP)
-    return SampledRecord(record.key, record.value, moment_of(record.timestamp * 1000) or FAR_TIMESTAMP)
+    timestamp = timestamp_of(None if record.timestamp < 0 else record.timestamp * 1000)
+    return SampledRecord(record.key, record.value, timestamp)
