@@ -11,7 +11,7 @@ from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
 
 if TYPE_CHECKING:
     from offset_ledger.operations.compare_schemas import Line
-
+    from offset_ledger.operations.diff import Diff
 
 _WIDTH = 200  # wider than most terminals: side by side is what it is for
 
@@ -27,13 +27,18 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.operations.diff import diff
 
     pipeline = pipeline_of(arguments)
-    found = diff(pipeline)
-    data = {"pipeline": pipeline.name, "differs": found.differs, **asdict(found)}
-    summary = "these differences cost records or stop a run: see !" if found.differs else "no difference that matters"
-    named = [f"schema: {', '.join(found.schemas)}"] if found.schemas else []
-    marks = [text for line in found.lines for text in _marks(line)]
-    lines = [*named, *found.notes, "", fitting([_cells(line) for line in found.lines], _WIDTH), "", *marks, summary]
-    return Outcome(data, "\n".join(lines), 1 if found.differs else 0)
+    compared = diff(pipeline)
+    data = {"pipeline": pipeline.name, "differs": compared.differs, **asdict(compared)}
+    return Outcome(data, _text(compared), 1 if compared.differs else 0)
+
+
+def _text(compared: Diff) -> str:
+    differs = "these differences cost records or stop a run: see !"
+    summary = differs if compared.differs else "no difference that matters"
+    schemas = [f"schema: {', '.join(compared.schemas)}"] if compared.schemas else []
+    marks = [text for line in compared.lines for text in _marks(line)]
+    side_by_side = fitting([_cells(line) for line in compared.lines], _WIDTH)
+    return "\n".join([*schemas, *compared.notes, "", side_by_side, "", *marks, summary])
 
 
 def _cells(line: Line) -> dict[str, str]:
