@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import re
 import struct
 from datetime import UTC, date, datetime, time, timedelta
@@ -11,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from offset_ledger.decoding.floats import single_text
+from offset_ledger.decoding.texts import base64_bytes
 from offset_ledger.reliability.publishing.formats.misfit import refuse
 
 SECOND = 1_000_000_000  # in nanoseconds
@@ -74,9 +74,7 @@ def binary(value: Any, name: str) -> bytes:
         return bytes(value)
     if isinstance(value, str):
         try:
-            data = binascii.a2b_base64(value, strict_mode=True)
-            if binascii.b2a_base64(data, newline=False).decode() == value:
-                return data
+            return base64_bytes(value)
         except ValueError:
             pass
     return refuse(f"{name} in base64", value)
