@@ -9,7 +9,7 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, read_only, transaction
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.target.fit import enabled_triggers, own_uniques
-from offset_ledger.target.table import check_fit, check_target
+from offset_ledger.target.table import check_target
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
@@ -31,12 +31,13 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
         read_only(cursor)
         pipeline = pipelines.registered_of(cursor, pipeline) or pipeline
-        if check_target(cursor, pipeline):
-            changes = [change.clause for change in check_fit(cursor, pipeline)]
-            if changes:
-                return "to be changed", f"{table} fits after the next commit, which makes: {', '.join(changes)}"
-            extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
-            extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
-            note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
-            return "fits", f"{table} fits{note}"
-    return "missing", f"{table} does not exist yet; the first batch creates it"
+        changes = check_target(cursor, pipeline)
+        if changes is None:
+            return "missing", f"{table} does not exist yet; the first batch creates it"
+        if changes:
+            clauses = ", ".join(change.clause for change in changes)
+            return "to be changed", f"{table} fits after the next commit, which makes: {clauses}"
+        extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
+        extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
+        note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
+        return "fits", f"{table} fits{note}"

@@ -24,6 +24,11 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
         TargetMismatch: it does not fit (the message names every column that differs), its rows are ordered by another
             moment, or what was committed is in another table, or nowhere any more.
     """
+    return _prepare(cursor, pipeline) is None
+
+
+def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
+    """The changes that are left to the commit; None where the table was created."""
     target = pipelines.take_table(cursor, pipeline)
     exists = is_there(cursor, target)
     if not exists:
@@ -37,11 +42,11 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     if not exists:
         _create(cursor, pipeline)
         write_order(cursor, pipeline.name, ordered_by(pipeline.record))
-        return True
+        return None
     record_upgrade(cursor, pipeline)
-    check_fit(cursor, pipeline)
+    changes = _check_fit(cursor, pipeline)
     record_order(cursor, pipeline, _name(pipeline))
-    return False
+    return changes
 
 
 def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
@@ -51,12 +56,14 @@ def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
         ConfigurationError, TargetMismatch: as :func:`ensure_target`.
         TargetLocked: it cannot be changed now; worth another try.
     """
-    if not ensure_target(cursor, pipeline) and (changes := check_fit(cursor, pipeline)):
+    if changes := _prepare(cursor, pipeline):
         change_table(cursor, pipeline, batch_id, changes)
 
 
-def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
-    """Compare the table with the pipeline file and write nothing; returns whether there is a table yet.
+def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
+    """Compare the table with the pipeline file and write nothing.
+
+    Returns the changes that the next commit makes; None if there is no table yet.
 
     Raises:
         ConfigurationError, TargetMismatch: as :func:`ensure_target`.
@@ -64,10 +71,11 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> bool:
     target = pipelines.check_owner(cursor, pipeline)
     exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)
-    if exists:
-        check_fit(cursor, pipeline)
-        check_order(cursor, pipeline, _name(pipeline))
-    return exists
+    if not exists:
+        return None
+    changes = _check_fit(cursor, pipeline)
+    check_order(cursor, pipeline, _name(pipeline))
+    return changes
 
 
 def is_there(cursor: Cursor, table: str) -> bool:
@@ -121,12 +129,8 @@ def _name(pipeline: Pipeline) -> sql.Identifier:
     return sql.Identifier(pipeline.target.schema, pipeline.target.table)
 
 
-def check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
-    """Compare the table, which exists, with the pipeline file; returns the changes that the next commit makes.
-
-    Raises:
-        TargetMismatch: other changes are needed.
-    """
+def _check_fit(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
+    """The changes that the next commit makes to the table, which exists; those that it may not make are an error."""
     changes = misfits(cursor, pipeline)
     if problems := [misfit for misfit in changes if not may_change(pipeline, misfit)]:
         cursor.execute("SELECT format('%%I.%%I', %s, %s)", [pipeline.target.schema, pipeline.target.table])
