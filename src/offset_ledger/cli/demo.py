@@ -13,6 +13,7 @@ from offset_ledger.cli.verbs import Outcome, Verbs, from_1, say
 
 if TYPE_CHECKING:
     from offset_ledger.demo.formats.run import FormatsProof
+    from offset_ledger.demo.proof import DemoProof
     from offset_ledger.demo.run import Proof
 
 
@@ -60,7 +61,7 @@ def _formats_text(proof: FormatsProof) -> str:
     )
 
 
-def _verdict(proof: Proof | FormatsProof) -> list[str]:
+def _verdict(proof: DemoProof) -> list[str]:
     return [
         f"\n{'every claim is true' if proof.holds else 'NOT every claim is true'}, {proof.seconds:.0f} s",
         f"  {_times(proof.parts)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,27 @@ class Claim:
         return f"{'ok  ' if self.holds else 'WRONG'} {self.text}: {self.found}" + (
             "" if self.holds else f", expected {self.expected}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DemoProof:
+    """What a demo showed: balance sheet, newest batches, each claim with its result, and where the time went."""
+
+    sheet: list[Any]
+    batches: list[Any]
+    claims: list[Claim]
+    parts: Mapping[str, float]
+    tasks: Mapping[str, float]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim does."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def seconds(self) -> float:
+        """How long all of it took."""
+        return sum(self.parts.values())
 
 
 def fingerprint(cursor: Cursor) -> tuple[Any, ...]:

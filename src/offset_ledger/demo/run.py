@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from offset_ledger.demo.dag_runs import DagRun, DagRuns
-from offset_ledger.demo.proof import Claim, fingerprint, prove
+from offset_ledger.demo.proof import Claim, DemoProof, fingerprint, prove
 from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
@@ -32,25 +31,10 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What the demo showed: the balance sheet by partition, the newest batches, and each claim with its result."""
+class Proof(DemoProof):
+    """That of the flights, with the balance sheet by partition."""
 
     stack: Stack
-    sheet: list[Any]
-    batches: list[Any]
-    claims: list[Claim]
-    parts: Mapping[str, float]
-    tasks: Mapping[str, float]
-
-    @property
-    def holds(self) -> bool:
-        """Whether every claim does."""
-        return all(claim.holds for claim in self.claims)
-
-    @property
-    def seconds(self) -> float:
-        """How long all of it took."""
-        return sum(self.parts.values())
 
     @property
     def pages(self) -> list[Path]:
@@ -85,7 +69,7 @@ def run(flights: int | None, say: Say) -> Proof:
             claims.append(Claim("a second run planned nothing", True, again.skipped))
             claims.append(Claim("a second run changed no row", before, fingerprint(cursor)))
         ledger = rows(session, named_sql("batches/recent"), {"pipeline": PIPELINE, "limit": 20})
-        return Proof(stack, rows(session, named_sql("demo/balance")), ledger, claims, watch.parts, watch.tasks)
+        return Proof(rows(session, named_sql("demo/balance")), ledger, claims, watch.parts, watch.tasks, stack)
 
 
 def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> None:

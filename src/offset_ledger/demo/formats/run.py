@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from offset_ledger.demo.formats import files
 from offset_ledger.demo.formats.story import Place, Say, Story
-from offset_ledger.demo.proof import Claim
+from offset_ledger.demo.proof import DemoProof
 from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import connect, named_sql, rows
@@ -24,25 +22,10 @@ FEWEST = 100  # each wave needs some of every kind
 
 
 @dataclass(frozen=True, slots=True)
-class FormatsProof:
-    """What it showed: the balance sheets, the batches of the Avro pipeline, and each claim with its result."""
+class FormatsProof(DemoProof):
+    """That of the formats, with the balance sheet by pipeline and the batches of the Avro pipeline."""
 
     home: Path
-    sheet: list[Any]
-    batches: list[Any]
-    claims: list[Claim]
-    parts: Mapping[str, float]
-    tasks: Mapping[str, float]
-
-    @property
-    def holds(self) -> bool:
-        """Whether every claim does."""
-        return all(claim.holds for claim in self.claims)
-
-    @property
-    def seconds(self) -> float:
-        """How long all of it took."""
-        return sum(self.parts.values())
 
 
 def run(flights: int | None, say: Say) -> FormatsProof:
@@ -103,4 +86,4 @@ def _told(stack: Stack, flights: int, watch: Stopwatch, say: Say) -> FormatsProo
         claims = list(Story(place, session, watch, say).claims(flights))
         sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(files.PIPELINES)})
         batches = rows(session, named_sql("batches/recent"), {"pipeline": files.AVRO, "limit": 20})
-        return FormatsProof(stack.home, sheet, batches, claims, watch.parts, watch.tasks)
+        return FormatsProof(sheet, batches, claims, watch.parts, watch.tasks, stack.home)
