@@ -5,8 +5,9 @@ from __future__ import annotations
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, Section, section
 from offset_ledger.config.located import Refused, is_text, quoted
-from offset_ledger.config.model import History, NullBand, Pipeline, Quality, Unusual, VolumeBand
+from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import COLUMN_PATTERN, SUITE_PATTERN
+from offset_ledger.config.quality import History, NullBand, Quality, Unusual, VolumeBand
 from offset_ledger.config.sections import TOPIC
 from offset_ledger.config.values import FACTOR, SHARE, choice, different, matching, or_null, text, whole_number
 

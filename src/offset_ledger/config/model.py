@@ -8,12 +8,13 @@ Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from offset_ledger.config.quality import Quality
+from offset_ledger.config.spark_application import Spark
 from offset_ledger.ids import file_of
 
 JsonPath = tuple[str, ...]
@@ -211,58 +212,6 @@ class Target:
     evolve: Evolve = Evolve.NONE
 
 
-class Unusual(StrEnum):
-    """What a batch unlike the recent ones leads to."""
-
-    WARN = "warn"
-    REJECT = "reject"
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeBand:
-    """How many times the usual records an hour a head batch may carry."""
-
-    low: float = 0.2
-    high: float = 5.0
-    action: Unusual = Unusual.WARN
-
-
-@dataclass(frozen=True, slots=True)
-class NullBand:
-    """How far the share of NULL may lie from the usual one, in each of ``columns`` (none: every nullable one)."""
-
-    tolerance: float = 0.1
-    columns: tuple[str, ...] = ()
-    action: Unusual = Unusual.WARN
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """Comparison with the committed head batches before: at most ``batches`` of them, and none with fewer than
-    ``min_batches``.
-    """
-
-    batches: int = 20
-    min_batches: int = 5
-    volume: VolumeBand | None = None
-    null_share: NullBand | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """The gate: a Great Expectations suite under expectations/, the highest share of quarantined records, and the
-    comparison with recent batches. A rejected batch keeps its staging for ``keep_rejected_days``.
-
-    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
-    """
-
-    suite: str | None = None
-    max_quarantined_share: float = 0.01
-    keep_rejected_days: int = 7
-    history: History | None = None
-    dead_letter_topic: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Sizes, in records or bytes."""
@@ -270,40 +219,6 @@ class Limits:
     records_per_batch: int = 1_000_000
     records_per_slice: int = 250_000
     value_bytes: int = 1_048_576
-
-
-class DeployMode(StrEnum):
-    """Where Spark's driver runs: on the machine of the task, or on one of the cluster's."""
-
-    CLIENT = "client"
-    CLUSTER = "cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What a Spark application asks of its cluster; None leaves it to Spark. Memory is written as Spark does: 512m."""
-
-    driver_memory: str | None = None
-    driver_cores: int | None = None
-    executor_memory: str | None = None
-    executor_cores: int | None = None
-    executors: int | None = None
-    total_executor_cores: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Spark:
-    """When Spark stages a batch, from ``min_offsets`` on, and how. A smaller one is staged by the process of its task.
-
-    ``conf`` are Spark's own settings, as text.
-    """
-
-    min_offsets: int = 1_000_000
-    connection: str = "spark_default"
-    deploy_mode: DeployMode = DeployMode.CLIENT
-    queue: str | None = None
-    resources: Resources = Resources()
-    conf: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +236,7 @@ class Pipeline:
     limits: Limits
     path: Path
     config_hash: str
-    spark: Spark = Spark()
+    spark: Spark = field(default_factory=Spark)
     description: str = ""
     owner: str = "offset-ledger"
     tags: tuple[str, ...] = ()

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, describe, is_text, quoted
-from offset_ledger.config.model import DeployMode, Resources, Spark
 from offset_ledger.config.sections import RECORDS
+from offset_ledger.config.spark_application import DeployMode, Resources, Spark
 from offset_ledger.config.values import CONNECTION, boolean, choice, matching, whole_number
 
 MEMORY = matching("^[1-9][0-9]*[kmgt]$", "an amount of memory", "write it as Spark does, for example 512m or 2g")

@@ -15,11 +15,11 @@ from offset_ledger.config.model import (
     Format,
     Limits,
     Pipeline,
-    Quality,
     RecordShape,
     Source,
     Target,
 )
+from offset_ledger.config.quality import Quality
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.operations.compare_schemas import Line, Table, compare
