@@ -1,6 +1,6 @@
 """CPU time of decoding a record: alone, in Arrow batches, and with what COPY reads.
 
-python benchmarks/decode.py [--format json|avro|protobuf] [--rounds 15] [--profile]
+python -m benchmarks.decode [--format json|avro|protobuf] [--rounds 15] [--profile]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import fastavro
 import msgspec
 import pyarrow as pa
+from benchmarks.avro_schema import AMOUNT, TIMESTAMP, avro_record
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
@@ -48,23 +49,17 @@ SHAPE = RecordShape(
     ),
 )
 
-
-AVRO = {
-    "type": "record",
-    "name": "Event",
-    "fields": [
-        {"name": "event_id", "type": "string"},
-        {"name": "publish_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "status", "type": "string"},
-        {"name": "quantity", "type": "int"},
-        {"name": "account", "type": "long"},
-        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
-        {"name": "active", "type": "boolean"},
-        {"name": "place", "type": {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}},
-    ],
-}
-
-
+AVRO = avro_record(
+    "Event",
+    event_id="string",
+    publish_at=TIMESTAMP,
+    status="string",
+    quantity="int",
+    account="long",
+    amount=AMOUNT,
+    active="boolean",
+    place=avro_record("Place", city="string"),
+)
 PROTOBUF = """
 syntax = "proto3";
 import "google/protobuf/timestamp.proto";

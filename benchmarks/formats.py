@@ -20,8 +20,9 @@ from typing import Any
 
 import fastavro
 import msgspec
+from benchmarks.avro_schema import AMOUNT, TIMESTAMP, avro_record
 from benchmarks.bench_stack import bench_stack, temporary_folder
-from benchmarks.ingest import PARTITIONS, events, steps
+from benchmarks.ingest import PARTITIONS, PIPELINE, events, steps
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from offset_ledger.config.parse import parse_pipeline
@@ -36,43 +37,18 @@ from offset_ledger.stage.session import local_session
 
 Encode = Callable[[Mapping[str, Any]], bytes]
 
-PIPELINE = """
-pipeline: bench_{name}_{round}
-source: {{connection: kafka_default, topic: bench.{name}, start: earliest, format: {name}{registry}}}
-record:
-  event_id: $.event_id
-  publish_at: $.publish_at
-  columns:
-    customer: text
-    status: text
-    quantity: integer
-    account: bigint
-    amount: {amount}
-    paid: boolean
-    city: {{type: text, path: $.address.city}}
-target: {{connection: postgres_default, table: public.bench_{name}_{round}}}
-limits: {{records_per_batch: 100000000, records_per_slice: 250000}}
-"""
-
-ADDRESS = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}
-AVRO = {
-    "type": "record",
-    "name": "Event",
-    "fields": [
-        {"name": "event_id", "type": "string"},
-        {"name": "publish_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "customer", "type": "string"},
-        {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["new", "paid", "sent"]}},
-        {"name": "quantity", "type": "int"},
-        {"name": "account", "type": "long"},
-        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
-        {"name": "paid", "type": "boolean"},
-        {
-            "name": "address",
-            "type": {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]},
-        },
-    ],
-}
+AVRO = avro_record(
+    "Event",
+    event_id="string",
+    publish_at=TIMESTAMP,
+    customer="string",
+    status={"type": "enum", "name": "Status", "symbols": ["new", "paid", "sent"]},
+    quantity="int",
+    account="long",
+    amount=AMOUNT,
+    paid="boolean",
+    address=avro_record("Address", city="string"),
+)
 PROTO = """syntax = "proto3";
 import "google/protobuf/timestamp.proto";
 message Event {
@@ -184,6 +160,15 @@ def publish(stack: Stack, name: str, count: int) -> None:
         publish_in_bulk(records, extra, topic, on_progress=advance)
 
 
+def pipeline_file(name: str, number: int) -> str:
+    """That of benchmarks/ingest.py for another topic, format and table; Protobuf has cents."""
+    registry = ", registry: registry_default" * (name in SCHEMAS)
+    text = PIPELINE.replace("topic: bench.events", f"topic: bench.{name}, format: {name}{registry}")
+    for former in ("pipeline: bench", "public.bench"):
+        text = text.replace(former, f"{former}_{name}_{number}")
+    return text.replace("numeric(12,2)", "bigint") if name == "protobuf" else text
+
+
 def measure(home: Path, count: int, rounds: int, engine: str) -> dict[str, list[dict[str, float]]]:
     """Seconds by step, of each format and round."""
     seconds: dict[str, list[dict[str, float]]] = {}
@@ -194,13 +179,7 @@ def measure(home: Path, count: int, rounds: int, engine: str) -> dict[str, list[
         spark = local_session() if engine == "spark" else None
         for number in range(rounds):
             for name in names:
-                settings = {
-                    "name": name,
-                    "round": number,
-                    "registry": ", registry: registry_default" * (name != "json"),
-                }
-                amount = "bigint" if name == "protobuf" else "numeric(12,2)"
-                (home / "bench.yaml").write_text(PIPELINE.format(amount=amount, **settings))
+                (home / "bench.yaml").write_text(pipeline_file(name, number))
                 taken, _, committed = steps(parse_pipeline(home / "bench.yaml"), spark)
                 assert committed.total.total == count, committed.total
                 assert not committed.total.quarantined, committed.total
