@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import inf
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
@@ -15,14 +17,18 @@ log = logging.getLogger(__name__)
 
 VARIABLE = "OFFSET_LEDGER_RETRY_SECONDS"
 _OLD_VARIABLE = "OFFSET_LEDGER_PATIENCE"
+_asked_for: ContextVar[float | None] = ContextVar("_asked_for", default=None)
 
 
 def retry_seconds() -> float:
-    """How long to retry while a server is away: ``$OFFSET_LEDGER_RETRY_SECONDS``, else 30.
+    """How long to retry while a server is away: as :func:`retrying_for` says, or ``$OFFSET_LEDGER_RETRY_SECONDS``,
+    else 30.
 
     Raises:
         ConfigurationError: the variable holds no number of seconds, or its old name is set.
     """
+    if (asked_for := _asked_for.get()) is not None:
+        return asked_for
     if _OLD_VARIABLE in os.environ:
         raise ConfigurationError(f"{_OLD_VARIABLE} is now called {VARIABLE}; rename it in the environment")
     value = os.environ.get(VARIABLE, "30")
@@ -33,6 +39,16 @@ def retry_seconds() -> float:
     if not 0 <= seconds < inf:
         raise ConfigurationError(f"{VARIABLE} should be a number of seconds, found {value!r}")
     return seconds
+
+
+@contextmanager
+def retrying_for(seconds: float) -> Iterator[None]:
+    """Let :func:`retry_seconds` be so many in the block, whatever the environment of this process says."""
+    before = _asked_for.set(seconds)
+    try:
+        yield
+    finally:
+        _asked_for.reset(before)
 
 
 def retrying(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offset_ledger.errors import ConfigurationError, error_line, one_line
-from offset_ledger.retry import retry_seconds, retrying
+from offset_ledger.retry import retry_seconds, retrying, retrying_for
 
 
 def test_the_environment_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -13,6 +13,14 @@ def test_the_environment_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert retry_seconds() == 30
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "2.5")
     assert retry_seconds() == 2.5
+
+
+def test_who_asked_says_how_long_in_a_process_of_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "a while")
+    with retrying_for(2):
+        assert retry_seconds() == 2
+    with pytest.raises(ConfigurationError, match="found 'a while'"):
+        retry_seconds()
 
 
 @pytest.mark.parametrize("value", ["a while", "-1", "inf", "nan", ""])

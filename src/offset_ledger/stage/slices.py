@@ -25,6 +25,7 @@ from offset_ledger.ledger.database import Cursor, application_name, connect, nam
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
 from offset_ledger.model.states import BatchKind
+from offset_ledger.retry import retry_seconds, retrying_for
 from offset_ledger.stage.copy_rows import copy_rows
 from offset_ledger.stage.schemas import SchemaLookup
 
@@ -33,13 +34,17 @@ RESULT_SCHEMA = "slice_no int, records bigint"
 
 @dataclass(frozen=True, slots=True)
 class SliceTask:
-    """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property."""
+    """All that a task needs; it is pickled into the closure, so that no secret stands in a Spark property.
+
+    ``retry_seconds`` are those of the process that makes the task: a worker has the environment of when Spark started.
+    """
 
     database: Connection
     source: Source
     record: RecordShape
     limits: Limits
     tables: StagingTables
+    retry_seconds: float
     lookup: SchemaLookup | None = None
 
     @classmethod
@@ -48,7 +53,7 @@ class SliceTask:
     ) -> SliceTask:
         """A task of this pipeline and a batch of that kind."""
         lookup = SchemaLookup.of(pipeline, kind)
-        return cls(database, pipeline.source, pipeline.record, pipeline.limits, tables, lookup)
+        return cls(database, pipeline.source, pipeline.record, pipeline.limits, tables, retry_seconds(), lookup)
 
 
 @dataclass(slots=True)
@@ -102,7 +107,8 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     """
     tables, tally = task.tables, _Tally()
     name = application_name(tables.attempt, f"slice {slice_no}")
-    with fenced(task.database, tables.attempt), connect(task.database, name) as session:
+    retries = retrying_for(task.retry_seconds)
+    with retries, fenced(task.database, tables.attempt), connect(task.database, name) as session:
         try:
             decoded = kept_awake(session, _decode_all(task, tally, batches))
             first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time

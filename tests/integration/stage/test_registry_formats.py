@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -188,6 +189,20 @@ def test_nothing_is_refused_because_the_registry_is_away(
     bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "b", "amount": 2})))
     with pytest.raises(RegistryUnavailable):
         bench.ingest()
+
+
+def test_sparks_workers_retry_for_as_long_as_the_process_that_asks_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark was started with the default of 30 seconds; one attempt of one slice would take that long."""
+    bench.settings |= {"min_offsets": 1}
+    schema = bench.register(JSON_SCHEMA.schema(1))
+    bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
+    away(monkeypatch)
+    began = time.monotonic()
+    with pytest.raises(RegistryUnavailable):
+        bench.ingest()
+    assert time.monotonic() - began < 30
 
 
 def test_an_id_that_means_something_else_by_now_stops_new_records_and_no_replay(bench: Bench) -> None:
