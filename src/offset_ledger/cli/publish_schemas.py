@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
     from offset_ledger.reliability.publishing.forms import Form
     from offset_ledger.reliability.publishing.serializers import Serializer
+    from offset_ledger.schema_registry.client import Reference
 
 _OPTIONS = {"key": "--key-schema", "value": "--schema"}
 SCHEMA_SERIALIZERS = ("avro", "protobuf", "json_schema")
-
-
 _SUBJECTS = ("topic", "record", "topic_record")
+_REFERENCE = re.compile(r"(.+)=([^=]+):([1-9][0-9]{0,8})")
 
 
 def add_schemas(verb: ArgumentParser) -> None:
@@ -29,6 +30,8 @@ def add_schemas(verb: ArgumentParser) -> None:
         verb.add_argument(f"{option}-message", metavar="NAME", help="the full name of the Protobuf message")
         subject = [f"{option}-subject", *(["--subject"] if side == "value" else [])]
         verb.add_argument(*subject, choices=_SUBJECTS, help="where it is registered (topic)")
+        help_ = "a schema of the registry that the file refers to by that name; repeat it"
+        verb.add_argument(f"{option}-reference", action="append", metavar="NAME=SUBJECT:VERSION", help=help_)
     verb.add_argument("--register", action="store_true", help="register the schemas of these files where they are new")
     verb.add_argument("--registry", default="registry_default", help="Airflow connection id (registry_default)")
 
@@ -55,13 +58,16 @@ def find_form(arguments: Namespace) -> Form:
 
 def _check(side: str, name: str, options: Mapping[str, Any]) -> None:
     """The options of a schema have one, and a message is Protobuf's."""
-    message = f"{_OPTIONS[side]}-message"
+    file = _OPTIONS[side]
+    message = f"{file}-message"
     if options and name not in SCHEMA_SERIALIZERS:
         raise ConfigurationError(
             f"{', '.join(options)} needs --{side}-serializer {' or '.join(SCHEMA_SERIALIZERS)}, found {name}"
         )
     if message in options and name != "protobuf":
         raise ConfigurationError(f"{message} needs --{side}-serializer protobuf, found {name}")
+    if (reference := f"{file}-reference") in options and file not in options:
+        raise ConfigurationError(f"{reference} needs {file} FILE: a registered schema has its own references; add it")
 
 
 def _with_schemas(arguments: Namespace, names: Mapping[str, str]) -> Iterator[Serializer]:
@@ -85,12 +91,24 @@ def _choice(arguments: Namespace, side: str, name: str) -> SchemaChoice:
     given = _given(arguments, option)
     subject = SubjectStrategy(given.get(f"{option}-subject", SubjectStrategy.TOPIC))
     message = given.get(f"{option}-message")
-    return SchemaChoice(arguments.topic, side, name, given.get(option), message, subject, arguments.register)
+    file, references = given.get(option), _references(f"{option}-reference", given)
+    return SchemaChoice(arguments.topic, side, name, file, message, subject, arguments.register, references)
+
+
+def _references(option: str, given: Mapping[str, Any]) -> tuple[Reference, ...]:
+    from offset_ledger.schema_registry.client import Reference
+
+    found = [(text, _REFERENCE.fullmatch(text)) for text in given.get(option, ())]
+    if wrong := next((text for text, match in found if match is None), None):
+        raise ConfigurationError(
+            f"{option} takes NAME=SUBJECT:VERSION, such as shop.Line=shop.lines-value:1, found {wrong!r}"
+        )
+    return tuple(Reference(match[1], match[2], int(match[3])) for _, match in found if match)
 
 
 def _given(arguments: Namespace, option: str) -> dict[str, Any]:
     """What the arguments say of one schema, by their options."""
-    options = (option, f"{option}-message", f"{option}-subject")
+    options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
     said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
     return {each: value for each, value in said.items() if value is not None}
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable, UnusableSchema
-from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 from offset_ledger.schema_registry import documents
 from offset_ledger.schema_registry.api import Api, NotFound
 from offset_ledger.schema_registry.connection import registry_settings
@@ -51,7 +51,7 @@ class Registry:
                 found = documents.read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
             except NotFound:
                 return None
-            references = resolve(found, self._version, what)
+            references = resolve(found.references, self._version, what)
             subjects = self._subjects_of(schema_id)
             self._schemas[schema_id] = WriterSchema(schema_id, found.language, found.text, references, subjects)
         return self._schemas[schema_id]
@@ -74,6 +74,14 @@ class Registry:
             return documents.numbers(self._api.ask("GET", f"{_at(subject)}/versions"), f"the versions of {subject!r}")
         except NotFound:
             return ()
+
+    def resolved(self, references: Sequence[Reference]) -> tuple[SchemaReference, ...]:
+        """All that these lead to, each before those that need it.
+
+        Raises:
+            UnusableSchema: the registry does not have one of them.
+        """
+        return resolve(references, self._version, "the schema")
 
     def register(self, subject: str, language: SchemaLanguage, text: str, references: Sequence[Reference] = ()) -> int:
         """Register it as the next version of the subject, unless it is one already; returns its id.
@@ -185,4 +193,4 @@ def _at(subject: str) -> str:
 
 
 def _lost(what: str, of: str) -> UnusableSchema:
-    return UnusableSchema(f"{what} leads to {of}, which the schema registry does not have; register that again")
+    return UnusableSchema(f"{what} leads to {of}, which the schema registry does not have; register that first")

@@ -11,14 +11,16 @@ from offset_ledger.schema_registry.documents import Reference, Schema
 MAX_REFERENCES = 500
 
 
-def resolve(schema: Schema, fetch: Callable[[Reference], Schema], what: str) -> tuple[SchemaReference, ...]:
-    """What the schema refers to; ``fetch`` gives the schema of a reference.
+def resolve(
+    references: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
+) -> tuple[SchemaReference, ...]:
+    """What ``what`` refers to; ``fetch`` gives the schema of a reference.
 
     Raises:
         UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
     """
     resolved: dict[str, SchemaReference] = {}
-    for found in _in_order(schema.references, fetch, what):
+    for found in _in_order(references, fetch, what):
         same = resolved.setdefault(found.name, found)
         if same.text != found.text:
             raise UnusableSchema(

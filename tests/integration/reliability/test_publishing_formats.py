@@ -5,9 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import subprocess
-import sys
-from collections.abc import Callable
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
@@ -16,15 +13,12 @@ from typing import Any
 import fastavro
 import msgspec
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf import json_format
 
-from offset_ledger.cli.main import main
-from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import JournalMismatch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.registry import API
 from offset_ledger.local.registry import Registry as LocalRegistry
-from offset_ledger.local.stack import Stack
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.reliability.publishing.disturbances import Disturbance, plan_events
 from offset_ledger.reliability.publishing.file_feed import publish_file
@@ -35,54 +29,19 @@ from offset_ledger.reliability.publishing.forms import Form
 from offset_ledger.reliability.publishing.record_file import RecordFile
 from offset_ledger.reliability.publishing.serializers import STRING
 from offset_ledger.reliability.publishing.settings import Client
-from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.schema_registry.client import Registry, connect_registry
+from offset_ledger.schema_registry.client import Registry
 from tests.fixtures.flights_schemas import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.fixtures.java_clients import JavaClients, java_classes, java_messages, protobuf_jars, serde_jars
+from tests.fixtures.protoc import described, message_class
 from tests.fixtures.topic_reader import read, values
+from tests.integration.reliability.conftest import Command
 
-Command = Callable[..., tuple[int, str, str]]
 RECORDS = 1_000
 FILES = {
     "avro": ("flights.avsc", AVRO),
     "protobuf": ("flights.proto", PROTOBUF),
     "json_schema": ("f.json", JSON_SCHEMA),
 }
-
-
-@pytest.fixture
-def extra(stack: Stack) -> dict[str, str]:
-    return {"bootstrap.servers": stack.kafka.bootstrap}
-
-
-@pytest.fixture
-def topic(extra: dict[str, str], topic_name: Callable[[], str]) -> str:
-    name = topic_name()
-    create_topic(extra, name, 2, 1, {"retention.ms": "-1"})
-    return name
-
-
-@pytest.fixture
-def registry(registry_connection: Connection) -> Registry:
-    return connect_registry(registry_connection)
-
-
-@pytest.fixture
-def command(
-    extra: dict[str, str],
-    registry_connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Command:
-    """``offset-ledger publish`` with these arguments: its exit code, stdout and stderr."""
-    for connection in Connection("kafka_default", "kafka", extra=extra), registry_connection:
-        monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        code = main(["publish", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -194,10 +153,7 @@ def test_googles_runtime_reads_what_is_published(
     chosen = ("--format", "protobuf", "--schema", schema, "--schema-message", "flights.Event")
     code, _, err = command(topic, "--file", file, *chosen, "--register")
     assert code == 0, err
-    pool = descriptor_pool.DescriptorPool()
-    for each in descriptor_pb2.FileDescriptorSet.FromString(described(file.parent, schema)).file:
-        pool.Add(each)
-    message = message_factory.GetMessageClass(pool.FindMessageTypeByName("flights.Event"))
+    message = message_class(described(schema), "flights.Event")
     found = {
         event_id: json_format.MessageToDict(message.FromString(data), preserving_proto_field_name=True)
         for event_id, data in payloads(extra, topic, registry, b"\x02\x04").items()  # the third message of the file
@@ -221,19 +177,12 @@ def test_googles_java_runtime_finds_the_message_and_reads_it(
     assert code == 0, err
     latest = registry.latest(f"{topic}-value")
     assert latest is not None
-    descriptors = described(file.parent, schema)
+    descriptors = described(schema)
     with java_classes(protobuf_jars(find_java())) as classes:
         java = java_messages(classes)
         told = [java.read(descriptors, value).split(" ", 2) for value in values(extra, topic)]
     assert {(schema_id, name) for schema_id, name, _ in told} == {(str(latest.schema_id), message)}
     assert [json.loads(text) for _, _, text in told] == expected
-
-
-def described(folder: Path, schema: Path) -> bytes:
-    """The descriptors of a schema and its imports, by protoc."""
-    options = [f"-I{folder}", "--include_imports", f"--descriptor_set_out={folder}/set", schema.name]
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *options], check=True)
-    return (folder / "set").read_bytes()
 
 
 def test_json_is_published_as_it_is(

@@ -33,7 +33,7 @@ def text(reference: Reference) -> str:
 
 
 def resolved(kept: Kept, *references: Reference) -> list[str]:
-    found = resolve(Schema(SchemaLanguage.AVRO, "it", references), kept, "schema 1")
+    found = resolve(references, kept, "schema 1")
     assert all(each == SchemaReference(each.name, each.subject, 1, f"text of {each.subject} 1") for each in found)
     return [each.subject for each in found]
 

@@ -16,7 +16,7 @@ from offset_ledger.errors import ConfigurationError, RegistryUnavailable
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.reliability.publishing.formats.framing import Codec, framed
 from offset_ledger.reliability.publishing.serializers import SchemaSerializer
-from offset_ledger.schema_registry.client import Registry
+from offset_ledger.schema_registry.client import Reference, Registry
 
 LANGUAGES: Mapping[str, SchemaLanguage] = {
     "avro": SchemaLanguage.AVRO,
@@ -34,7 +34,8 @@ _PACKAGES = {
 class SchemaChoice:
     """Which schema the values, or the keys, of a topic have; without a file the latest of the subject ``topic``-value.
 
-    ``side`` is value or key, ``name`` one of LANGUAGES, ``message`` the full name of a Protobuf message.
+    ``side`` is value or key, ``name`` one of LANGUAGES, ``message`` the full name of a Protobuf message. A file may
+    refer to other schemas by the names of ``references``.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class SchemaChoice:
     message: str | None = None
     subject: SubjectStrategy = SubjectStrategy.TOPIC
     register: bool = False
+    references: tuple[Reference, ...] = ()
 
 
 def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerializer:
@@ -115,14 +117,15 @@ def _latest(choice: SchemaChoice, registry: Registry) -> WriterSchema:
 
 def _of_file(choice: SchemaChoice, file: Path, registry: Registry) -> WriterSchema:
     """The schema of a file as the registry has it: readers read the bytes by that text."""
-    given = WriterSchema(0, LANGUAGES[choice.name], _text(file))
+    text = _text(file)
+    given = WriterSchema(0, LANGUAGES[choice.name], text, registry.resolved(choice.references))
     try:
         compile_codec(given, choice.message)
         subject = _subject(choice, given)
     except (ConfigurationError, SchemaProblem) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     ask = registry.register if choice.register else registry.registered
-    schema_id = ask(subject, given.language, given.text)
+    schema_id = ask(subject, given.language, text, choice.references)
     if schema_id is None:
         raise ConfigurationError(
             f"the registry does not have the schema of {file} under {subject}; add --register to register it"

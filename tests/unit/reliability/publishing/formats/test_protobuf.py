@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +18,7 @@ from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, W
 from offset_ledger.reliability.publishing.formats.framing import framed
 from offset_ledger.reliability.publishing.formats.registered import compile_codec
 from offset_ledger.reliability.publishing.serializers import SchemaSerializer
+from tests.fixtures.protoc import described, message_class
 
 ID = 77
 PROTO = """
@@ -52,14 +51,9 @@ def serializer(message: str, text: str = PROTO, *references: SchemaReference) ->
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The message classes of PROTO by name, compiled apart from the package."""
-    folder = tmp_path_factory.mktemp("proto")
-    (folder / "a.proto").write_text(PROTO)
-    options = [f"-I{folder}", "--include_imports", f"--descriptor_set_out={folder}/set", "a.proto"]
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *options], check=True)
-    pool = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString((folder / "set").read_bytes()).file:
-        pool.Add(file)
-    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    file = tmp_path_factory.mktemp("proto") / "a.proto"
+    file.write_text(PROTO)
+    return partial(message_class, described(file))
 
 
 def read(oracle: Any, data: bytes | None) -> Message:
