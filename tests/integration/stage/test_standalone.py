@@ -26,7 +26,7 @@ from offset_ledger.connections import environment_name
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import cache_root
-from offset_ledger.local.spark_standalone import SparkStandalone
+from offset_ledger.local.spark_standalone import WORKERS, SparkStandalone
 from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish
@@ -81,12 +81,15 @@ class Driver:
         return told["answer"]
 
     def arm(self, failpoints: str) -> None:
-        """Let slices act so from now on."""
+        """Let slices act so from now on, each place once."""
+        for acted in (self.folder / "once").iterdir():
+            acted.unlink()
         (self.folder / "failpoints").write_text(failpoints)
 
     def tasks(self) -> list[dict[str, Any]]:
-        """The tasks of the last stage that have ended well, as Spark's event log has them."""
-        (log,) = (file for file in (self.folder / "events").rglob("*") if file.name.startswith(("app-", "events_")))
+        """The tasks of the last stage that have ended well, as the event log of the latest application has them."""
+        logs = (file for file in (self.folder / "events").rglob("events_*"))
+        log = max(logs, key=lambda file: file.stat().st_mtime)
         events = [json.loads(line) for line in log.read_text().splitlines()]
         ended = [each for each in events if each["Event"] == "SparkListenerTaskEnd" and not each["Task Info"]["Failed"]]
         last = max(each["Stage ID"] for each in ended)
@@ -181,6 +184,13 @@ class Bench:
         assert [row for row, times in Counter(found).items() if times > 1] == []
         assert set(found) == self.produced
 
+    def wait_for_executors(self) -> None:
+        """One that has just been started, or started again, takes part from now on."""
+        deadline = time.monotonic() + _SECONDS
+        while (found := self.ask("executors")) != WORKERS:
+            assert time.monotonic() < deadline, f"{found} executors"
+            time.sleep(0.2)
+
     def until(self, query: str) -> Any:
         """The first row that the query has."""
         deadline = time.monotonic() + _SECONDS
@@ -240,6 +250,7 @@ def test_workers_load_the_package_from_what_was_shipped_and_have_no_other(bench:
 def test_the_slices_of_a_skewed_partition_are_staged_by_both_executors(bench: Maker) -> None:
     one = bench(4, 20)
     one.publish({0: 400, 1: 20, 2: 20, 3: 20})
+    one.wait_for_executors()
     one.check(one.ask("ingest"))
     large = {row[0] for row in rows(one.session, "SELECT slice_no FROM offset_ledger.slice WHERE partition = 0")}
     assert len(large) == 20
@@ -277,21 +288,25 @@ def test_64_partitions_are_one_batch_of_512_slices(bench: Maker) -> None:
     assert rows(one.session, "SELECT count(*), count(DISTINCT partition) FROM offset_ledger.slice") == [[512, 64]]
 
 
+@pytest.fixture
+def healed(cluster: SparkStandalone, stack: Stack) -> Iterator[SparkStandalone]:
+    """The cluster; a worker that the test has killed is started again after it."""
+    yield cluster
+    local.up(home=stack.home, spark=SparkKind.STANDALONE)
+    assert all(map(cluster.ready, cluster.daemons))
+
+
 def test_a_worker_that_dies_takes_its_executor_with_it_and_the_other_stages_the_rest(
-    bench: Maker, cluster: SparkStandalone, stack: Stack
+    bench: Maker, healed: SparkStandalone
 ) -> None:
-    """The worker is started again afterwards."""
     one = bench(4, 5)
     one.publish(dict.fromkeys(range(4), 40))
-    (one.driver.folder / "once" / "slice_copied").unlink()
     one.driver.arm("slice_copied=sleep:4")
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(one.ask, "ingest")
         (port,) = one.until(ASLEEP)
-        worker_of(executor_of(port), cluster).kill()
+        worker_of(executor_of(port), healed).kill()
         one.check(done.result())
-    local.up(home=stack.home, spark=SparkKind.STANDALONE)
-    assert all(map(cluster.ready, cluster.daemons))
 
 
 SUBMITTED = """
