@@ -12,7 +12,7 @@ from offset_ledger.operations.verify import verify
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.airflow_project import record
-from tests.fixtures.airflow_world import World
+from tests.fixtures.airflow_world import World, until
 from tests.integration.airflow.live.conftest import FIRST
 
 pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
@@ -68,7 +68,7 @@ def runs(world: World) -> Runs:
     asked = world.trigger("shops")
     index = asked_about(world, asked)
     rows = "SELECT event_id, _topic, _partition, _offset FROM public.shops ORDER BY 1"
-    before = world.rows(rows)
+    before = until(lambda: world.rows(rows), "the topic that does not wait to be committed")
     answer(world, asked, index, "Approve")
     world.succeeded("shops", asked)
     create_topic(dict(world.kafka.extra), "shop.uk", 1, 1, {"retention.ms": "-1"})
