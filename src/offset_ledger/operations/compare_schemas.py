@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.config.json_path import format_path
+from offset_ledger.config.json_path import format_path, touch
 from offset_ledger.config.model import JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.schema_fit import unfit
@@ -120,7 +120,7 @@ def _unread(pipeline: Pipeline, slots: Sequence[_Slot], schemas: Sequence[KnownS
     read += [each.path for each in (pipeline.record.where, pipeline.record.delete_when) if each]
     paths = dict.fromkeys(field.path for schema in schemas for field in schema.fields)
     for path in paths:
-        if not any(each[: len(path)] == path or path[: len(each)] == each for each in read):
+        if not any(touch(each, path) for each in read):
             mark = Mark("new field, nothing reads it", matters=False)
             yield Line(format_path(path), _types(path, schemas), "", "", "", (mark,))
 

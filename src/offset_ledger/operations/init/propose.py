@@ -10,11 +10,11 @@ from typing import Any
 from offset_ledger.config.model import ColumnType, Limits, RecordShape, Source, Tombstone
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named
 from offset_ledger.decoding.kafka_slots import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.init.columns import Inferred, Proposed, left_out, limited, named
 from offset_ledger.operations.init.events import Choice, Seen, choose_event_id, choose_publish_at
 from offset_ledger.operations.init.render import render
 from offset_ledger.operations.init.sample import Sample

@@ -19,8 +19,8 @@ from offset_ledger.config.model import (
     SubjectStrategy,
     Tombstone,
 )
+from offset_ledger.decoding.inferred import Proposed
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.operations.init.columns import Proposed
 from offset_ledger.operations.init.events import Choice
 
 _LONG = 400

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.model import JsonPath
+from offset_ledger.decoding.inferred import Inferred
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName, ValueType
-from offset_ledger.operations.init.columns import Inferred
-from offset_ledger.operations.init.json_columns import NARROWED
 
 _TYPES = {
     TypeName.BOOLEAN: "boolean",
@@ -76,23 +75,3 @@ def column_type(type_: ValueType) -> str:
     if decimal and int(decimal[1]) <= MAX_PRECISION:
         return f"numeric({decimal[1]},{decimal[2]})"
     return _TYPES.get(type_.name, "jsonb")
-
-
-def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
-    """The columns of a JSON Schema: texts narrowed by the sampled documents, and members that it does not mention."""
-    sampled = {each.path: each for each in by_sample}
-    narrowed = [
-        replace(each, type=found.type, doubt=found.doubt)
-        if each.type == "text" and (found := sampled.get(each.path)) and found.type in NARROWED
-        else each
-        for each in by_schema
-    ]
-    unknown = [each for each in by_sample if not any(_touch(each.path, known.path) for known in by_schema)]
-    more = [replace(each, nullable=True, doubt="not in the schema") for each in unknown]
-    return (*narrowed, *more)
-
-
-def _touch(one: JsonPath, other: JsonPath) -> bool:
-    """Whether one of the paths lies inside the other."""
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
