@@ -75,13 +75,14 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the target table and the place of its value in the record."""
+    """A column of the target table and the place of its value in the record: the path, or the first of its aliases."""
 
     name: str
     type: ColumnType
     path: JsonPath
     nullable: bool = False
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
+    aliases: tuple[JsonPath, ...] = ()
 
 
 class Format(StrEnum):
@@ -186,6 +187,8 @@ class RecordShape:
     where: Condition | None = None
     schema_ids: bool = False
     topic_names: bool = False
+    event_id_aliases: tuple[JsonPath, ...] = ()
+    publish_at_aliases: tuple[JsonPath, ...] = ()
 
     @property
     def deletes(self) -> bool:

@@ -29,16 +29,36 @@ _WHOLE_MICROSECONDS = "nanoseconds: a record whose moment is no whole microsecon
 
 
 def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, ...]:
-    """The columns that take the values of all these schemas; nullable where one of them has no such field."""
+    """The columns that take the values of all these schemas, the latest last; nullable where one has no such field."""
     found: dict[JsonPath, list[SchemaField]] = {}
+    names = _names(schemas)
     for fields in schemas:
         for field in fields:
-            found.setdefault(field.path, []).append(field)
+            found.setdefault(names.get(field.path, field.path), []).append(field)
     whole = {path for path in found if any(path[:depth] in found for depth in range(1, len(path)))}
     outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in found}
     return tuple(
-        _together(path, fields, path in outer, len(schemas)) for path, fields in found.items() if path not in whole
+        replace(_together(path, fields, path in outer, len(schemas)), path=path, aliases=_of(path, names))
+        for path, fields in found.items()
+        if path not in whole
     )
+
+
+def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]:
+    """The latest name of each earlier one, as far as the schemas say it and no field of theirs has both."""
+    names: dict[JsonPath, JsonPath] = {}
+    for fields in reversed(schemas):
+        here = {field.path for field in fields}
+        for field in fields:
+            for alias in field.aliases:
+                if alias not in here:
+                    names.setdefault(alias, names.get(field.path, field.path))
+    latest = {field.path for field in schemas[-1]} if schemas else set()
+    return {alias: path for alias, path in names.items() if alias not in latest and alias != path}
+
+
+def _of(path: JsonPath, names: dict[JsonPath, JsonPath]) -> tuple[JsonPath, ...]:
+    return tuple(alias for alias, latest in names.items() if latest == path)
 
 
 def _together(path: JsonPath, fields: Sequence[SchemaField], outer: bool, schemas: int) -> Inferred:

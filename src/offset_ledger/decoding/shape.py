@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,14 +10,21 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath, RecordShape
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 
+Has = Callable[[JsonPath], bool]
+"""Whether a record, or the schema that it was written with, has a path."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow."""
+    """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow.
+
+    An ``aliased`` one can be elsewhere in the record, where it is not at its path.
+    """
 
     slot: int
     kind: ColumnKind
     nullable: bool
+    aliased: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,42 @@ class Node:
         """Whether the record may do without this place."""
         return all(leaf.nullable for leaf in self.descendants())
 
+    @cached_property
+    def aliased(self) -> bool:
+        """Whether a value of the row is elsewhere where the record does without this place."""
+        return any(leaf.aliased for leaf in self.descendants())
 
-def tree(record: RecordShape) -> Node:
-    """The tree of the record's paths."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value of the row, and the paths that it can be at: the first that the record has."""
+
+    leaf: Leaf
+    paths: tuple[JsonPath, ...]
+
+    def path(self, has: Has | None) -> JsonPath:
+        """Where the value is in such a record; the path of the file, where it has none of them."""
+        path, *aliases = self.paths
+        return next(filter(has, self.paths), path) if has and aliases else path
+
+
+def places(record: RecordShape) -> tuple[Place, ...]:
+    """The values that are in the record itself."""
+    found: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
+        (record.event_id, record.event_id_aliases, False),
+        (record.publish_at, record.publish_at_aliases, False),
+        *((column.path, column.aliases, column.nullable) for column in record.columns),
+    ]
+    return tuple(
+        Place(Leaf(slot, kind, nullable, bool(aliases)), (path, *aliases))
+        for slot, ((path, aliases, nullable), kind) in enumerate(zip(found, kinds(record), strict=True))
+        if path is not None
+    )
+
+
+def tree(record: RecordShape, has: Has | None = None) -> Node:
+    """The tree of the record's paths; with ``has``, of those that it reads where it has these."""
     root = Node("$")
-    columns = [(column.path, column.nullable) for column in record.columns]
-    places: list[tuple[JsonPath | None, bool]] = [(record.event_id, False), (record.publish_at, False), *columns]
-    for slot, ((path, nullable), kind) in enumerate(zip(places, kinds(record), strict=True)):
-        if path is not None:
-            root.add(path, Leaf(slot, kind, nullable))
+    for place in places(record):
+        root.add(place.path(has), place.leaf)
     return root

@@ -286,6 +286,10 @@ COLUMNS = {
     "c: character varying(10485760)": Column("c", ColumnType("varchar", (10_485_760,)), ("c",)),
     "c: {type: jsonb, path: $.x}": Column("c", ColumnType("jsonb"), ("x",)),
     "c: {type: jsonb, path: $.x.y}": Column("c", ColumnType("jsonb"), ("x", "y")),
+    "c: {type: jsonb, aliases: [$.x.y, $.d]}": Column("c", ColumnType("jsonb"), ("c",), aliases=(("x", "y"), ("d",))),
+    "c: {type: text, path: $.c.value, aliases: [$.c]}": Column(
+        "c", ColumnType("text"), ("c", "value"), aliases=(("c",),)
+    ),
     "on: int8": Column("on", ColumnType("bigint"), ("on",)),
     f"{'c' * 63}: uuid": Column("c" * 63, ColumnType("uuid"), ("c" * 63,)),
     "c: {type: text, path: \"$['it\\\\'s']['\\\\\\\\']\"}": Column("c", ColumnType("text"), ("it's", "\\")),
@@ -417,7 +421,7 @@ def test_keys_that_are_not_text_and_tagged_values_are_refused_unread(tmp_path: P
 def test_comma_that_ends_a_type_between_braces_is_explained(tmp_path: Path) -> None:
     path = written(tmp_path, edited("c: timestamptz", "c: {type: numeric(12,2)}"))
     assert problems(path) == [
-        "16: record.columns.c.2) is not a known key; the keys are type, path, nullable, encoding",
+        "16: record.columns.c.2) is not a known key; the keys are type, path, aliases, nullable, encoding",
         "16: record.columns.c.type: 'numeric(12' ends inside its brackets;"
         ' between { and } write it in quotes: "numeric(12,2)"',
     ]

@@ -15,6 +15,7 @@ from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, texts
 from offset_ledger.decoding.json.comparison import Comparison
 from offset_ledger.decoding.json.readers import Read, reader
+from offset_ledger.decoding.json.trees import Trees
 from offset_ledger.decoding.json.wire import Wire
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
@@ -44,7 +45,8 @@ class JsonDecoder:
         self.record = record
         self.limits = limits
         self._root = tree(record)
-        self._marker = tree(replace(record, columns=()))
+        self._trees = Trees(record)
+        self._markers = Trees(replace(record, columns=()))
         self._readers = [reader(kind) for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
         self._where = Comparison(record.where) if record.where else None
@@ -101,7 +103,8 @@ class JsonDecoder:
             return Refusal((deleted,))
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
-        _read(self._marker if deleted else self._root, value.strip(), self._readers, slots, reasons)
+        raw = value.strip()
+        _read((self._markers if deleted else self._trees).of(raw), raw, self._readers, slots, reasons)
         record = self.record
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)

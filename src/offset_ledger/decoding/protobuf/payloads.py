@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding.outcome import WHOLE, Mismatch, Proven
+from offset_ledger.decoding.protobuf.fields import has_path
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.lockstep_leaves import Unprovable
 from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
@@ -15,7 +18,7 @@ from offset_ledger.decoding.protobuf.reader import ExactReader
 from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.decoder import Found, Unreadable
+from offset_ledger.decoding.typed.decoder import Found, RootOf, Unreadable
 
 MAX_GROUPS = 16
 """Message types of one batch that are proven; the records of further ones are read one by one."""
@@ -24,7 +27,8 @@ MAX_GROUPS = 16
 class MessageReader:
     """Reads payloads that are one message type; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
 
-    def __init__(self, schema: ProtobufSchema, message: Message, root: Node) -> None:
+    def __init__(self, schema: ProtobufSchema, message: Message, root_of: RootOf) -> None:
+        root = root_of(partial(has_path, schema, message))
         self.read = ExactReader(schema, message, root).read
         self._lockstep = _lockstep(schema, message, root)
 
@@ -36,8 +40,8 @@ class MessageReader:
 class FramedReader:
     """Reads payloads that begin with message indexes; each message type is compiled when it is first seen."""
 
-    def __init__(self, schema: ProtobufSchema, root: Node) -> None:
-        self._schema, self._root = schema, root
+    def __init__(self, schema: ProtobufSchema, root_of: RootOf) -> None:
+        self._schema, self._root_of = schema, root_of
         self._readers: dict[str, MessageReader] = {}
 
     def read(self, payload: bytes, found: Found) -> None:
@@ -71,7 +75,7 @@ class FramedReader:
         indexes, at = message_indexes(payload)
         message = message_at(self._schema, indexes)
         if message.full_name not in self._readers:
-            self._readers[message.full_name] = MessageReader(self._schema, message, self._root)
+            self._readers[message.full_name] = MessageReader(self._schema, message, self._root_of)
         return self._readers[message.full_name], at
 
 

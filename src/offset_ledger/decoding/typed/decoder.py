@@ -15,7 +15,7 @@ from offset_ledger.config.model import Condition, Limits, RecordShape
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import Code, DecodedRow, Proven, Reason, Refusal, Skip
-from offset_ledger.decoding.shape import Leaf, Node, tree
+from offset_ledger.decoding.shape import Has, Leaf, Node, tree
 from offset_ledger.decoding.staged import Flags
 
 _KINDS = {str: "text", bool: "boolean", int: "bigint"}
@@ -53,23 +53,24 @@ class Reader(Protocol):
         """
 
 
+RootOf = Callable[[Has], Node]
+"""The tree of paths for a schema that has these."""
+
+
 class TypedDecoder:
-    """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for the tree of paths.
+    """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
 
     With ``where`` and ``delete_when`` the tree has one more leaf each, after the declared columns.
     """
 
     keys = None
 
-    def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[Node], Reader]) -> None:
+    def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
         self.record = record
         self._limits = limits
         self._slots = slot_count(record)
         self._conditions = [each for each in (record.where, record.delete_when) if each]
-        root = tree(record)
-        for slot, condition in enumerate(self._conditions, start=self._slots):
-            root.add(condition.path, Leaf(slot, ColumnKind(_KINDS[type(condition.equals)], (), ""), nullable=True))
-        self._reader = make_reader(root)
+        self._reader = make_reader(self._root)
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
@@ -101,6 +102,12 @@ class TypedDecoder:
         kept = keep.to_numpy(zero_copy_only=False)
         columns = proven.columns[: self._slots]
         return Proven(proven.places[kept], [None if column is None else column.filter(keep) for column in columns])
+
+    def _root(self, has: Has) -> Node:
+        root = tree(self.record, has)
+        for slot, condition in enumerate(self._conditions, start=self._slots):
+            root.add(condition.path, Leaf(slot, ColumnKind(_KINDS[type(condition.equals)], (), ""), nullable=True))
+        return root
 
     def _outcome(
         self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason
