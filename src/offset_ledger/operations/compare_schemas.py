@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.config.json_path import format_path, touch
+from offset_ledger.config.json_path import format_path, parse_path, touch
+from offset_ledger.config.located import Refused
 from offset_ledger.config.model import JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.schema_fit import unfit
+from offset_ledger.decoding.unread import read_paths, unread
+from offset_ledger.model.unread import Unread
 from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.evolve import may_change
 from offset_ledger.target.fit import Misfit, remedy
@@ -62,7 +65,7 @@ def compare(pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table) ->
     """A line for each column of the file, each field that nothing reads, and each other column that does not fit."""
     slots = _slots(pipeline)
     lines = [_line(pipeline, slot, schemas, table) for slot in slots]
-    lines += _unread(pipeline, slots, schemas)
+    lines += _unread(pipeline, schemas)
     ours = {slot.column for slot in slots}
     for misfit in table.misfits:
         if misfit.column not in ours:
@@ -159,16 +162,30 @@ def _type(path: JsonPath, schema: KnownSchema) -> Iterator[str]:
         yield "record"
 
 
-def _unread(pipeline: Pipeline, slots: Sequence[_Slot], schemas: Sequence[KnownSchema]) -> Iterator[Line]:
+def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema]) -> Iterator[Line]:
     """The fields that no path leads to, through or into, by no name of theirs."""
-    read = [path for slot in slots for path in slot.paths]
-    read += [each.path for each in (pipeline.record.where, pipeline.record.delete_when) if each]
+    read = read_paths(pipeline.record)
     fields = {field.path: field for schema in schemas for field in schema.fields}
     for path, field in fields.items():
         if not any(touch(each, path) for each in read) and not set(field.aliases) & set(read):
             mark = Mark("new field, nothing reads it", matters=False)
             types = _types([(path, schema) for schema in schemas])
             yield Line(format_path(path), types, "", "", "", (mark,))
+
+
+def unread_lines(pipeline: Pipeline, batch_id: int, found: Unread) -> tuple[Line, ...]:
+    """A line for each field that the records of a batch had and that the file does not read by now."""
+    sampled = "rows" if found.sampled == found.records else "sampled rows"
+    of = f"of {found.sampled:,} {sampled} of batch {batch_id}"
+    marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in found.fields.items()}
+    return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
+
+
+def _is_unread(pipeline: Pipeline, path: str) -> bool:
+    try:
+        return bool(unread([parse_path(path)], pipeline.record))
+    except Refused:  # it was cut
+        return True
 
 
 def _mark(pipeline: Pipeline, misfit: Misfit) -> Mark:
