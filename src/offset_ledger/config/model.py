@@ -85,6 +85,10 @@ class Column:
     aliases: tuple[JsonPath, ...] = ()
 
 
+REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
+"""The column of everything that no other one reads; it has no path."""
+
+
 class Format(StrEnum):
     """How record values are encoded."""
 
@@ -189,6 +193,11 @@ class RecordShape:
     topic_names: bool = False
     event_id_aliases: tuple[JsonPath, ...] = ()
     publish_at_aliases: tuple[JsonPath, ...] = ()
+
+    @property
+    def rest(self) -> bool:
+        """Whether the last column is what no other reads."""
+        return self.columns[-1:] == (REST,)
 
     @property
     def deletes(self) -> bool:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import yaml
 
 from offset_ledger.config.column_types import ENCODINGS
-from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, PATH
+from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, MAX_COLUMNS, PATH
 from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import Condition, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.model import REST, Condition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.places import ReadPath, check_paths
-from offset_ledger.config.values import PLAIN_VALUE, choice, text, word
+from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, text, word
 
 
 def _path_or(only: str, value: Value) -> JsonPath | None:
@@ -36,7 +36,11 @@ def _publish_at(value: Value) -> Attributes | JsonPath | None:
 
 
 def _record(said: Section) -> RecordShape:
-    record = said.make(RecordShape, columns=said.given.get("columns", ()))
+    rest = (REST,) if said.given.pop("rest", False) else ()
+    if rest and len(said.given.get("columns", ())) == MAX_COLUMNS:
+        wrong = f"{REST.name} is one column more than the {MAX_COLUMNS} that a table takes"
+        said.entries["rest"].note(Refused(wrong, "drop a column, or drop the key"))
+    record = said.make(RecordShape, columns=(*said.given.get("columns", ()), *rest))
     if record.tombstone is Tombstone.DELETE:
         _check_tombstone(said.entries["tombstone"], record)
     check_paths(_paths(said, record))
@@ -54,7 +58,8 @@ def _paths(said: Section, record: RecordShape) -> list[ReadPath]:
     )
     conditions = (("delete_when", (deletes,), "jsonb"), ("where", (where,), "jsonb"))
     read = [(said.entries.get(key), paths, kind) for key, paths, kind in (*keys, *conditions)]
-    read.extend((columns[column.name], (column.path, *column.aliases), column.type.name) for column in record.columns)
+    declared = [column for column in record.columns if column.path]
+    read.extend((columns[column.name], (column.path, *column.aliases), column.type.name) for column in declared)
     return [ReadPath(value, path, kind) for value, paths, kind in read for path in paths if value and path]
 
 
@@ -143,6 +148,7 @@ RECORD: Kind[RecordShape] = section(
         "delete_when": DELETE_WHEN,
         "where": WHERE,
         "columns": COLUMNS,
+        "rest": Key(FLAG, "Whether the column _rest takes, as jsonb, all that no other column reads.", (True,)),
     },
     ("event_id", "publish_at", "columns"),
     _record,

@@ -95,6 +95,13 @@ class Proven:
     places: npt.NDArray[np.int64]
     columns: Sequence[pa.Array | None]
 
+    def only(self, flags: npt.NDArray[np.bool_]) -> Proven:
+        """Those of the records, with a flag for each."""
+        if flags.all():
+            return self
+        keep = pa.array(flags)
+        return Proven(self.places[flags], [None if column is None else column.filter(keep) for column in self.columns])
+
 
 class Keys(Protocol):
     """How keys name events."""

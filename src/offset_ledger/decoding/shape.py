@@ -73,7 +73,7 @@ class Place:
 
 
 def places(record: RecordShape) -> tuple[Place, ...]:
-    """The values that are in the record itself."""
+    """The values that have a path in the record."""
     found: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
         (record.event_id, record.event_id_aliases, False),
         (record.publish_at, record.publish_at_aliases, False),
@@ -82,7 +82,7 @@ def places(record: RecordShape) -> tuple[Place, ...]:
     return tuple(
         Place(Leaf(slot, kind, nullable, bool(aliases)), (path, *aliases))
         for slot, ((path, aliases, nullable), kind) in enumerate(zip(found, kinds(record), strict=True))
-        if path is not None
+        if path
     )
 
 

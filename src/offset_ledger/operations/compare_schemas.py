@@ -87,12 +87,12 @@ def _slots(pipeline: Pipeline) -> list[_Slot]:
     ]
     for column, kind in zip(record.columns, others, strict=True):
         file = f"{column.type.sql}{', null' if column.nullable else ''}"
-        found.append(_Slot((column.path, *column.aliases), column.name, kind, column.nullable, file))
+        found.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.nullable, file))
     return found
 
 
 def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPath, ...]:
-    return () if path is None else (path, *aliases)
+    return (path, *aliases) if path else ()
 
 
 def _leads(path: JsonPath, schema: KnownSchema) -> bool:

@@ -21,6 +21,7 @@ from offset_ledger.config.column_types import ALIASES, PLAIN, parse_type
 from offset_ledger.config.json_path import format_path, parse_path
 from offset_ledger.config.located import PlainLoader, Refused
 from offset_ledger.config.model import (
+    REST,
     Column,
     ColumnType,
     Condition,
@@ -461,6 +462,19 @@ def test_1591_columns_are_the_most(tmp_path: Path) -> None:
     ]
     declared = PIPELINE["properties"]["record"]["properties"]["columns"]
     assert declared["maxProperties"] == 1591
+
+
+def test_rest_is_one_more_column_the_last(tmp_path: Path) -> None:
+    record = parse_pipeline(written(tmp_path, edited("  columns:", "  rest: true\n  columns:"))).record
+    plain = parse_pipeline(written(tmp_path, BASE)).record
+    assert (record.columns, record.rest, plain.rest) == ((*plain.columns, REST), True, False)
+    without = parse_pipeline(written(tmp_path, edited("  columns:", "  rest: false\n  columns:"))).record
+    assert without == plain
+    columns = "\n".join(f"    n{number}: text" for number in range(1591))
+    start, _, end = edited("  columns:", "  rest: true\n  columns:").partition("    a: text\n")
+    assert problems(written(tmp_path, f"{start}{columns}\n{end[end.index('target:') :]}")) == [
+        "13: record.rest: _rest is one column more than the 1591 that a table takes; drop a column, or drop the key"
+    ]
 
 
 LINE = re.compile(r"[^\n]*\.yaml:[1-9][0-9]*: [^\n;]+; [^\n]+")

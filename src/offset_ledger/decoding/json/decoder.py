@@ -15,6 +15,7 @@ from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, texts
 from offset_ledger.decoding.json.comparison import Comparison
 from offset_ledger.decoding.json.readers import Read, reader
+from offset_ledger.decoding.json.rest import rest_text
 from offset_ledger.decoding.json.trees import Trees
 from offset_ledger.decoding.json.wire import Wire
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
@@ -30,6 +31,7 @@ from offset_ledger.decoding.outcome import (
     Skip,
     printable,
 )
+from offset_ledger.decoding.rest import RestRefused, with_rest
 from offset_ledger.decoding.shape import Node, tree
 
 _BOM = b"\xef\xbb\xbf"
@@ -63,7 +65,7 @@ class JsonDecoder:
             return self._row(value, key, timestamp)
         except Mismatch as mismatch:
             return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
-        except _Refused as refused:
+        except (_Refused, RestRefused) as refused:
             return Refusal((refused.reason,))
         except RecursionError:
             return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
@@ -74,6 +76,8 @@ class JsonDecoder:
         for comparison, wanted in ((self._where, True), (self._deletes, False)):
             if proven is not None and comparison:
                 proven = _those(comparison, wanted, values, proven)
+        if proven is not None and self.record.rest:
+            return with_rest(values, proven, self._slots - 1, lambda value: rest_text(self._root, value))
         return proven
 
     @cached_property
@@ -103,9 +107,11 @@ class JsonDecoder:
             return Refusal((deleted,))
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
-        raw = value.strip()
-        _read((self._markers if deleted else self._trees).of(raw), raw, self._readers, slots, reasons)
-        record = self.record
+        raw, record = value.strip(), self.record
+        root = (self._markers if deleted else self._trees).of(raw)
+        _read(root, raw, self._readers, slots, reasons)
+        if record.rest and not deleted:
+            slots[-1] = rest_text(root, raw)
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
 
@@ -120,10 +126,7 @@ def _those(comparison: Comparison, wanted: bool, values: pa.BinaryArray, proven:
     """Those of the proven records of which the comparison says that."""
     records = values.take(pa.array(proven.places)).to_pylist()
     those = np.fromiter((comparison.check(record) is wanted for record in records), np.bool_, len(records))
-    if those.all():
-        return proven
-    keep = pa.array(those)
-    return Proven(proven.places[those], [None if column is None else column.filter(keep) for column in proven.columns])
+    return proven.only(those)
 
 
 def _text(value: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,8 @@ class MessageReader:
 
     def __init__(self, schema: ProtobufSchema, message: Message, root_of: RootOf) -> None:
         root = root_of(partial(has_path, schema, message))
-        self.read = ExactReader(schema, message, root).read
+        exact = ExactReader(schema, message, root)
+        self.read, self.rest = exact.read, exact.rest
         self._lockstep = _lockstep(schema, message, root)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags, start: int = 0) -> Proven | None:
@@ -42,7 +44,7 @@ class FramedReader:
 
     def __init__(self, schema: ProtobufSchema, root_of: RootOf) -> None:
         self._schema, self._root_of = schema, root_of
-        self._readers: dict[str, MessageReader] = {}
+        self._readers: dict[tuple[int, ...], MessageReader] = {}
 
     def read(self, payload: bytes, found: Found) -> None:
         """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
@@ -51,6 +53,11 @@ class FramedReader:
         except Mismatch as mismatch:
             raise Unreadable(WHOLE, mismatch.code, mismatch.detail) from None
         reader.read(payload[at:], found)
+
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a message that was read; raises RestRefused."""
+        reader, at = self._reader(payload)
+        return reader.rest(payload[at:])
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """Those that certainly are messages of the types that their indexes name."""
@@ -73,10 +80,9 @@ class FramedReader:
 
     def _reader(self, payload: bytes) -> tuple[MessageReader, int]:
         indexes, at = message_indexes(payload)
-        message = message_at(self._schema, indexes)
-        if message.full_name not in self._readers:
-            self._readers[message.full_name] = MessageReader(self._schema, message, self._root_of)
-        return self._readers[message.full_name], at
+        if indexes not in self._readers:
+            self._readers[indexes] = MessageReader(self._schema, message_at(self._schema, indexes), self._root_of)
+        return self._readers[indexes], at
 
 
 def _lockstep(schema: ProtobufSchema, message: Message, root: Node) -> LockstepReader | None:
