@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from offset_ledger.config.json_path import format_path
@@ -18,7 +18,8 @@ Has = Callable[[JsonPath], bool]
 class Leaf:
     """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow.
 
-    An ``aliased`` one can be elsewhere in the record, where it is not at its path.
+    An ``aliased`` one can be elsewhere in the record, where it is not at its path; where a record was asked for its
+    paths, none is.
     """
 
     slot: int
@@ -66,10 +67,10 @@ class Place:
     leaf: Leaf
     paths: tuple[JsonPath, ...]
 
-    def path(self, has: Has | None) -> JsonPath:
+    def path(self, has: Has) -> JsonPath:
         """Where the value is in such a record; the path of the file, where it has none of them."""
         path, *aliases = self.paths
-        return next(filter(has, self.paths), path) if has and aliases else path
+        return next(filter(has, self.paths), path) if aliases else path
 
 
 def places(record: RecordShape) -> tuple[Place, ...]:
@@ -88,7 +89,18 @@ def places(record: RecordShape) -> tuple[Place, ...]:
 
 def tree(record: RecordShape, has: Has | None = None) -> Node:
     """The tree of the record's paths; with ``has``, of those that it reads where it has these."""
+    found = places(record)
+    if has is not None:
+        return tree_at(found, [place.path(has) for place in found])
     root = Node("$")
-    for place in places(record):
-        root.add(place.path(has), place.leaf)
+    for place in found:
+        root.add(place.paths[0], place.leaf)
+    return root
+
+
+def tree_at(found: Iterable[Place], paths: Iterable[JsonPath]) -> Node:
+    """The tree of records that have each value at this path."""
+    root = Node("$")
+    for place, path in zip(found, paths, strict=True):
+        root.add(path, replace(place.leaf, aliased=False))
     return root

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
@@ -26,6 +27,7 @@ from offset_ledger.config.model import (
 )
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.json.aliased import MAX_TREES
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
@@ -175,9 +177,46 @@ def test_a_record_with_none_of_them_is_refused_by_the_path() -> None:
     assert [reason.path for reason in outcome.reasons] == ["$.price.amount"]
 
 
-def test_records_at_the_path_stay_on_the_fast_way() -> None:
-    decoder = compile_decoder(Source("k", "t"), shape(True), Limits())
-    values = batch_of([json.dumps(each).encode() for each in documents()]).column("value")
-    proven = decoder.prove(values)
+@pytest.mark.parametrize("nullable", [True, False])
+def test_records_stay_on_the_fast_way_wherever_they_have_the_value(nullable: bool) -> None:
+    decoder = compile_decoder(Source("k", "t"), shape(nullable), Limits())
+    values = [json.dumps(each, indent=1).encode() for each in documents()]
+    wrong: list[bytes | None] = [b"[]", b"{", b'{"id": "a", "total": 1, "total": 1}', None, b"\xff", b'{"id": 1e5}']
+
+    proven = decoder.prove(batch_of([*wrong, *values]).column("value"))
+
     assert proven is not None
-    assert proven.places.tolist() == [place for place, each in enumerate(documents()) if "price" in each]
+    wanted = [expected(each, nullable) for each in documents()]
+    assert proven.places.tolist() == [place for place, value in enumerate(wanted, len(wrong)) if value != ABSENT]
+    assert proven.columns[2] is not None
+    assert proven.columns[2].to_pylist() == [value for value in wanted if value != ABSENT]
+
+
+def test_more_choices_than_are_proven_are_read_one_by_one() -> None:
+    names = [f"n{number}" for number in range(6)]
+    columns = tuple(Column(name, ColumnType("bigint"), (name,), True, aliases=((f"old_{name}",),)) for name in names)
+    choices = list(itertools.product(("", "old_"), repeat=len(names)))
+    made = [[f"{prefix}{name}" for prefix, name in zip(each, names, strict=True)] for each in choices]
+    records = [dict.fromkeys(each, n) for n, each in enumerate(made)]
+    values = [json.dumps({"id": f"e{n}", **record}).encode() for n, record in enumerate(records)]
+    decoder = compile_decoder(Source("k", "t"), RecordShape(("id",), None, columns), Limits())
+
+    batch = decode_batch(decoder, batch_of(list(values)))
+
+    assert [[row[name] for name in names] for row in batch.rows.to_pylist()] == [[n] * 6 for n in range(len(choices))]
+    proven = decoder.prove(pa.array(values, pa.binary()))
+    assert proven is not None
+    assert len(proven.places) == 1 + MAX_TREES < len(choices)
+
+
+def test_two_documents_can_share_a_place() -> None:
+    first = Column("first", ColumnType("jsonb"), ("z",), True, aliases=(("a",),))
+    second = Column("second", ColumnType("jsonb"), ("q",), True, aliases=(("z",), ("w",)))
+    decoder = compile_decoder(Source("k", "t"), RecordShape(("id",), None, (first, second)), Limits())
+    values = [
+        json.dumps({"id": "e", **each}).encode() for each in ({"w": 1}, {"z": 2}, {"a": 3, "w": 4}, {"q": 5, "z": 6})
+    ]
+    batch = decode_batch(decoder, batch_of(list(values)))
+    wanted = [(None, "1"), ("2", "2"), ("3", "4"), ("6", "5")]
+    assert [(row["first"], row["second"]) for row in batch.rows.to_pylist()] == wanted
+    assert [getattr(decoder.decode(value, None, NOON), "values", None) for value in values] == wanted

@@ -248,10 +248,11 @@ def test_objects_that_a_path_leads_into(given_: Any, paths: list[Path], left: An
         ({"a": 1, "b": "\0"}, "$.b", "nul"),
         ({"o": {"a": 1, "\0c": 2}}, "$.o['\\x00c']", "nul"),
         (b'{"o": {"a": 1, "n": 1e200000}}', "$.o.n", "range"),
+        ({"\0": {"a": 1, "b": 2}}, "$['\\x00']", "nul"),
     ],
 )
 def test_what_no_jsonb_holds_is_refused_where_it_stands(given_: Any, path: str, code: str) -> None:
-    assert one(given_, ("o", "a")) == [(path, code)]
+    assert one(given_, ("o", "a"), ("\0", "a")) == [(path, code)]
 
 
 def test_conditions_read_no_column_and_a_delete_has_no_rest() -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, texts
+from offset_ledger.decoding.json.aliased import AliasedWires
 from offset_ledger.decoding.json.comparison import Comparison
 from offset_ledger.decoding.json.readers import Read, reader
 from offset_ledger.decoding.json.rest import rest_text
@@ -73,12 +74,22 @@ class JsonDecoder:
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode, are the pipeline's and delete nothing, as columns."""
         proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+        if proven is not None and self._trees:
+            proven = self._aliased.prove(values, self.limits.value_bytes, proven)
         for comparison, wanted in ((self._where, True), (self._deletes, False)):
             if proven is not None and comparison:
                 proven = _those(comparison, wanted, values, proven)
         if proven is not None and self.record.rest:
-            return with_rest(values, proven, self._slots - 1, lambda value: rest_text(self._root, value))
+            return with_rest(values, proven, self._slots - 1, self._rest_text)
         return proven
+
+    def _rest_text(self, value: bytes) -> str | None:
+        document = value.strip()
+        return rest_text(self._trees.of(self._trees.choice(document)), document)
+
+    @cached_property
+    def _aliased(self) -> AliasedWires:
+        return AliasedWires(self.record, self._trees)
 
     @cached_property
     def _wire(self) -> Wire | None:
@@ -108,7 +119,8 @@ class JsonDecoder:
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
         raw, record = value.strip(), self.record
-        root = (self._markers if deleted else self._trees).of(raw)
+        trees = self._markers if deleted else self._trees
+        root = trees.of(trees.choice(raw))
         _read(root, raw, self._readers, slots, reasons)
         if record.rest and not deleted:
             slots[-1] = rest_text(root, raw)

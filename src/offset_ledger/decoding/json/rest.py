@@ -38,11 +38,11 @@ def _members(node: Node, raw: bytes) -> Iterator[str]:
         if member is None:
             yield _written(node, name, bytes(value))
         elif not member.leaves and bytes(value)[:1] == b"{" and (inner := _left(member, bytes(value))):
-            yield f"{_encode(name).decode()}:{inner}"
+            yield _written(node, name, inner.encode())
 
 
 def _written(node: Node, name: str, value: bytes) -> str:
     try:
-        return f"{jsonb.document(_encode(name))}:{jsonb.document(value)}"
+        return jsonb.document(_encode(name) + b":" + value)
     except Mismatch as mismatch:
         raise RestRefused.by(node.path + printable(format_path((name,))[1:]), mismatch) from None

@@ -76,7 +76,7 @@ class FramedReader:
             rest &= ~group
             if proven := _group(reader, values, np.flatnonzero(group), at):
                 parts.append(proven)
-        return _joined(parts)
+        return Proven.together(parts)
 
     def _reader(self, payload: bytes) -> tuple[MessageReader, int]:
         indexes, at = message_indexes(payload)
@@ -97,13 +97,3 @@ def _group(reader: MessageReader, values: pa.BinaryArray, places: npt.NDArray[np
     own = values if len(places) == len(values) else values.take(pa.array(places))
     proven = reader.prove(own, np.ones(len(places), np.bool_), at)
     return proven and Proven(places[proven.places], proven.columns)
-
-
-def _joined(parts: list[Proven]) -> Proven | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    places = np.concatenate([part.places for part in parts])
-    order = pa.array(np.argsort(places))
-    columns = zip(*(part.columns for part in parts), strict=True)
-    joined = [None if column[0] is None else pa.concat_arrays(column).take(order) for column in columns]
-    return Proven(np.sort(places), joined)
