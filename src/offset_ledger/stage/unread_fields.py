@@ -81,7 +81,7 @@ class Documents:
         self._members = UnreadMembers(record)
         self._framed = source.registry is not None
         self._sample = EvenSample[tuple[JsonPath, ...]](SAMPLE)
-        self._known: dict[JsonPath, JsonPath] = {}
+        self._known = set[JsonPath]()
         self._records, self._more = 0, False
 
     def add(self, values: pa.BinaryArray) -> None:
@@ -101,10 +101,11 @@ class Documents:
 
     def _is_known(self, path: JsonPath) -> bool:
         """Whether the path is one of those that are counted; names that are values are too many to count."""
-        if path not in self._known and len(self._known) < MAX_PATHS:
-            self._known[path] = path
-        self._more |= path not in self._known
-        return path in self._known
+        if len(self._known) < MAX_PATHS:
+            self._known.add(path)
+        is_known = path in self._known
+        self._more |= not is_known
+        return is_known
 
 
 class OfSchemas:
