@@ -172,7 +172,7 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> 
     [
         (Unread.of(1_000_000, 3_900, {"$.new": 1_950, MARKUP: 1}), "In 3,900 sampled of 1,000,000 rows."),
         (Unread.of(1, 1, {"$.new": 1}), "In 1 row."),
-        (Unread.of(2_000, 2_000, {"$.new": 1}, more=True), "In 2,000 rows, the most frequent of them, and others."),
+        (Unread.of(2_000, 2_000, {"$.new": 1}, more=True), "In 2,000 rows. These are the most frequent ones"),
     ],
 )
 def test_fields_that_nothing_reads_are_named_with_what_was_looked_at(unread: Unread, said: str, tmp_path: Path) -> None:
