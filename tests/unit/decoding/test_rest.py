@@ -255,6 +255,14 @@ def test_what_no_jsonb_holds_is_refused_where_it_stands(given_: Any, path: str, 
     assert one(given_, ("o", "a"), ("\0", "a")) == [(path, code)]
 
 
+def test_a_refused_rest_is_one_reason_of_several() -> None:
+    amount = Column("amount", ColumnType("bigint"), ("amount",))
+    decoder = compile_decoder(Source("k", "t"), RecordShape(None, None, (amount, REST)), Limits())
+    outcome = decoder.decode(b'{"amount": "x", "note": "\\u0000"}', None, NOON)
+    assert isinstance(outcome, Refusal)
+    assert [reason.path for reason in outcome.reasons] == ["$.amount", "$.note", "_key"]
+
+
 def test_conditions_read_no_column_and_a_delete_has_no_rest() -> None:
     conditions = {"where": Condition(("kind",), "order"), "delete_when": Condition(("op",), "d")}
     assert one({"kind": "order", "op": "c", "a": 1}, ("a",), **conditions) == ('{"kind":"order","op":"c"}', False)

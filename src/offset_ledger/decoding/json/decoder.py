@@ -66,7 +66,7 @@ class JsonDecoder:
             return self._row(value, key, timestamp)
         except Mismatch as mismatch:
             return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
-        except (_Refused, RestRefused) as refused:
+        except _Refused as refused:
             return Refusal((refused.reason,))
         except RecursionError:
             return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
@@ -123,7 +123,7 @@ class JsonDecoder:
         root = trees.of(trees.choice(raw))
         _read(root, raw, self._readers, slots, reasons)
         if record.rest and not deleted:
-            slots[-1] = rest_text(root, raw)
+            _read_rest(root, raw, slots, reasons)
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
 
@@ -132,6 +132,13 @@ class _Refused(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def _read_rest(root: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:
+    try:
+        slots[-1] = rest_text(root, raw)
+    except RestRefused as refused:
+        reasons.append(refused.reason)
 
 
 def _those(comparison: Comparison, wanted: bool, values: pa.BinaryArray, proven: Proven) -> Proven:
