@@ -26,6 +26,7 @@ from offset_ledger.config.model import (
     SubjectStrategy,
 )
 from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.json.aliased import MAX_TREES
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
@@ -220,3 +221,31 @@ def test_two_documents_can_share_a_place() -> None:
     wanted = [(None, "1"), ("2", "2"), ("3", "4"), ("6", "5")]
     assert [(row["first"], row["second"]) for row in batch.rows.to_pylist()] == wanted
     assert [getattr(decoder.decode(value, None, NOON), "values", None) for value in values] == wanted
+
+
+def test_a_path_through_a_map_or_a_branch_of_a_union_is_there() -> None:
+    inner = {"type": "record", "name": "In", "fields": [{"name": "b", "type": "long"}]}
+    fields = [
+        {"name": "m", "type": {"type": "map", "values": "long"}},
+        {"name": "u", "type": ["null", inner]},
+        {"name": "old", "type": "long"},
+    ]
+    said = {"type": "record", "name": "R", "fields": fields}
+    written: Any = fastavro.parse_schema(json.loads(json.dumps(said)))
+    values = []
+    for record in ({"m": {"k": 1}, "u": {"b": 2}, "old": 3}, {"m": {}, "u": None, "old": 3}):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, written, record)
+        values.append(out.getvalue())
+    columns = [("m", "k"), ("u", "b"), ("m", "k", "x"), ("none",)]
+    record_shape = RecordShape(
+        None,
+        None,
+        tuple(
+            Column(f"c{number}", ColumnType("bigint"), path, True, aliases=(("old",),))
+            for number, path in enumerate(columns)
+        ),
+    )
+    decoder = avro_decoder(WriterSchema(1, SchemaLanguage.AVRO, json.dumps(said)), record_shape, Limits())
+    outcomes = [decoder.decode(value, b"key", NOON) for value in values]
+    assert [getattr(each, "values", None) for each in outcomes] == [(1, 2, 3, 3), (None, None, 3, 3)]

@@ -93,7 +93,6 @@ def _checked(step: Step, path: str) -> Step:
     """The same; a value that no jsonb can hold is refused."""
 
     def value(cursor: Cursor) -> object:
-        cursor.against = None
         found = step(cursor)
         if cursor.against is not None:
             raise RestRefused.by(path, cursor.against)
