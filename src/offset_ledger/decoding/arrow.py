@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.floats import single_text
@@ -89,20 +88,14 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
         in_range = moments(publish_at)
         flags = flags & publish_at.is_valid().to_numpy(zero_copy_only=False)
         flags = flags if in_range is None else flags & in_range
-    return _kept(Proven(places, [event_id, publish_at, *values]), flags)
+    return Proven(places, [event_id, publish_at, *values]).only(flags)
 
 
 def _sound(proven: Proven, kafka: KafkaColumns) -> Proven:
     """Without the records that have a reason against a header."""
     if not kafka.wrong_names:
         return proven
-    return _kept(proven, ~np.isin(proven.places, list(kafka.wrong_names)))
-
-
-def _kept(proven: Proven, flags: npt.NDArray[np.bool_]) -> Proven:
-    if flags.all():
-        return proven
-    return Proven(proven.places[flags], [pc.filter(column, pa.array(flags)) for column in proven.columns])
+    return proven.only(~np.isin(proven.places, list(kafka.wrong_names)))
 
 
 def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:

@@ -139,7 +139,7 @@ class FramedDecoder:
             if not isinstance(decoder, Reason)
             and (part := _prove(decoder, values, np.flatnonzero(ids == id_))) is not None
         ]
-        return _merged(parts) if parts else None
+        return Proven.together(parts)
 
 
 def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int64]) -> Proven | None:
@@ -147,18 +147,3 @@ def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int6
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(frame.payloads(some))
     return None if proven is None else Proven(places[proven.places], proven.columns)
-
-
-def _merged(parts: list[Proven]) -> Proven:
-    """All parts as one, with ascending places."""
-    if len(parts) == 1:
-        return parts[0]
-    places = np.concatenate([part.places for part in parts])
-    order = np.argsort(places)
-    columns = [_joined(pieces, order) for pieces in zip(*(part.columns for part in parts), strict=True)]
-    return Proven(places[order], columns)
-
-
-def _joined(pieces: tuple[pa.Array | None, ...], order: npt.NDArray[np.int64]) -> pa.Array | None:
-    there = [piece for piece in pieces if piece is not None]
-    return pc.take(pa.concat_arrays(there), pa.array(order)) if there else None

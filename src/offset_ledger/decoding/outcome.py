@@ -95,6 +95,24 @@ class Proven:
     places: npt.NDArray[np.int64]
     columns: Sequence[pa.Array | None]
 
+    @classmethod
+    def together(cls, parts: Sequence[Proven]) -> Proven | None:
+        """Parts of one batch as one, in its order; None where there are none."""
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        places = np.concatenate([part.places for part in parts])
+        order = np.argsort(places)
+        pieces = zip(*(part.columns for part in parts), strict=True)
+        columns = [None if each[0] is None else pa.concat_arrays(each).take(pa.array(order)) for each in pieces]
+        return cls(places[order], columns)
+
+    def only(self, flags: npt.NDArray[np.bool_]) -> Proven:
+        """Those of the records, with a flag for each."""
+        if flags.all():
+            return self
+        keep = pa.array(flags)
+        return Proven(self.places[flags], [None if column is None else column.filter(keep) for column in self.columns])
+
 
 class Keys(Protocol):
     """How keys name events."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from offset_ledger.config.model import Format, Pipeline, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
+from offset_ledger.decoding.schema_fields import schema_fields
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES, check_value_schema, is_value_schema, record_names
 from offset_ledger.decoding.typed.schema_field import SchemaField
@@ -84,20 +85,6 @@ def _newer(kept: list[WriterSchema], subject: str, latest: WriterSchema | None) 
 def _known(source: Source, name: str, schema: WriterSchema) -> KnownSchema:
     try:
         check_value_schema(source, schema)
-        return KnownSchema(name, _fields(source, schema))
+        return KnownSchema(name, schema_fields(source, schema))
     except SchemaProblem as problem:
         raise UnusableSchema(f"{name}: {problem}; register another version, or correct the pipeline file") from None
-
-
-def _fields(source: Source, schema: WriterSchema) -> tuple[SchemaField, ...]:
-    if source.format is Format.AVRO:
-        from offset_ledger.decoding.avro.fields import schema_fields as avro_fields
-
-        return avro_fields(schema)
-    if source.format is Format.PROTOBUF:
-        from offset_ledger.decoding.protobuf.fields import schema_fields as protobuf_fields
-
-        return protobuf_fields(schema, source.message)
-    from offset_ledger.decoding.json_schema.fields import schema_fields as json_schema_fields
-
-    return json_schema_fields(schema)

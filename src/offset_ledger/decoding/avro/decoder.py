@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.avro.fields import has_path
 from offset_ledger.decoding.avro.reader import AvroReader
 from offset_ledger.decoding.avro.schema import record_schema
 from offset_ledger.decoding.outcome import Decoder
@@ -17,4 +20,4 @@ def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> D
         SchemaProblem: the schema is not valid, or no record.
     """
     written = record_schema(schema)
-    return TypedDecoder(record, limits, lambda root: AvroReader(written, root))
+    return TypedDecoder(record, limits, lambda root_of: AvroReader(written, root_of(partial(has_path, written))))

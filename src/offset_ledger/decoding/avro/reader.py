@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from offset_ledger.decoding.avro.cursor import Cursor, Malformed
 from offset_ledger.decoding.avro.lockstep_reader import LockstepReader, NotInLockstep
 from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.avro.rest import rest_reader
 from offset_ledger.decoding.avro.scalars import Step, read_scalar
 from offset_ledger.decoding.avro.values import Parts, branch, step_of, walk
 from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason
@@ -34,6 +36,7 @@ class AvroReader:
     def __init__(self, record: Record, root: Node) -> None:
         self._record, self._root = record, root
         self._read = _Paths().fill(record, root)
+        self._rest = rest_reader(record, root)
 
     def read(self, payload: bytes, found: Found) -> None:
         """Fill the slots; raises Unreadable."""
@@ -43,6 +46,10 @@ class AvroReader:
             cursor.finish()
         except Malformed as malformed:
             raise Unreadable(malformed.path, malformed.code, malformed.detail) from None
+
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a record; raises RestRefused."""
+        return self._rest(payload) if self._rest else {}
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """The records that are certainly read without a reason, as columns; None where they cannot walk together."""

@@ -72,11 +72,7 @@ class JsonSchemaDecoder:
             return None
         texts = values.take(pa.array(proven.places)).to_pylist()
         valid = np.fromiter(map(self._is_valid, texts), np.bool_, len(texts))
-        if valid.all():
-            return proven
-        keep = pa.array(valid)
-        columns = [None if column is None else column.filter(keep) for column in proven.columns]
-        return Proven(proven.places[valid], columns)
+        return proven.only(valid)
 
     def _is_valid(self, text: bytes) -> bool:
         try:

@@ -31,9 +31,9 @@ def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, 
     """
     compiled = compile_schema(schema)
     if message is None:
-        return TypedDecoder(record, limits, lambda root: FramedReader(compiled, root))
+        return TypedDecoder(record, limits, lambda root_of: FramedReader(compiled, root_of))
     named = message_named(compiled, message)
-    return TypedDecoder(record, limits, lambda root: MessageReader(compiled, named, root))
+    return TypedDecoder(record, limits, lambda root_of: MessageReader(compiled, named, root_of))
 
 
 def key_text(schema: WriterSchema, message: str | None = None) -> Callable[[bytes], str]:

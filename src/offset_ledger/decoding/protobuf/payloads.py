@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding.outcome import WHOLE, Mismatch, Proven
+from offset_ledger.decoding.protobuf.fields import has_path
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.lockstep_leaves import Unprovable
 from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
@@ -15,7 +19,7 @@ from offset_ledger.decoding.protobuf.reader import ExactReader
 from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.decoder import Found, Unreadable
+from offset_ledger.decoding.typed.decoder import Found, RootOf, Unreadable
 
 MAX_GROUPS = 16
 """Message types of one batch that are proven; the records of further ones are read one by one."""
@@ -24,8 +28,10 @@ MAX_GROUPS = 16
 class MessageReader:
     """Reads payloads that are one message type; see :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
 
-    def __init__(self, schema: ProtobufSchema, message: Message, root: Node) -> None:
-        self.read = ExactReader(schema, message, root).read
+    def __init__(self, schema: ProtobufSchema, message: Message, root_of: RootOf) -> None:
+        root = root_of(partial(has_path, schema, message))
+        exact = ExactReader(schema, message, root)
+        self.read, self.rest = exact.read, exact.rest
         self._lockstep = _lockstep(schema, message, root)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags, start: int = 0) -> Proven | None:
@@ -36,9 +42,9 @@ class MessageReader:
 class FramedReader:
     """Reads payloads that begin with message indexes; each message type is compiled when it is first seen."""
 
-    def __init__(self, schema: ProtobufSchema, root: Node) -> None:
-        self._schema, self._root = schema, root
-        self._readers: dict[str, MessageReader] = {}
+    def __init__(self, schema: ProtobufSchema, root_of: RootOf) -> None:
+        self._schema, self._root_of = schema, root_of
+        self._readers: dict[tuple[int, ...], MessageReader] = {}
 
     def read(self, payload: bytes, found: Found) -> None:
         """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
@@ -47,6 +53,11 @@ class FramedReader:
         except Mismatch as mismatch:
             raise Unreadable(WHOLE, mismatch.code, mismatch.detail) from None
         reader.read(payload[at:], found)
+
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a message that was read; raises RestRefused."""
+        reader, at = self._reader(payload)
+        return reader.rest(payload[at:])
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """Those that certainly are messages of the types that their indexes name."""
@@ -65,14 +76,13 @@ class FramedReader:
             rest &= ~group
             if proven := _group(reader, values, np.flatnonzero(group), at):
                 parts.append(proven)
-        return _joined(parts)
+        return Proven.together(parts)
 
     def _reader(self, payload: bytes) -> tuple[MessageReader, int]:
         indexes, at = message_indexes(payload)
-        message = message_at(self._schema, indexes)
-        if message.full_name not in self._readers:
-            self._readers[message.full_name] = MessageReader(self._schema, message, self._root)
-        return self._readers[message.full_name], at
+        if indexes not in self._readers:
+            self._readers[indexes] = MessageReader(self._schema, message_at(self._schema, indexes), self._root_of)
+        return self._readers[indexes], at
 
 
 def _lockstep(schema: ProtobufSchema, message: Message, root: Node) -> LockstepReader | None:
@@ -87,13 +97,3 @@ def _group(reader: MessageReader, values: pa.BinaryArray, places: npt.NDArray[np
     own = values if len(places) == len(values) else values.take(pa.array(places))
     proven = reader.prove(own, np.ones(len(places), np.bool_), at)
     return proven and Proven(places[proven.places], proven.columns)
-
-
-def _joined(parts: list[Proven]) -> Proven | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    places = np.concatenate([part.places for part in parts])
-    order = pa.array(np.argsort(places))
-    columns = zip(*(part.columns for part in parts), strict=True)
-    joined = [None if column[0] is None else pa.concat_arrays(column).take(order) for column in columns]
-    return Proven(np.sort(places), joined)

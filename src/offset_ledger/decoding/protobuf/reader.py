@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
+from offset_ledger.decoding.protobuf.rest import left_of
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
 from offset_ledger.decoding.protobuf.wire import Malformed
@@ -45,6 +47,8 @@ class ExactReader:
         self._parser = Parser(schema)
         self._values = Values(schema)
         self._places = self._compile(message, root)
+        self._left = left_of(schema, self._values, message, root)
+        self._is_ever_left = self._left.ever
 
     def read(self, payload: bytes, found: Found) -> None:
         """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
@@ -53,6 +57,10 @@ class ExactReader:
         except Malformed as malformed:
             raise malformed.unreadable() from None
         _fill(self._places, parsed, found)
+
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a message that was read; raises RestRefused."""
+        return self._left.of(self._parser.parse(payload, self._message)) if self._is_ever_left else {}
 
     def _compile(self, message: Message, node: Node) -> _Places:
         places: list[_Place] = []

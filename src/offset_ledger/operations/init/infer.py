@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from offset_ledger.config.model import Format, Limits, RecordShape, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.inferred import Inferred
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import Mismatch, Refusal
+from offset_ledger.decoding.schema_columns import schema_columns
+from offset_ledger.decoding.schema_fields import message_name, schema_fields
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.init.columns import Inferred
 from offset_ledger.operations.init.json_columns import json_columns
+from offset_ledger.operations.init.refined import refined
 from offset_ledger.operations.init.sample import Sample
-from offset_ledger.operations.init.schema_columns import refined, schema_columns
 
 
 def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
@@ -62,35 +65,17 @@ def _documents(values: Sequence[bytes]) -> list[bytes]:
 
 def _fields(source: Source, sample: Sample, schema: WriterSchema) -> Iterator[tuple[SchemaField, ...]]:
     """The fields of the schema; of a .proto file those of each message that was sampled."""
-    match source.format:
-        case Format.AVRO:
-            from offset_ledger.decoding.avro.fields import schema_fields as of_avro
-
-            yield of_avro(schema)
-        case Format.JSON_SCHEMA:
-            from offset_ledger.decoding.json_schema.fields import schema_fields as of_json
-
-            yield of_json(schema)
-        case Format.PROTOBUF:
-            from offset_ledger.decoding.protobuf.fields import schema_fields as of_protobuf
-
-            found: list[str | None] = [*sorted(_messages(sample, schema))]
-            for message in found or [None]:
-                yield of_protobuf(schema, message)
+    found: list[str | None] = [*sorted(_messages(sample, schema))] if source.format is Format.PROTOBUF else []
+    for message in found or [None]:
+        yield schema_fields(source, schema, message)
 
 
 def _messages(sample: Sample, schema: WriterSchema) -> set[str]:
     """The full names of the messages that the records of this schema are."""
-    from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
-    from offset_ledger.decoding.protobuf.schema import compile_schema
-
-    compiled, names = compile_schema(schema), set[str]()
+    names = set[str]()
     for payload in _of(sample, schema.schema_id):
-        try:
-            indexes, _ = message_indexes(payload)
-            names.add(message_at(compiled, indexes).full_name)
-        except Mismatch:
-            continue
+        with suppress(Mismatch):
+            names.add(message_name(schema, payload))
     return names
 
 

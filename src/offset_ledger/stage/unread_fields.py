@@ -1,0 +1,158 @@
+"""Counting, while a slice is staged, the fields of its rows that nothing reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Format, JsonPath, RecordShape, Source
+from offset_ledger.decoding import frame
+from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.schema_fields import message_name, schema_fields
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.subjects import LANGUAGES
+from offset_ledger.decoding.unread import UnreadMembers, unread
+from offset_ledger.model.unread import MAX_NAME, Unread
+from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.stage.even_sample import EvenSample
+
+SAMPLE = 2000
+"""Documents of a slice that are looked at, at most."""
+MAX_PATHS = 1000
+"""Different paths that are counted in a slice."""
+_FIRST = b"\0"  # what message indexes are for the first message of a schema
+_INDEXES = 600  # bytes that hold any message indexes
+Schemas = Mapping[int, WriterSchema | SchemaProblem]
+
+
+class Counted(Protocol):
+    """Counts the fields of the rows of one slice."""
+
+    def add(self, values: pa.BinaryArray) -> None:
+        """Count the fields of these records, all of which became rows."""
+
+    def result(self) -> Unread:
+        """What was counted."""
+
+
+class UnreadFields:
+    """Counts the fields of the staged rows of one slice; delete markers have no values and are left out.
+
+    Of JSON, with a schema or without, it looks at some documents; of Avro and Protobuf at the schema of each record.
+    """
+
+    def __init__(self, source: Source, record: RecordShape) -> None:
+        self._schemas: dict[int, WriterSchema | SchemaProblem] = {}
+        documents = source.format in (Format.JSON, Format.JSON_SCHEMA)
+        self._counted: Counted = Documents(source, record) if documents else OfSchemas(source, record, self._schemas)
+
+    def remembering(self, lookup: Lookup) -> Lookup:
+        """The lookup, whose schemas are remembered, so that nobody is asked for them twice."""
+
+        def remembered(ids: frozenset[int]) -> Schemas:
+            found = lookup(ids)
+            self._schemas.update(found)
+            return found
+
+        return remembered
+
+    def add(self, rows: pa.Table) -> None:
+        """Count the fields of these staged rows."""
+        values = rows.column("_value").filter(pc.invert(rows.column("_deleted")))
+        for chunk in values.chunks:
+            self._counted.add(chunk)
+
+    def result(self) -> Unread:
+        """What was counted."""
+        return self._counted.result()
+
+
+class Documents:
+    """Counts members of JSON documents, of which an even sample is looked at."""
+
+    def __init__(self, source: Source, record: RecordShape) -> None:
+        self._members = UnreadMembers(record)
+        self._framed = source.registry is not None
+        self._sample = EvenSample[tuple[JsonPath, ...]](SAMPLE)
+        self._known = set[JsonPath]()
+        self._records, self._more = 0, False
+
+    def add(self, values: pa.BinaryArray) -> None:
+        """See :class:`Counted`."""
+        self._records += len(values)
+        self._sample.add(len(values), lambda places: self._look(values.take(pa.array(places))))
+
+    def result(self) -> Unread:
+        """See :class:`Counted`."""
+        looked_at = self._sample.items
+        counts = Counter(path for paths in looked_at for path in paths)
+        return Unread.of(self._records, len(looked_at), _named(counts), self._more)
+
+    def _look(self, values: pa.BinaryArray) -> Iterator[tuple[JsonPath, ...]]:
+        for document in (frame.payloads(values) if self._framed else values).to_pylist():
+            yield tuple(filter(self._is_known, self._members.of(document)))
+
+    def _is_known(self, path: JsonPath) -> bool:
+        """Whether the path is one of those that are counted; names that are values are too many to count."""
+        if len(self._known) < MAX_PATHS:
+            self._known.add(path)
+        is_known = path in self._known
+        self._more |= not is_known
+        return is_known
+
+
+class OfSchemas:
+    """Counts the fields of the schemas that records name, or of the one from the file."""
+
+    def __init__(self, source: Source, record: RecordShape, schemas: Schemas) -> None:
+        self._source, self._record, self._schemas = source, record, schemas
+        if source.schema is not None:
+            self._schemas = {frame.NO_SCHEMA: WriterSchema(0, LANGUAGES[source.format], source.schema.text)}
+        self._counts = Counter[tuple[int, str | None]]()
+
+    def add(self, values: pa.BinaryArray) -> None:
+        """See :class:`Counted`."""
+        if self._source.schema is not None:
+            self._counts[frame.NO_SCHEMA, None] += len(values)
+            return
+        ids = frame.schema_ids(values)
+        for id_ in np.unique(ids).tolist():
+            of_schema = values.filter(pa.array(ids == id_))
+            if self._source.format is Format.PROTOBUF:
+                self._counts.update((id_, name) for name in self._messages(id_, frame.payloads(of_schema)))
+            else:
+                self._counts[id_, None] += len(of_schema)
+
+    def result(self) -> Unread:
+        """See :class:`Counted`."""
+        counts = Counter[JsonPath]()
+        for (id_, message), records in self._counts.items():
+            fields = schema_fields(self._source, self._schema(id_), message)
+            counts.update(dict.fromkeys(unread((field.path for field in fields), self._record), records))
+        records = self._counts.total()
+        return Unread.of(records, records, _named(counts))
+
+    def _messages(self, id_: int, payloads: pa.BinaryArray) -> Iterator[str]:
+        """The full name of the message that each payload is."""
+        heads = pc.binary_slice(payloads, 0, _INDEXES)
+        first = pc.starts_with(heads, _FIRST)
+        yield from [message_name(self._schema(id_), _FIRST)] * int(pc.sum(first, min_count=0).as_py())
+        for head in heads.filter(pc.invert(first)).to_pylist():
+            yield message_name(self._schema(id_), head)
+
+    def _schema(self, id_: int) -> WriterSchema:
+        schema = self._schemas[id_]
+        assert isinstance(schema, WriterSchema)  # the record became a row
+        return schema
+
+
+def _named(counts: Mapping[JsonPath, int]) -> dict[str, int]:
+    """The counts by the path as it is shown; paths that are cut to the same text count once for each record."""
+    return {printable(format_path(path), MAX_NAME): records for path, records in counts.items()}
