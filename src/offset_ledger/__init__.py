@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from offset_ledger.errors import TopicRecreated as TopicRecreated
     from offset_ledger.errors import TransactionOutcomeUnknown as TransactionOutcomeUnknown
     from offset_ledger.errors import TransientError as TransientError
+    from offset_ledger.errors import UndecidedSchema as UndecidedSchema
     from offset_ledger.errors import UnexpectedError as UnexpectedError
     from offset_ledger.errors import UnexplainedGap as UnexplainedGap
     from offset_ledger.errors import UnknownBatch as UnknownBatch
@@ -150,6 +151,7 @@ _MODULES = {
         "TransactionOutcomeUnknown",
         "TransientError",
         "UnexpectedError",
+        "UndecidedSchema",
         "UnexplainedGap",
         "UnknownBatch",
         "UnknownOutcome",
@@ -211,6 +213,7 @@ __all__ = [
     "TopicRecreated",
     "TransactionOutcomeUnknown",
     "TransientError",
+    "UndecidedSchema",
     "UnexpectedError",
     "UnexplainedGap",
     "UnknownBatch",

@@ -183,6 +183,10 @@ class SchemaChanged(TerminalError):
     """The registry has another schema under an id than when records with it were first read."""
 
 
+class UndecidedSchema(TerminalError):
+    """Records have a schema that the columns do not fit, and only a person can decide what becomes of these."""
+
+
 class NoStartOffset(TerminalError):
     """``start: none`` and a partition has no cursor."""
 

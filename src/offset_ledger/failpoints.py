@@ -28,6 +28,7 @@ class Failpoint(StrEnum):
     AFTER_CLAIM = "after_claim"
     SLICE_COPIED = "slice_copied"
     SLICE_COMMITTED = "slice_committed"
+    AFTER_BOUNDARY = "after_boundary"
     AFTER_STAGE = "after_stage"
     AFTER_VALIDATE = "after_validate"
     BEFORE_MERGE = "before_merge"
@@ -38,8 +39,8 @@ class Failpoint(StrEnum):
     DEAD_LETTERS_COMMITTED = "dead_letters_committed"
 
 
-OF_DELIVERY = (Failpoint.DEAD_LETTERS_SENT, Failpoint.DEAD_LETTERS_COMMITTED)
-"""Those that a batch reaches only if it has dead letters."""
+NOT_ALWAYS = (Failpoint.AFTER_BOUNDARY, Failpoint.DEAD_LETTERS_SENT, Failpoint.DEAD_LETTERS_COMMITTED)
+"""Those that a batch reaches only if it meets a schema that needs other columns, or has dead letters."""
 
 
 def reach(place: Failpoint) -> None:

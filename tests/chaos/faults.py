@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.failpoints import OF_DELIVERY, Failpoint
+from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.settings_reader import read_settings
 from tests.chaos.bench import Bench
@@ -29,7 +29,7 @@ from tests.chaos.oracle import Kind
 
 def _light(place: Failpoint) -> bool:
     """Whether a process that is quickly there again reaches the place, not the one with the Spark session."""
-    return place not in (Failpoint.AFTER_CLAIM, Failpoint.AFTER_STAGE, *OF_DELIVERY)
+    return place not in (Failpoint.AFTER_CLAIM, Failpoint.AFTER_STAGE, *NOT_ALWAYS)
 
 
 FAILPOINTS = tuple(f"{place}={how}" for place in Failpoint for how in ("kill", "fail", "stop") if _light(place))

@@ -20,7 +20,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import SparkFailed
-from offset_ledger.failpoints import OF_DELIVERY, Failpoint
+from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
 from offset_ledger.kafka import offsets, snapshot, topics
 from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
@@ -64,7 +64,7 @@ def bench(lab: Lab, servers: Servers, topic_name: Callable[[], str], tmp_path: P
 # -- processes die, stall and run twice ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [place for place in Failpoint if place not in OF_DELIVERY])
+@pytest.mark.parametrize("place", [place for place in Failpoint if place not in NOT_ALWAYS])
 def test_a_kill_at_every_failpoint_loses_and_doubles_nothing(bench: Bench, place: Failpoint) -> None:
     produced(bench)
     bench.lab.arm(f"{place}=kill")

@@ -104,16 +104,16 @@ class Gate(HITLOperator):
 
 
 class LossGate(Gate):
-    """Whether to skip lost offsets or to accept a changed log; then it plans the batch that ``plan`` could not."""
+    """Whether to skip lost offsets, or to accept a changed log or schema; then it plans the batch, or resumes it."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """The loss as it is now."""
+        """The loss, or the changed schema, as it is now."""
         from offset_ledger.airflow.concurrent_runs import other_run
-        from offset_ledger.operations.losses import loss_question
+        from offset_ledger.operations.answers import question_before_staging
 
         if busy := other_run(pipeline, context["ti"]):
             raise AirflowSkipException(f"nothing to do: {busy}")
-        return loss_question(pipeline)
+        return question_before_staging(pipeline)
 
     def act(
         self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str

@@ -27,8 +27,8 @@ _DECISIONS = (RunAction.APPROVE, RunAction.ABANDON, RunAction.SKIP)
 class PlanOperator(BaseOperator, SkipMixin):
     """Check the request and plan its batch, whose id is the result.
 
-    A lost range leaves the task ``question`` to run; in every other case it is skipped, and so is all that follows
-    where there is no batch.
+    A lost range, or a schema to decide about, leaves the task ``question`` to run; in every other case it is skipped,
+    and so is all that follows where there is no batch.
     """
 
     inherits_from_skipmixin = True
@@ -73,7 +73,7 @@ class PlanOperator(BaseOperator, SkipMixin):
             self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
             return None
         self.log.info(planned.message)
-        if planned.resumed and request.action is RunAction.NEXT and (question := self._in_the_way(pipeline, planned)):
+        if request.action is RunAction.NEXT and (question := self._in_the_way(pipeline, planned)):
             self.log.warning("the task %s asks: %s", self.question, question.text)
             return None
         if planned.batch is not None:
@@ -86,10 +86,13 @@ class PlanOperator(BaseOperator, SkipMixin):
         return None
 
     def _in_the_way(self, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
-        """A loss that an open batch would meet at its read; it may have happened since the batch was planned."""
-        from offset_ledger.operations.losses import loss_question
+        """A loss that an open batch would meet at its read, since it was planned, or a schema to decide about."""
+        from offset_ledger.operations.accept_schema import schema_question
+        from offset_ledger.operations.answers import question_before_staging
 
-        return loss_question(pipeline) if planned.batch and not planned.batch.judged else None
+        if planned.batch is None or planned.batch.judged:
+            return None
+        return question_before_staging(pipeline) if planned.resumed else schema_question(pipeline)
 
     def _preview(self, pipeline: Pipeline, request: Request, context: Context) -> None:
         from offset_ledger.operations.preview import preview

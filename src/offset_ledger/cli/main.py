@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from offset_ledger.cli import (
     abandon,
+    accept_schema,
     accept_table,
     accept_topic,
     approve,
@@ -48,7 +49,7 @@ from offset_ledger.version import __version__
 # As ``--help`` lists them.
 _VERBS = (
     *(stack, migrate, init, check, diff, preview, status, batches, verify, report, ingest, replay),
-    *(approve, abandon, skip, accept_topic, remerge, accept_table),
+    *(approve, abandon, skip, accept_topic, accept_schema, remerge, accept_table),
     *(redrive, quarantine, dismiss, dead_letters, prune),
     *(publish, audit, topic, lab, spark_server, demo),
 )

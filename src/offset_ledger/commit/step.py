@@ -18,10 +18,11 @@ from offset_ledger.errors import (
     UnknownOutcome,
 )
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, dead_letters, pipelines, redrive, staging
+from offset_ledger.ledger import batches, dead_letters, followed_columns, pipelines, redrive, staging
 from offset_ledger.ledger.completeness import sealed_counts
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import wait_for_claims
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.ledger.stalled import wait_for
@@ -156,8 +157,10 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     if batch.kind is BatchKind.HEAD:
         balance.lock_cursors(cursor, batch)
     tables = StagingTables(batch.attempt)
+    pipeline = with_columns(cursor, pipeline, batch.batch_id)
     staging.check_columns(cursor, tables, pipeline.record)  # file and table may have changed since the claim
     change_target(cursor, pipeline, batch.batch_id)
+    followed_columns.settle(cursor, pipeline.name, batch.batch_id)
     staged = sealed_counts(cursor, batch)
     row_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)

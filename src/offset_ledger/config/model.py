@@ -213,6 +213,13 @@ class Evolve(StrEnum):
     WIDEN = "widen"
 
 
+class ColumnsFrom(StrEnum):
+    """What decides about the columns: the pipeline file alone, or the schemas of the records too."""
+
+    FILE = "file"
+    SCHEMA = "schema"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The table that rows are merged into."""
@@ -222,6 +229,7 @@ class Target:
     table: str
     merge: Merge = Merge.NEWEST_WINS
     evolve: Evolve = Evolve.NONE
+    columns_from: ColumnsFrom = ColumnsFrom.FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +264,11 @@ class Pipeline:
     freshness: timedelta | None = None
     answer_within: timedelta = ONE_DAY
     wake_on_data: bool = False
+
+    @property
+    def follows_schemas(self) -> bool:
+        """Whether new fields of the records' schemas become columns."""
+        return self.target.columns_from is ColumnsFrom.SCHEMA
 
     @property
     def connections(self) -> tuple[str, ...]:

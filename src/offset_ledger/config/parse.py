@@ -18,6 +18,7 @@ from offset_ledger.config.located import Refused, line_of, quoted, read_yaml
 from offset_ledger.config.model import Limits, Pipeline, RecordShape, Source
 from offset_ledger.config.quality import Quality
 from offset_ledger.config.schema import FILE
+from offset_ledger.config.sections import check_columns_from
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
 FOLDER = Path("dags/pipelines")
@@ -148,6 +149,8 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
     if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
         wrong = "the keys are not read: record.event_id is a path"
         key_format.note(Refused(wrong, "drop it, or write event_id: key"))
+    if "target" in said.given and (columns_from := file.at("target", "columns_from")):
+        check_columns_from(columns_from, pipeline, file.at("source", "registry") is not None)
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline

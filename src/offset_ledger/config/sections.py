@@ -11,7 +11,7 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.formats import FORMAT_KEYS, check_format
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused, describe, is_null, quoted
-from offset_ledger.config.model import Evolve, Limits, Merge, OnExpired, Source, StartAt, Target
+from offset_ledger.config.model import ColumnsFrom, Evolve, Limits, Merge, OnExpired, Pipeline, Source, StartAt, Target
 from offset_ledger.config.names import (
     RESERVED_SCHEMA_PATTERN,
     TABLE_PATTERN,
@@ -132,9 +132,25 @@ TARGET: Kind[Target] = section(
             "How a commit may change the table to fit the file: not at all, by new columns (add_columns), or by these "
             "and wider types (widen).",
         ),
+        "columns_from": Key(
+            choice(ColumnsFrom),
+            "What decides about columns: the file, or the schemas that records name too (schema), where a new field "
+            "becomes a column; needs source.registry and evolve.",
+        ),
     },
     ("connection", "table"),
 )
+
+
+def check_columns_from(columns_from: Value, pipeline: Pipeline, has_registry: bool) -> None:
+    """Note what keeps a pipeline from following the schemas of its records."""
+    if pipeline.follows_schemas and not has_registry:
+        wrong = "records name no schema that columns could come from"
+        columns_from.note(Refused(wrong, "add source.registry, or write columns_from: file"))
+    if pipeline.follows_schemas and pipeline.target.evolve is Evolve.NONE:
+        wrong = "no column can come from a schema while evolve is none"
+        columns_from.note(Refused(wrong, "add evolve: add_columns or evolve: widen, or write columns_from: file"))
+
 
 LIMITS: Kind[Limits] = section(
     Limits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from offset_ledger.config.model import ColumnType, RecordShape
+from offset_ledger.config.model import Column, ColumnType, RecordShape
 from offset_ledger.decoding.outcome import Code, Mismatch
 
 MAX_EVENT_ID_BYTES = 1024
@@ -32,8 +32,13 @@ EVENT_ID = ColumnKind("event_id", (), "")
 
 def kinds(record: RecordShape) -> tuple[ColumnKind, ...]:
     """The kind of every slot of the row: event_id, publish_at, then the declared columns."""
-    columns = (_kind(column.type, column.encoding) for column in record.columns)
+    columns = map(kind_of, record.columns)
     return EVENT_ID, _kind(_PUBLISH_AT, record.publish_at_encoding), *columns
+
+
+def kind_of(column: Column) -> ColumnKind:
+    """The kind of a declared column."""
+    return _kind(column.type, column.encoding)
 
 
 def _kind(type_: ColumnType, encoding: str) -> ColumnKind:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.inferred import Inferred
+from offset_ledger.decoding.schema_fit import decimal_digits
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 
@@ -91,7 +91,7 @@ def column_type(type_: ValueType) -> str:
         return "real" if type_.bits == 32 else "double precision"
     if type_.name is TypeName.INTEGER and not type_.signed and type_.bits == 64:
         return "numeric(20,0)"
-    decimal = re.fullmatch(r"decimal\(([0-9]+),([0-9]+)\)", type_.shown)
-    if decimal and int(decimal[1]) <= MAX_PRECISION:
-        return f"numeric({decimal[1]},{decimal[2]})"
+    digits = decimal_digits(type_.shown)
+    if digits and digits[0] <= MAX_PRECISION:
+        return f"numeric({digits[0]},{digits[1]})"
     return _TYPES.get(type_.name, "jsonb")

@@ -22,14 +22,22 @@ def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nul
     for field in fields:
         if field.path == path:
             return [*_type(field, kind, form), *_nulls(field, nullable)]
+    if (text := elsewhere(fields, path, kind, form)) is not None:
+        return [text] if text else []
+    return ["not in the schema: NULL" if nullable else GONE]
+
+
+def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, form: Format) -> str | None:
+    """What is wrong with a path to a record, or into a field, if anything; None where the schema has nothing there."""
     if any(field.path[: len(path)] == path for field in fields):
-        return [] if kind.name == "jsonb" else [f"a record in the schema, {kind.name} in the file: {_WHOLE}"]
+        return "" if kind.name == "jsonb" else f"a record in the schema, {kind.name} in the file: {_WHOLE}"
     for field in fields:
         if path[: len(field.path)] == field.path:
             return _inside(field, form)
-    return ["not in the schema: NULL" if nullable else "not in the schema, and not nullable: records are quarantined"]
+    return None
 
 
+GONE = "not in the schema, and not nullable: records are quarantined"
 _WHOLE = "records are quarantined; write jsonb, or the path of a value in it"
 _NO_NUMBER = "records are quarantined; write numeric"
 
@@ -66,7 +74,12 @@ def shown(kind: ColumnKind) -> str:
 
 def _may_be_scalar(field: SchemaField) -> bool:
     """Whether some values could be single ones: those of a union, or of a property that says nothing."""
-    return field.shown.startswith("union of") or " or " in field.shown or field.shown in ("any value", "null")
+    return is_union(field) or field.shown in ("any value", "null")
+
+
+def is_union(field: SchemaField) -> bool:
+    """Whether the field has values of several types, by its schema."""
+    return field.type is None and (field.shown.startswith("union of") or " or " in field.shown)
 
 
 def _json_limit(kind: ColumnKind) -> str | None:
@@ -105,11 +118,17 @@ def _wider(reach: int) -> str:
     return "integer" if reach < 32 else "bigint" if reach < 64 else "numeric"
 
 
+def decimal_digits(shown: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal as its schema shows it."""
+    written = _DECIMAL.fullmatch(shown)
+    return (int(written[1]), int(written[2])) if written else None
+
+
 def _decimal_limit(source: ValueType, kind: ColumnKind) -> str | None:
-    written = _DECIMAL.fullmatch(source.shown)
+    written = decimal_digits(source.shown)
     if not kind.args or not written:
         return None
-    precision, scale = int(written[1]), int(written[2])
+    precision, scale = written
     if scale <= kind.args[1] and precision - scale <= kind.args[0] - kind.args[1]:
         return None
     return f"values with more digits are quarantined; write numeric({precision},{scale})"
@@ -120,9 +139,7 @@ def _nulls(field: SchemaField, nullable: bool) -> Iterator[str]:
         yield "can be null or missing in the schema, not nullable in the file: such records are quarantined"
 
 
-def _inside(field: SchemaField, form: Format) -> list[str]:
+def _inside(field: SchemaField, form: Format) -> str:
     """A path that leads on into a value: only some languages have values that it can lead into."""
     scalar = field.type is not None or form is Format.PROTOBUF or field.shown in ("array", "null")
-    if scalar:
-        return [f"a path into {field.shown}, which has no fields: records are quarantined"]
-    return []
+    return f"a path into {field.shown}, which has no fields: records are quarantined" if scalar else ""

@@ -157,6 +157,19 @@ def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
     )
 
 
+def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:
+    """Let ranges of a batch that is being staged end earlier, by partition; each keeps an offset at least.
+
+    Raises:
+        Fenced, StateConflict: another attempt has the batch.
+    """
+    lock(cursor, attempt, State.STAGING)
+    for partition, until_offset in ends.items():
+        place = {"batch_id": attempt.batch_id, "partition": partition, "until_offset": until_offset}
+        cursor.execute(named_sql("batches/cut_range"), place)
+        assert cursor.rowcount == 1
+
+
 def move(
     cursor: Cursor,
     attempt: Attempt,

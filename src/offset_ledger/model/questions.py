@@ -18,6 +18,7 @@ class QuestionKind(StrEnum):
     RECREATED_TOPIC = "recreated_topic"
     TRUNCATED_LOG = "truncated_log"
     UNREAD_TOMBSTONES = "unread_tombstones"
+    CHANGED_SCHEMA = "changed_schema"
     REJECTED_BATCH = "rejected_batch"
 
 
@@ -40,6 +41,9 @@ MEANING = {
     QuestionKind.UNREAD_TOMBSTONES: "**Approve** continues with what was staged: rows whose tombstone was removed "
     "unread remain in the table. First check for rows whose key has no record in the topic any more. **Reject** "
     "changes nothing and fails the run.",
+    QuestionKind.CHANGED_SCHEMA: "**Approve** leaves these columns as they are: what does not fit them is quarantined, "
+    "here and in later schemas with the same differences. **Reject** changes nothing and fails the run, until the "
+    "pipeline file or the producer is corrected.",
     QuestionKind.REJECTED_BATCH: "**Approve** commits exactly what was validated. **Abandon** gives the batch up; the "
     "offsets of a head batch are planned again by the next run. **Reject** leaves it rejected and fails the run. The "
     "quality report is in the tab Ledger of the run.",
@@ -56,9 +60,11 @@ _LABELS = {
     "kept": "tombstones are kept for at least",
     "kind": "kind of batch",
     "refused": "refused records",
+    "begins": "from these offsets on, by partition",
+    "adds": "columns that are added",
 }
 
-_OF_RECORDS = ("reasons",)  # with values that were observed in records
+_OF_RECORDS = ("reasons", "differences")  # with values and names that were observed in records
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
+from offset_ledger.operations.accept_schema import accept_schema, schema_question
 from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve_tombstones
@@ -24,10 +25,15 @@ def record_question(pipeline: Pipeline, question: Question) -> int:
         return decisions.ask(cursor, question, current_origin())
 
 
+def question_before_staging(pipeline: Pipeline) -> Question | None:
+    """What a person has to decide before the next batch can be staged: about a loss, or about a changed schema."""
+    return loss_question(pipeline) or schema_question(pipeline)
+
+
 def answer_loss(
     pipeline: Pipeline, decision_id: int, given: QuestionAnswer, origin: Origin, why: str
 ) -> QuestionAnswer:
-    """Answer a question about a loss; an approval skips or accepts exactly what was asked about.
+    """Answer a question before staging; an approval skips or accepts exactly what was asked about.
 
     Returns the answer that counts: an earlier one, if somebody has already decided elsewhere.
 
@@ -35,7 +41,7 @@ def answer_loss(
         StateConflict: what was asked about has changed meanwhile.
     """
     # Somebody may have solved it while the run waited.
-    solved = given is QuestionAnswer.APPROVE and loss_question(pipeline) is None
+    solved = given is QuestionAnswer.APPROVE and question_before_staging(pipeline) is None
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         asked = decisions.read_question(cursor, decision_id, lock=True)
         if asked.answer:
@@ -53,6 +59,8 @@ def _approve_loss(pipeline: Pipeline, question: Question, decision_id: int, orig
         skip_lost(pipeline, origin, why, approved, decision_id)
     elif question.kind is QuestionKind.UNREAD_TOMBSTONES:
         approve_tombstones(pipeline, origin, why, question, decision_id)
+    elif question.kind is QuestionKind.CHANGED_SCHEMA:
+        accept_schema(pipeline, origin, why, question, decision_id)
     else:
         accept_topic(pipeline, origin, why, question, decision_id)
 

@@ -7,6 +7,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import connect, read_only, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.target.fit import enabled_triggers, own_uniques
 from offset_ledger.target.table import check_target
@@ -31,6 +32,7 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
     with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
         read_only(cursor)
         pipeline = pipelines.registered_of(cursor, pipeline) or pipeline
+        pipeline = with_columns(cursor, pipeline)
         changes = check_target(cursor, pipeline)
         if changes is None:
             return "missing", f"{table} does not exist yet; the first batch creates it"

@@ -12,6 +12,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.row_places import order_formats, rows_of
 from offset_ledger.ledger.staging import row_columns
@@ -49,6 +50,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             if cursors is None:
                 return TopicComparison((), 0, (), ())
+            pipeline = with_columns(cursor, pipeline)
             starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
         snapshot = _snapshot(pipeline, cursors)
         committed = [OffsetRange(p, starts[p], end) for p, end in cursors.next_offsets.items() if starts[p] < end]

@@ -18,6 +18,7 @@ from offset_ledger.model.manifest import Slice, by_partition
 from offset_ledger.model.states import State
 from offset_ledger.model.tombstones import LateRange, as_json
 from offset_ledger.stage import tombstones
+from offset_ledger.stage.following import take_columns
 from offset_ledger.target.table import ensure_target
 
 
@@ -38,12 +39,16 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
 
     Their sessions are ended first, because a paused process may hold the very lock that the claim needs, and once more
     afterwards, because they may have begun another one meanwhile.
+
+    Raises:
+        UndecidedSchema: it begins with a schema that a person has to decide about; it was not taken.
     """
     with transaction(session) as cursor:
         fencing.begin_claim(cursor, batch_id)
         before = batches.read_batch(cursor, batch_id)
         others = fencing.end_lower_epochs(cursor, Attempt(batch_id, before.epoch + 1))
         with fencing.alongside_lower_epochs(cursor, batch_id, others):
+            pipeline = take_columns(cursor, pipeline, before)
             ensure_target(cursor, pipeline)  # the pipeline file may have changed since the batch was planned
             attempt = batches.claim(cursor, batch_id, origin)
             batches.note_file(cursor, batch_id, pipeline)

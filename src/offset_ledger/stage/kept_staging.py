@@ -11,6 +11,7 @@ from offset_ledger.errors import LostRange
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.completeness import is_whole
 from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.states import State
@@ -64,7 +65,7 @@ def is_last_copy(batch: Batch, kept: KeptStaging, check_topic: Callable[[Batch],
 def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> KeptStaging:
     if batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
         return KeptStaging.NOTHING
-    if not staging.fits(cursor, StagingTables(batch.attempt), pipeline.record):
+    if not staging.fits(cursor, StagingTables(batch.attempt), with_columns(cursor, pipeline, batch.batch_id).record):
         return KeptStaging.OTHER_COLUMNS
     # An approved batch was validated with the file of that time.
     same = batch.approved or batch.config_hash == pipeline.config_hash

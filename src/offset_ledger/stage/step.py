@@ -14,8 +14,9 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import StateConflict, UnreadableRecord
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import fencing
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger import batches, fencing
+from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
@@ -26,6 +27,7 @@ from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.stage import tombstones, without_spark
 from offset_ledger.stage.claim import Written, claim, seal
+from offset_ledger.stage.following import end_at_boundaries
 from offset_ledger.stage.kept_staging import KeptStaging, is_last_copy, read_kept
 from offset_ledger.stage.spark_read import read_slices, reason_of_gaps
 from offset_ledger.stage.topic_check import check_readable
@@ -56,6 +58,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
             changed: neither the epoch nor what was staged.
         UnreadableTimestamp: a record of them has one that Spark or Postgres cannot represent.
         UnreadableRecord: a record of them is one that only Spark can read.
+        UndecidedSchema: it begins with a schema that a person has to decide about.
         Fenced: a newer attempt took over on the way.
         IncompleteStaging, SparkFailed, BrokerUnavailable, DatabaseUnavailable: worth another try.
     """
@@ -69,7 +72,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
             epochs = planned_epochs(cursor, batch_id)
         return check_readable(kafka, pipeline.source.topic, batch, epochs, read)
 
-    def write(batch: Batch, tables: StagingTables) -> Written:
+    def write(pipeline: Pipeline, batch: Batch, tables: StagingTables) -> Written:
         before = check_topic(batch)  # again: the claim may have waited for a lock
         task = SliceTask.of(pipeline, database, tables, batch.kind)
         if spark is None:
@@ -84,7 +87,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
 
 
 def stage_with(
-    write: Callable[[Batch, StagingTables], Written],
+    write: Callable[[Pipeline, Batch, StagingTables], Written],
     pipeline: Pipeline,
     batch_id: int,
     origin: Origin,
@@ -92,28 +95,49 @@ def stage_with(
 ) -> StagedBatch:
     """Claim the batch, let ``write`` write its slices into the tables of the new attempt, and seal it.
 
-    Before anything is dropped for that, ``check_topic`` raises where the records can no longer be read.
+    Before anything is dropped for that, ``check_topic`` raises where the records can no longer be read. Where it meets
+    a schema that needs other columns, it is claimed and staged once more, up to there or with these columns.
 
     Raises:
-        StateConflict, LostRange, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
+        StateConflict, LostRange, UndecidedSchema, Fenced, IncompleteStaging, DatabaseUnavailable: as :func:`stage`.
     """
     database = get_connection(pipeline.target.connection)
     with connect(database) as session:
         batch, kept = read_kept(session, pipeline, batch_id)
         if kept is KeptStaging.USABLE or (batch.state in CLAIMABLE and is_last_copy(batch, kept, check_topic)):
             return _done(batch)
-        try:
-            tables = claim(session, pipeline, batch_id, origin)
-        except StateConflict:
-            if (batch := read_kept(session, pipeline, batch_id)[0]).state is State.COMMITTED:  # while the claim waited
-                return _done(batch)
-            raise
-        reach(Failpoint.AFTER_CLAIM)
-        log.info("claimed %s", tables.attempt)
-        with fencing.fenced(database, tables.attempt):
-            counts = seal(session, batch, tables, write(batch, tables), origin)
+        staged = None
+        while staged is None:
+            try:
+                tables = claim(session, pipeline, batch_id, origin)
+            except StateConflict:
+                if (batch := read_kept(session, pipeline, batch_id)[0]).state is State.COMMITTED:  # while it waited
+                    return _done(batch)
+                raise
+            reach(Failpoint.AFTER_CLAIM)
+            log.info("claimed %s", tables.attempt)
+            staged = _stage_claimed(write, session, pipeline, tables, origin)
     reach(Failpoint.AFTER_STAGE)
-    return StagedBatch(tables.attempt, counts)
+    return staged
+
+
+def _stage_claimed(
+    write: Callable[[Pipeline, Batch, StagingTables], Written],
+    session: Session,
+    pipeline: Pipeline,
+    tables: StagingTables,
+    origin: Origin,
+) -> StagedBatch | None:
+    """The batch, staged; None if it met a schema that needs other columns, and has to be staged again."""
+    with transaction(session) as cursor:
+        batch = batches.read_batch(cursor, tables.batch_id)
+        with_followed = with_columns(cursor, pipeline, tables.batch_id)
+    with fencing.fenced(get_connection(pipeline.target.connection), tables.attempt):
+        written = write(with_followed, batch, tables)
+        if end_at_boundaries(session, pipeline, batch, tables):
+            reach(Failpoint.AFTER_BOUNDARY)
+            return None
+        return StagedBatch(tables.attempt, seal(session, batch, tables, written, origin))
 
 
 def stage_without_spark(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch | None:

@@ -31,3 +31,10 @@ def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
         },
     )
     return [row["attname"] for row in cursor.fetchall()]
+
+
+def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
+    """The columns of the table, if it exists, that the pipeline has never written."""
+    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
+    cursor.execute(named_sql("target/foreign_columns"), {"file": pipeline.file, **place})
+    return frozenset(row["attname"] for row in cursor.fetchall())

@@ -8,6 +8,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.row_order import check_order, ordered_by, record_order, write_order
 from offset_ledger.target.declared_columns import record_upgrade
 from offset_ledger.target.evolve import change_table, may_change
@@ -29,6 +30,7 @@ def ensure_target(cursor: Cursor, pipeline: Pipeline) -> bool:
 
 def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     """The changes that are left to the commit; None where the table was created."""
+    pipeline = with_columns(cursor, pipeline)
     target = pipelines.take_table(cursor, pipeline)
     exists = is_there(cursor, target)
     if not exists:
@@ -68,6 +70,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     Raises:
         ConfigurationError, TargetMismatch: as :func:`ensure_target`.
     """
+    pipeline = with_columns(cursor, pipeline)
     target = pipelines.check_owner(cursor, pipeline)
     exists = is_there(cursor, target)
     _check_committed(cursor, pipeline, target, exists)

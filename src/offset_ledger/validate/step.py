@@ -18,6 +18,7 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, profiles, staging
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.ledger.stalled import wait_for
@@ -47,14 +48,15 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
     database = get_connection(pipeline.target.connection)
-    suite = read_suite(pipeline)
     with connect(database) as session, transaction(session) as cursor:
         batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
         if batch.state in _PAST_GATE:
             return batch, None
         if batch.state is not State.STAGED:
             batches.refuse(batch, batch.attempt, State.STAGED)
+        pipeline = with_columns(cursor, pipeline, batch_id)
         staging.check_columns(cursor, StagingTables(batch.attempt), pipeline.record)
+    suite = read_suite(pipeline)
     with fenced(database, batch.attempt):
         return _validate(database, pipeline, batch, origin, suite)
 

@@ -1,0 +1,165 @@
+"""What a writer's schema needs that the columns of a pipeline do not have: new columns, wider types, or a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from offset_ledger.config.column_types import ENCODINGS, MAX_PRECISION, parse_type
+from offset_ledger.config.columns import MAX_COLUMNS
+from offset_ledger.config.json_path import format_path, touch
+from offset_ledger.config.model import Column, ColumnType, Evolve, Format, JsonPath, RecordShape
+from offset_ledger.config.names import RESERVED_COLUMNS
+from offset_ledger.decoding.inferred import Inferred, column_name
+from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds
+from offset_ledger.decoding.schema_columns import column_type, schema_columns
+from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
+from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.model.widening import widens
+
+Fields = tuple[SchemaField, ...]
+_OF_TEXTS = ("text", "varchar", "jsonb")
+_MIXED = "values of another type are quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What only a person can decide about, at a path of the record."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """The columns that are new or wider, and what is to be asked; without either the schema fits."""
+
+    columns: tuple[Column, ...] = ()
+    questions: tuple[Difference, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.columns or self.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """How a pipeline follows schemas: its format, what it may change, the names of the columns that its file declares
+    and of those in the table that are not its own, and the differences that a person has accepted.
+    """
+
+    form: Format
+    evolve: Evolve
+    declared: Collection[str] = ()
+    foreign: Collection[str] = ()
+    accepted: Collection[Difference] = ()
+
+    def needed(self, record: RecordShape, fields: Fields) -> Needed:
+        """What the fields of a schema need beyond the columns of the record."""
+        found = [*self._of_keys(record, fields), *self._of_columns(record, fields), *self._of_new(record, fields)]
+        columns = tuple(each for each in found if isinstance(each, Column))
+        asked = [each for each in found if isinstance(each, Difference) and each not in self.accepted]
+        if len(record.columns) + len(columns) > MAX_COLUMNS:
+            too_many = Difference("$", f"more fields than the {MAX_COLUMNS} columns that a table takes")
+            return Needed((), tuple(asked) if too_many in self.accepted else (*asked, too_many))
+        return Needed(columns, tuple(asked))
+
+    def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
+        """The event id and its moment, which every row has to have."""
+        for path, kind in ((record.event_id, EVENT_ID), (record.publish_at, kinds(record)[1])):
+            if path and (text := self._misfit(fields, path, kind, nullable=False)):
+                yield Difference(format_path(path), text)
+
+    def _of_columns(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
+        by_path = {field.path: field for field in fields}
+        for column in record.columns:
+            field = by_path.get(column.path)
+            text = self._misfit(fields, column.path, kind_of(column), column.nullable)
+            if text := text or self._changed(column, fields):
+                yield Difference(format_path(column.path), text)
+            elif field and field.type:
+                yield from self._of_limits(column, field, field.type)
+
+    def _changed(self, column: Column, fields: Fields) -> str | None:
+        """What a schema has by now where one before it made the column; a file may say, say, that texts are dates."""
+        if column.name in self.declared:
+            return None
+        for field in fields:
+            is_text = field.type is not None and field.type.name is TypeName.TEXT
+            if field.path == column.path and is_text and column.type.name not in _OF_TEXTS:
+                return f"{_compared(field, kind_of(column))}: texts that are no {column.type.name} are quarantined"
+            if field.path == column.path[: len(field.path)] != column.path:
+                return f"a path into {field.shown}: {_MIXED}"
+        return None
+
+    def _misfit(self, fields: Fields, path: JsonPath, kind: ColumnKind, nullable: bool) -> str | None:
+        """Why no record of the schema has a value for a column that needs one, or none that it takes."""
+        for field in fields:
+            if field.path == path:
+                mixed = _MIXED if is_union(field) and kind.name != "jsonb" else None
+                why = refused(field, kind, self.form) or mixed
+                return f"{_compared(field, kind)}: {why}" if why else None
+        text = elsewhere(fields, path, kind, self.form)
+        return text or (GONE if text is None and not nullable else None)
+
+    def _of_limits(self, column: Column, field: SchemaField, type_: ValueType) -> Iterator[Column | Difference]:
+        """A column that takes some values of the field and not others, though a wider type would."""
+        kind, natural = kind_of(column), column_type(type_)
+        limit = limited(field, kind, self.form)
+        wider = self._wider(column, field, natural) if limit or self._is_cut(column, field) else None
+        if wider and self.evolve is Evolve.WIDEN:
+            yield replace(column, type=wider)
+        elif limit and parse_type(natural) != column.type:
+            may = f", or evolve: widen, which makes it {wider.sql}" if wider else ""
+            yield Difference(format_path(column.path), f"{_compared(field, kind)}: {limit}{may}")
+
+    def _wider(self, column: Column, field: SchemaField, natural: str) -> ColumnType | None:
+        """The first type that has all values of the column, and takes all of the field."""
+        names = [natural, *_combined(column.type, field), "bigint", "numeric", "double precision", "text"]
+        for type_ in map(parse_type, names):
+            kind = kind_of(replace(column, type=type_))
+            takes_all = not refused(field, kind, self.form) and not limited(field, kind, self.form)
+            if takes_all and widens(column.type.sql, type_.sql):
+                return type_
+        return None
+
+    def _is_cut(self, column: Column, field: SchemaField) -> bool:
+        """Whether the column takes texts of a length, and the schema knows none: its lengths are the file's alone."""
+        return self.evolve is Evolve.WIDEN and column.type.name == "varchar" and field.shown.split()[0] == "string"
+
+    def _of_new(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
+        """The fields that no path leads to, through or into."""
+        conditions = [each.path for each in (record.where, record.delete_when) if each]
+        read = [record.event_id, record.publish_at, *(column.path for column in record.columns), *conditions]
+        taken = {*RESERVED_COLUMNS, *self.foreign, *(column.name for column in record.columns)}
+        for each in schema_columns([fields]):
+            if not any(path and touch(path, each.path) for path in read):
+                yield _new(each, taken)
+
+
+def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
+    path, name = format_path(inferred.path), column_name(inferred.path)
+    if not inferred.type:
+        return Difference(path, f"a new field: {inferred.doubt}")
+    if name in taken:
+        return Difference(path, f"a new field, and {name} is another column; declare it by another name in the file")
+    taken.add(name)
+    type_ = parse_type(inferred.type)
+    return Column(name, type_, inferred.path, nullable=True, encoding=ENCODINGS.get(type_.name, ("",))[0])
+
+
+def _compared(field: SchemaField, kind: ColumnKind) -> str:
+    return f"{field.shown} in the schema, {shown(kind)} in the table"
+
+
+def _combined(type_: ColumnType, field: SchemaField) -> list[str]:
+    """A numeric with the digits of both."""
+    written = decimal_digits(field.shown)
+    if type_.name != "numeric" or not type_.args or not written:
+        return []
+    scale = max(type_.args[1], written[1])
+    precision = scale + max(type_.args[0] - type_.args[1], written[0] - written[1])
+    return [f"numeric({precision},{scale})"] if precision <= MAX_PRECISION else []

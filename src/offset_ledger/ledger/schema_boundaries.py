@@ -1,0 +1,105 @@
+"""Where head batches met schemas that their columns were not enough for, and what people have accepted of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from psycopg2 import sql
+from psycopg2.extras import Json
+
+from offset_ledger.decoding.needed_columns import Difference, Needed
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.batch import Origin
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Writer:
+    """A schema that records name; ``message`` is the full name of a Protobuf message in it, else empty."""
+
+    schema_id: int
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"schema id {self.schema_id}{f' ({self.message})' if self.message else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The first record of a partition that names a schema; ``head`` are the first bytes after the id."""
+
+    partition: int
+    first_offset: int
+    schema_id: int
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The first record of a partition that needs what the columns do not have; the batch ``ends`` there, or begins."""
+
+    partition: int
+    first_offset: int
+    writer: Writer
+    ends: bool
+    columns: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> Boundary:
+        """The boundary, with what is needed in words."""
+        columns = tuple(f"{column.name} {column.type.sql}" for column in needed.columns)
+        return cls(partition, first_offset, writer, ends, columns, tuple(map(str, needed.questions)))
+
+
+def met(cursor: Cursor, tables: StagingTables, messages: bool) -> tuple[Met, ...]:
+    """The schemas that the staged records name, with the bytes that say which of its ``messages`` one is."""
+    head = sql.SQL(named_sql("following/message_head") if messages else "''::bytea")
+    names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
+    cursor.execute(sql.SQL(named_sql("following/met")).format(head=head, **names))
+    return tuple(Met(row[0], row[3], row[1], bytes(row[2])) for row in cursor.fetchall())
+
+
+def record(cursor: Cursor, batch_id: int, boundaries: Iterable[Boundary]) -> None:
+    """Keep where the batch ends or begins; the last attempt at it counts."""
+    for each in boundaries:
+        writer = {"schema_id": each.writer.schema_id, "message": each.writer.message}
+        place = {"partition": each.partition, "first_offset": each.first_offset, "ends": each.ends}
+        difference = Json({"columns": each.columns, "questions": each.questions})
+        values = {"batch_id": batch_id, "difference": difference, **writer, **place}
+        cursor.execute(named_sql("following/record_boundary"), values)
+
+
+def read(cursor: Cursor, batch_id: int) -> tuple[Boundary, ...]:
+    """The boundaries that the batch has met."""
+    cursor.execute(named_sql("following/boundaries"), {"batch_id": batch_id})
+    return tuple(
+        Boundary(
+            *(row["partition"], row["first_offset"], Writer(row["schema_id"], row["message"]), row["ends"]),
+            *(tuple(row["difference"][key]) for key in ("columns", "questions")),
+        )
+        for row in cursor.fetchall()
+    )
+
+
+def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
+    """The schemas with which ranges of the batch begin, as far as it is known: partitions with their offsets."""
+    cursor.execute(named_sql("following/opening"), {"batch_id": batch_id})
+    found: dict[Writer, dict[int, int]] = {}
+    for partition, schema_id, message, first_offset in cursor.fetchall():
+        found.setdefault(Writer(schema_id, message), {})[partition] = first_offset
+    return found
+
+
+def accepted(cursor: Cursor, pipeline: str) -> frozenset[Difference]:
+    """The differences that a person has accepted."""
+    cursor.execute(named_sql("following/accepted"), {"pipeline": pipeline})
+    return frozenset(Difference(row["path"], row["difference"]) for row in cursor.fetchall())
+
+
+def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], origin: Origin, why: str) -> None:
+    """Keep who accepted them, and why."""
+    for each in differences:
+        said = {"path": each.path, "difference": each.text, "who": origin.who, "why": why}
+        cursor.execute(named_sql("following/accept"), {"pipeline": pipeline, **said})

@@ -1,0 +1,46 @@
+"""The columns that a pipeline has by its records' schemas, besides those of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from offset_ledger.config.json_path import touch
+from offset_ledger.config.model import Column, RecordShape
+from offset_ledger.model.widening import widens
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedColumn:
+    """A column as a schema made it, or made it wider, and the batch that brought it."""
+
+    column: Column
+    schema_id: int
+    batch_id: int
+
+
+def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
+    """The record with these columns, oldest first, as far as the pipeline file leaves room for them.
+
+    The file decides about a name and about a place in the record; a column of it can only have got a wider type.
+    """
+    columns = {column.name: column for column in record.columns}
+    for each in followed:
+        known = columns.get(each.name)
+        if known is None and not any(_excludes(column, each) for column in columns.values()) and _is_free(record, each):
+            columns[each.name] = each
+        elif known is not None and known.path == each.path and widens(known.type.sql, each.type.sql):
+            columns[each.name] = replace(known, type=each.type)
+    return replace(record, columns=tuple(columns.values()))
+
+
+def _excludes(column: Column, other: Column) -> bool:
+    """Whether the places of both cannot be read: only a jsonb has others in it."""
+    if not touch(column.path, other.path):
+        return False
+    outer = min(column, other, key=lambda each: len(each.path))
+    return column.path == other.path or outer.type.name != "jsonb"
+
+
+def _is_free(record: RecordShape, column: Column) -> bool:
+    return not any(path and touch(path, column.path) for path in (record.event_id, record.publish_at))
