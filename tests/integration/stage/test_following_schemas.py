@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,14 +20,17 @@ import pytest
 
 from offset_ledger.commit.step import Committed
 from offset_ledger.connections import Connection
-from offset_ledger.errors import TransientError
+from offset_ledger.errors import StateConflict, TerminalError, TransientError, UndecidedSchema
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
+from offset_ledger.operations.accept_schema import accept_schema, schema_question
+from offset_ledger.operations.answers import answer_loss, question_before_staging, record_question
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan_replay
@@ -283,3 +288,112 @@ def test_a_replay_over_the_boundary_changes_nothing(bench: Bench) -> None:
     assert (ranges(replayed), replayed.total.duplicate) == ([OffsetRange(0, 0, 5)], 5)
     assert (set(bench.rows(columns)), bench.changes()) == (before, changes)
     bench.clean()
+
+
+TEXT = "string in the schema, bigint in the table: records are quarantined (expected integer, got string)"
+
+
+def a_question(bench: Bench) -> tuple[list[int], str]:
+    """Two records, then two whose amount is a text and which have a note; the ids of both schemas, and the texts."""
+    texts = [avro(amount="long"), avro(amount="string", note="string")]
+    ids = [bench.register(text) for text in texts]
+    bench.put(0, *(written(texts[0], ids[0], id=f"a{n}", amount=n) for n in range(2)))
+    bench.put(0, *(written(texts[1], ids[1], id=f"b{n}", amount="many", note="x") for n in range(2)))
+    return ids, texts[1]
+
+
+def epochs(bench: Bench) -> list[list[Any]]:
+    return [list(row) for row in rows(bench.session, "SELECT state, epoch FROM offset_ledger.batch ORDER BY batch_id")]
+
+
+def test_what_no_column_fits_is_asked_and_an_approval_leaves_the_columns_as_they_are(bench: Bench) -> None:
+    ids, text = a_question(bench)
+    (done,) = bench.ingest(until_drained=False)
+    assert (ranges(done), schema_question(bench.pipeline)) == ([OffsetRange(0, 0, 2)], None)
+    with pytest.raises(UndecidedSchema) as error:
+        bench.ingest()
+    difference = f"$.amount: {TEXT}"
+    assert str(error.value) == (
+        f"topic {bench.topic}: schema id {ids[1]} (from 0:2) has {difference}; nothing was staged; correct the "
+        "pipeline file or the producer, or leave the columns as they are with: offset-ledger accept-schema orders --why "
+        "..."
+    )
+    assert epochs(bench) == [["committed", 2], ["planned", 0]]
+    question = question_before_staging(bench.pipeline)
+    assert question is not None
+    assert (question.kind, question.batch_id) == (QuestionKind.CHANGED_SCHEMA, done.batch.batch_id + 1)
+    assert question.details == {
+        "schemas": [f"schema id {ids[1]}"],
+        "begins": {"0": 2},
+        "differences": [difference],
+        "adds": ["note text"],
+    }
+    rejected = record_question(bench.pipeline, question)
+    assert answer_loss(bench.pipeline, rejected, QuestionAnswer.REJECT, ME, "later") is QuestionAnswer.REJECT
+    with pytest.raises(UndecidedSchema):
+        bench.ingest()
+    approved = record_question(bench.pipeline, question)
+    assert answer_loss(bench.pipeline, approved, QuestionAnswer.APPROVE, ME, "known") is QuestionAnswer.APPROVE
+    assert question_before_staging(bench.pipeline) is None
+    bench.put(1, written(text, ids[1], id="c", amount="none", note="y"))
+    bench.ingest()
+    assert bench.types() == {"amount": "bigint", "note": "text"}
+    assert {row[0] for row in bench.rows("event_id")} == {"a0", "a1"}
+    bad = {written(text, ids[1], id=f"b{n}", amount="many", note="x") for n in range(2)}
+    bad.add(written(text, ids[1], id="c", amount="none", note="y"))
+    assert bench.quarantine() == {(value, "type", ids[1]) for value in bad}
+    decided = rows(bench.session, "SELECT kind, answer, why FROM offset_ledger.decision ORDER BY decision_id")
+    assert [tuple(row) for row in decided] == [
+        ("changed_schema", "reject", "later"),
+        ("changed_schema", "approve", "known"),
+    ]
+    bench.clean()
+
+
+def test_an_accepted_difference_is_not_asked_about_again(bench: Bench) -> None:
+    a_question(bench)
+    with pytest.raises(UndecidedSchema):
+        bench.ingest()
+    other = replace(schema_question(bench.pipeline), details={"differences": []})
+    with pytest.raises(StateConflict, match="other differences were approved"):
+        accept_schema(bench.pipeline, ME, "no", other)
+    accepted = accept_schema(bench.pipeline, ME, "known")
+    assert [str(each) for each in accepted] == [f"$.amount: {TEXT}"]
+    with pytest.raises(TerminalError, match="no schema waits for a decision"):
+        accept_schema(bench.pipeline, ME, "twice")
+    later = avro(amount="string", note="string", more="long")
+    bench.put(0, written(later, bench.register(later), id="c", amount="none", note="y", more=1))
+    bench.ingest()
+    assert bench.types() == {"amount": "bigint", "note": "text", "more": "bigint"}
+    assert len(bench.quarantine()) == 3
+
+
+def test_a_file_that_declares_the_column_answers_too(bench: Bench) -> None:
+    ids, _ = a_question(bench)
+    with pytest.raises(UndecidedSchema):
+        bench.ingest()
+    bench.settings["amount"] = "bigint, path: $.number"  # none has it
+    with pytest.raises(UndecidedSchema, match=r"\$\.amount: a new field, and amount is another column"):
+        bench.ingest()
+    bench.settings["amount"] = "bigint, path: $.number, nullable: true}\n    counted: {type: text, path: $.amount"
+    bench.ingest()
+    assert set(bench.rows("event_id, amount, counted, note, _schema_id")) == {
+        ("a0", 0, None, None, ids[0]),
+        ("a1", 1, None, None, ids[0]),
+        ("b0", None, "many", "x", ids[1]),
+        ("b1", None, "many", "x", ids[1]),
+    }
+
+
+def test_a_new_type_of_a_column_that_a_schema_made_is_asked_about(bench: Bench) -> None:
+    """And a record that has no such field at all has NULL."""
+    texts = [avro(day={"type": "int", "logicalType": "date"}), avro(), avro(day="string")]
+    ids = [bench.register(text) for text in texts]
+    bench.put(0, written(texts[0], ids[0], id="a", day=date(2026, 1, 2)), written(texts[1], ids[1], id="b"))
+    bench.ingest()
+    assert set(bench.rows("event_id, day")) == {("a", date(2026, 1, 2)), ("b", None)}
+    bench.put(0, written(texts[2], ids[2], id="c", day="tomorrow"))
+    with pytest.raises(
+        UndecidedSchema, match=r"\$\.day: string in the schema, date in the table: texts that are no date"
+    ):
+        bench.ingest()
