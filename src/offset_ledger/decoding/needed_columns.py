@@ -12,6 +12,7 @@ from offset_ledger.config.model import Column, ColumnType, Evolve, Format, JsonP
 from offset_ledger.config.names import RESERVED_COLUMNS
 from offset_ledger.decoding.inferred import Inferred, column_name
 from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds
+from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.schema_columns import column_type, schema_columns
 from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
 from offset_ledger.decoding.typed.schema_field import SchemaField
@@ -71,7 +72,7 @@ class Follower:
         """The event id and its moment, which every row has to have."""
         for path, kind in ((record.event_id, EVENT_ID), (record.publish_at, kinds(record)[1])):
             if path and (text := self._misfit(fields, path, kind, nullable=False)):
-                yield Difference(format_path(path), text)
+                yield Difference(_shown_path(path), text)
 
     def _of_columns(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         by_path = {field.path: field for field in fields}
@@ -79,7 +80,7 @@ class Follower:
             field = by_path.get(column.path)
             text = self._misfit(fields, column.path, kind_of(column), column.nullable)
             if text := text or self._changed(column, fields):
-                yield Difference(format_path(column.path), text)
+                yield Difference(_shown_path(column.path), text)
             elif field and field.type:
                 yield from self._of_limits(column, field, field.type)
 
@@ -114,7 +115,7 @@ class Follower:
             yield replace(column, type=wider)
         elif limit and parse_type(natural) != column.type:
             may = f", or evolve: widen, which makes it {wider.sql}" if wider else ""
-            yield Difference(format_path(column.path), f"{_compared(field, kind)}: {limit}{may}")
+            yield Difference(_shown_path(column.path), f"{_compared(field, kind)}: {limit}{may}")
 
     def _wider(self, column: Column, field: SchemaField, natural: str) -> ColumnType | None:
         """The first type that has all values of the column, and takes all of the field."""
@@ -141,7 +142,7 @@ class Follower:
 
 
 def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
-    path, name = format_path(inferred.path), column_name(inferred.path)
+    path, name = _shown_path(inferred.path), column_name(inferred.path)
     if not inferred.type:
         return Difference(path, f"a new field: {inferred.doubt}")
     if name in taken:
@@ -149,6 +150,11 @@ def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
     taken.add(name)
     type_ = parse_type(inferred.type)
     return Column(name, type_, inferred.path, nullable=True, encoding=ENCODINGS.get(type_.name, ("",))[0])
+
+
+def _shown_path(path: JsonPath) -> str:
+    """The path in a line; JSON Schema lets a name be any text."""
+    return printable(format_path(path), 200)
 
 
 def _compared(field: SchemaField, kind: ColumnKind) -> str:

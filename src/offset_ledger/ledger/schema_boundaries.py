@@ -46,6 +46,11 @@ class Boundary:
     columns: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        needs = "; ".join([*(f"column {column}" for column in self.columns), *self.questions])
+        where = "ends before" if self.ends else "begins with"
+        return f"partition {self.partition} {where} offset {self.first_offset}, where {self.writer} needs {needs}"
+
     @classmethod
     def of(cls, partition: int, first_offset: int, writer: Writer, ends: bool, needed: Needed) -> Boundary:
         """The boundary, with what is needed in words."""

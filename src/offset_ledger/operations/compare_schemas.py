@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from offset_ledger.config.json_path import format_path, parse_path, touch
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import JsonPath, Pipeline
+from offset_ledger.config.model import Column, JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.decoding.needed_columns import Difference, Follower
 from offset_ledger.decoding.schema_fit import unfit
 from offset_ledger.decoding.unread import read_paths, unread
+from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import Unread
 from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.evolve import may_change
@@ -47,6 +49,39 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Following:
+    """With ``columns_from: schema`` the columns that came by schemas, by name, and what these schemas would bring, by
+    path: a column, or a question.
+    """
+
+    came: Mapping[str, FollowedColumn] = field(default_factory=dict)
+    brings: Mapping[str, Column | Difference] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, pipeline: Pipeline, follower: Follower, followed: Iterable[FollowedColumn], schemas: Iterable[KnownSchema]
+    ) -> Following:
+        """What the schemas would bring to the pipeline, which has these columns."""
+        types = {column.name: column.type for column in pipeline.record.columns}
+        came = {each.column.name: each for each in followed if types.get(each.column.name) == each.column.type}
+        brings: dict[str, Column | Difference] = {}
+        for schema in schemas:
+            needed = follower.needed(pipeline.record, schema.fields)
+            brings |= {format_path(column.path): column for column in needed.columns}
+            brings |= {question.path: question for question in needed.questions}
+        return cls(came, brings)
+
+    def marks(self, path: str) -> list[Mark]:
+        """What the next record with one of the schemas leads to."""
+        match self.brings.get(path):
+            case Column() as column:
+                return [Mark(f"the next record with it brings column {column.name} {column.type.sql}", matters=False)]
+            case Difference() as asked:
+                return [Mark(f"{asked.text}; the next record with it is a question")]
+        return []
+
+
+@dataclass(frozen=True, slots=True)
 class _Slot:
     """What the file reads: the path with its aliases, none of Kafka's own, and the column that it goes to."""
 
@@ -61,11 +96,16 @@ class _Slot:
         return next((path for path in self.paths if _leads(path, schema)), self.paths[0])
 
 
-def compare(pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table) -> tuple[Line, ...]:
+_NOTHING = Following()
+
+
+def compare(
+    pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table, following: Following = _NOTHING
+) -> tuple[Line, ...]:
     """A line for each column of the file, each field that nothing reads, and each other column that does not fit."""
     slots = _slots(pipeline)
-    lines = [_line(pipeline, slot, schemas, table) for slot in slots]
-    lines += _unread(pipeline, schemas)
+    lines = [_line(pipeline, slot, schemas, table, following) for slot in slots]
+    lines += _unread(pipeline, schemas, following)
     ours = {slot.column for slot in slots}
     for misfit in table.misfits:
         if misfit.column not in ours:
@@ -100,13 +140,17 @@ def _leads(path: JsonPath, schema: KnownSchema) -> bool:
     return any(touch(path, field.path) for field in schema.fields)
 
 
-def _line(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema], table: Table) -> Line:
+def _line(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema], table: Table, following: Following) -> Line:
     marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
-    path, types = "", ""
+    path, types, file = "", "", slot.file
+    if came := following.came.get(slot.column):
+        text = f"{came.column.type.sql} by schema id {came.schema_id}, with batch {came.batch_id}"
+        marks.append(Mark(text, matters=False))
+        file = f"{file}, by schema"
     if slot.paths:
         path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
-        marks = [*_of_schemas(pipeline, slot, schemas), *marks]
-    return Line(path, types, slot.column, slot.file, table.types.get(slot.column, ""), tuple(marks))
+        marks = [*(following.marks(path) or _of_schemas(pipeline, slot, schemas)), *marks]
+    return Line(path, types, slot.column, file, table.types.get(slot.column, ""), tuple(marks))
 
 
 def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema]) -> Iterator[Mark]:
@@ -154,23 +198,23 @@ def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
 
 
 def _type(path: JsonPath, schema: KnownSchema) -> Iterator[str]:
-    for field in schema.fields:
-        if field.path == path:
-            yield f"{field.shown}{', null' if field.nullable else ''}"
+    for each in schema.fields:
+        if each.path == path:
+            yield f"{each.shown}{', null' if each.nullable else ''}"
             return
-    if any(field.path[: len(path)] == path for field in schema.fields):
+    if any(each.path[: len(path)] == path for each in schema.fields):
         yield "record"
 
 
-def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema]) -> Iterator[Line]:
+def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema], following: Following) -> Iterator[Line]:
     """The fields that no path leads to, through or into, by no name of theirs."""
     read = read_paths(pipeline.record)
     fields = {field.path: field for schema in schemas for field in schema.fields}
     for path, field in fields.items():
         if not any(touch(each, path) for each in read) and not set(field.aliases) & set(read):
-            mark = Mark("new field, nothing reads it", matters=False)
+            marks = following.marks(format_path(path)) or [Mark("new field, nothing reads it", matters=False)]
             types = _types([(path, schema) for schema in schemas])
-            yield Line(format_path(path), types, "", "", "", (mark,))
+            yield Line(format_path(path), types, "", "", "", tuple(marks))
 
 
 def unread_lines(pipeline: Pipeline, batch_id: int, found: Unread) -> tuple[Line, ...]:
@@ -178,7 +222,7 @@ def unread_lines(pipeline: Pipeline, batch_id: int, found: Unread) -> tuple[Line
     sampled = "rows" if found.sampled == found.records else "sampled rows"
     of = f"of {found.sampled:,} {sampled} of batch {batch_id}"
     marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in found.fields.items()}
-    return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
+    return tuple(Line(path, "", "", "", "", tuple(marks)) for path, mark in marks.items() if _is_unread(pipeline, path))
 
 
 def _is_unread(pipeline: Pipeline, path: str) -> bool:

@@ -9,10 +9,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.kafka.records import read_records
+from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.shares import fair_shares
 from offset_ledger.operations.sample_start import Choice, Start, find_start
@@ -77,6 +79,7 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     """
     start = find_start(pipeline, choice)
     database = get_connection(pipeline.target.connection) if start.has_ledger else None
+    pipeline = _with_columns(pipeline, database) if database else pipeline
     lookup = SchemaLookup.that_keeps_nothing(pipeline, database) or no_schemas
     decoder = compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
     decoded = [decode_batch(decoder, batch) for batch in _read(pipeline, start, records)]
@@ -88,6 +91,11 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
         tuple(sorted(refusals, key=lambda refusal: (refusal.partition, refusal.offset))),
         sum(each.skipped for each in decoded),
     )
+
+
+def _with_columns(pipeline: Pipeline, database: Connection) -> Pipeline:
+    with connect(database) as session, transaction(session) as cursor:
+        return with_columns(cursor, pipeline)
 
 
 def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordBatch]:

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
+from offset_ledger.decoding.needed_columns import Follower
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
-from offset_ledger.ledger import unread_fields, writer_schemas
+from offset_ledger.ledger import followed_columns, unread_fields, writer_schemas
 from offset_ledger.ledger.database import Cursor, read_only, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger_at
+from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import Unread
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.compare_schemas import Line, Table, compare, unread_lines
+from offset_ledger.operations.compare_schemas import Following, Line, Table, compare, unread_lines
 from offset_ledger.operations.known_schemas import known_schemas
+from offset_ledger.stage.schema_needs import SchemaNeeds
 from offset_ledger.target.fit import column_types, misfits
 from offset_ledger.target.table import is_there
 
@@ -42,36 +46,45 @@ def diff(pipeline: Pipeline) -> Diff:
         RegistryUnavailable: the registry does not answer.
         UnusableSchema: a schema cannot be read.
     """
-    database = _of_database(pipeline)
-    schemas, notes = known_schemas(pipeline, database.schemas)
-    lines = compare(pipeline, schemas, database.table)
-    if database.unread and not schemas:
-        lines += unread_lines(pipeline, *database.unread)
-    return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, database.note])))
+    known = _of_database(pipeline)
+    schemas, notes = known_schemas(pipeline, known.kept)
+    following = Following.of(known.pipeline, known.follower, known.followed, schemas) if known.follower else Following()
+    lines = compare(known.pipeline, schemas, known.table, following)
+    if known.unread and not schemas:
+        lines += unread_lines(pipeline, *known.unread)
+    return Diff(tuple(schema.name for schema in schemas), lines, tuple(filter(None, [*notes, known.note])))
 
 
 @dataclass(frozen=True, slots=True)
-class _Database:
-    """The table, and what the ledger has of schemas and of fields that nothing read; a note where there is no table."""
+class _Known:
+    """The pipeline with its columns, the table, and what the ledger has of schemas and of fields that nothing read; a
+    note where there is no table.
+    """
 
+    pipeline: Pipeline
     table: Table
-    note: str
-    schemas: tuple[WriterSchema, ...] = ()
+    kept: tuple[WriterSchema, ...] = ()
+    followed: tuple[FollowedColumn, ...] = ()
+    follower: Follower | None = None
+    note: str = ""
     unread: tuple[int, Unread] | None = None
 
 
-def _of_database(pipeline: Pipeline) -> _Database:
+def _of_database(pipeline: Pipeline) -> _Known:
     name = f"table {pipeline.target.schema}.{pipeline.target.table}"
     try:
         database = get_connection(pipeline.target.connection)
         with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
             read_only(cursor)
+            follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
+            followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
+            pipeline = with_columns(cursor, pipeline)
             table, kept = _table(cursor, pipeline), writer_schemas.read_all(cursor, pipeline.name)
             unread = unread_fields.latest(cursor, pipeline.name)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
-        return _Database(_UNKNOWN, f"{name} was not compared: {error}")
+        return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
     note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
-    return _Database(table, note, kept, unread)
+    return _Known(pipeline, table, kept, followed, follower, note, unread)
 
 
 def _table(cursor: Cursor, pipeline: Pipeline) -> Table:

@@ -104,7 +104,7 @@ def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBa
 
     database = get_connection(pipeline.target.connection)
 
-    def write(pipeline: Pipeline, batch: Batch, tables: StagingTables) -> Written:
+    def write(batch: Batch, tables: StagingTables) -> Written:
         task = SliceTask.of(pipeline, database, tables, batch.kind)
         for slice_no, r in enumerate(batch.ranges):
             with connect(database) as session:

@@ -25,7 +25,7 @@ class BatchResults:
 
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
     the refused records by reason code, ``unread`` has the fields that nothing reads, and ``decisions`` are what people
-    decided about the batch, with who, at and why.
+    decided about the batch, with who, at and why; ``boundaries`` are the schemas that needed other columns, a line each.
     """
 
     pipeline: str
@@ -37,6 +37,7 @@ class BatchResults:
     refusals: Mapping[str, int] = field(default_factory=dict)
     decisions: Sequence[Mapping[str, str]] = ()
     unread: Unread | None = None
+    boundaries: Sequence[str] = ()
 
     def to_json(self) -> str:
         """The stored form; every page is rendered from it."""
@@ -49,6 +50,7 @@ class BatchResults:
             "refusals": dict(self.refusals),
             "decisions": [dict(each) for each in self.decisions],
             "unread": self.unread and self.unread.to_json(),
+            "boundaries": list(self.boundaries),
             "verdict": dict(self.verdict),
         }
         return json.dumps(fields, indent=1, allow_nan=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging, unread_fields
+from offset_ledger.ledger import batches, schema_boundaries, staging, unread_fields
 from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
@@ -62,6 +62,7 @@ def _results(session: Session, batch: Batch) -> BatchResults:
     with transaction(session) as cursor:
         refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
         unread = unread_fields.read(cursor, batch.attempt)
+        boundaries = schema_boundaries.read(cursor, batch.batch_id)
     return BatchResults(
         pipeline=batch.pipeline,
         batch_id=batch.batch_id,
@@ -71,5 +72,6 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         ranges=batch.ranges,
         refusals=refusals,
         unread=unread,
+        boundaries=tuple(map(str, boundaries)),
         decisions=read_timeline.decisions(session, batch.batch_id),
     )

@@ -24,6 +24,7 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
 from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
 from offset_ledger.model.states import BatchKind
 from offset_ledger.retry import retry_seconds, retrying_for
@@ -53,8 +54,11 @@ class SliceTask:
     def of(
         cls, pipeline: Pipeline, database: Connection, tables: StagingTables, kind: BatchKind = BatchKind.HEAD
     ) -> SliceTask:
-        """A task of this pipeline and a batch of that kind."""
+        """A task of this pipeline and a batch of that kind, with the columns of that batch."""
         lookup = SchemaLookup.of(pipeline, kind)
+        if pipeline.follows_schemas:
+            with connect(database) as session, transaction(session) as cursor:
+                pipeline = with_columns(cursor, pipeline, tables.batch_id)
         return cls(database, pipeline.source, pipeline.record, pipeline.limits, tables, retry_seconds(), lookup)
 
 

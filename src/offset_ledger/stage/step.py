@@ -16,7 +16,6 @@ from offset_ledger.errors import StateConflict, UnreadableRecord
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, fencing
 from offset_ledger.ledger.database import Session, connect, transaction
-from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
@@ -72,7 +71,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
             epochs = planned_epochs(cursor, batch_id)
         return check_readable(kafka, pipeline.source.topic, batch, epochs, read)
 
-    def write(pipeline: Pipeline, batch: Batch, tables: StagingTables) -> Written:
+    def write(batch: Batch, tables: StagingTables) -> Written:
         before = check_topic(batch)  # again: the claim may have waited for a lock
         task = SliceTask.of(pipeline, database, tables, batch.kind)
         if spark is None:
@@ -87,7 +86,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
 
 
 def stage_with(
-    write: Callable[[Pipeline, Batch, StagingTables], Written],
+    write: Callable[[Batch, StagingTables], Written],
     pipeline: Pipeline,
     batch_id: int,
     origin: Origin,
@@ -122,7 +121,7 @@ def stage_with(
 
 
 def _stage_claimed(
-    write: Callable[[Pipeline, Batch, StagingTables], Written],
+    write: Callable[[Batch, StagingTables], Written],
     session: Session,
     pipeline: Pipeline,
     tables: StagingTables,
@@ -130,10 +129,9 @@ def _stage_claimed(
 ) -> StagedBatch | None:
     """The batch, staged; None if it met a schema that needs other columns, and has to be staged again."""
     with transaction(session) as cursor:
-        batch = batches.read_batch(cursor, tables.batch_id)
-        with_followed = with_columns(cursor, pipeline, tables.batch_id)
+        batch = batches.read_batch(cursor, tables.batch_id)  # an attempt before may have ended it earlier
     with fencing.fenced(get_connection(pipeline.target.connection), tables.attempt):
-        written = write(with_followed, batch, tables)
+        written = write(batch, tables)
         if end_at_boundaries(session, pipeline, batch, tables):
             reach(Failpoint.AFTER_BOUNDARY)
             return None

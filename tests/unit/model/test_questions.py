@@ -51,6 +51,14 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
             ],
         ),
         (
+            QuestionKind.CHANGED_SCHEMA,
+            {"schemas": ["schema id 7"], "begins": {"0": 2, "3": 1}, "differences": ["$.a|b: *x*"], "adds": None},
+            [
+                *("| schemas | schema id 7 |", "| from these offsets on, by partition | 0: 2, 3: 1 |"),
+                r"| differences | ` $.a\|b: *x* ` |",
+            ],
+        ),
+        (
             QuestionKind.REJECTED_BATCH,
             {"ranges": ["0:[0, 2)"], "rows": 2, "refused": None, "reasons": "state matches ^(a|b)*$"},
             ["| ranges | 0:[0, 2) |", "| rows | 2 |", r"| reasons | ` state matches ^(a\|b)*$ ` |"],

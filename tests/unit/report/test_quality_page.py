@@ -108,6 +108,7 @@ def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
         "pipeline": "flights",
         "batch_id": 42,
         "kind": "head",
+        "boundaries": [],
         "judged_at": "2013-01-02T03:04:05+00:00",
         "ranges": [{"partition": 3, "from_offset": 1000, "until_offset": 2020}],
         "refusals": {"syntax": 2, MARKUP: 17},
