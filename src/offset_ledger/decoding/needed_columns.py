@@ -17,6 +17,7 @@ from offset_ledger.decoding.schema_columns import column_type, schema_columns
 from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.unread import read_paths
 from offset_ledger.model.widening import widens
 
 Fields = tuple[SchemaField, ...]
@@ -70,19 +71,23 @@ class Follower:
 
     def _of_keys(self, record: RecordShape, fields: Fields) -> Iterator[Difference]:
         """The event id and its moment, which every row has to have."""
-        for path, kind in ((record.event_id, EVENT_ID), (record.publish_at, kinds(record)[1])):
+        keys = ((record.event_id, record.event_id_aliases, EVENT_ID),)
+        for first, aliases, kind in (*keys, (record.publish_at, record.publish_at_aliases, kinds(record)[1])):
+            path = _place((first, *aliases), fields) if first else None
             if path and (text := self._misfit(fields, path, kind, nullable=False)):
                 yield Difference(_shown_path(path), text)
 
     def _of_columns(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         by_path = {field.path: field for field in fields}
-        for column in record.columns:
+        for declared in record.columns:
+            column = replace(declared, path=_place((declared.path, *declared.aliases), fields))
             field = by_path.get(column.path)
             text = self._misfit(fields, column.path, kind_of(column), column.nullable)
             if text := text or self._changed(column, fields):
                 yield Difference(_shown_path(column.path), text)
             elif field and field.type:
-                yield from self._of_limits(column, field, field.type)
+                for found in self._of_limits(column, field, field.type):
+                    yield replace(found, path=declared.path) if isinstance(found, Column) else found
 
     def _changed(self, column: Column, fields: Fields) -> str | None:
         """What a schema has by now where one before it made the column; a file may say, say, that texts are dates."""
@@ -133,11 +138,10 @@ class Follower:
 
     def _of_new(self, record: RecordShape, fields: Fields) -> Iterator[Column | Difference]:
         """The fields that no path leads to, through or into."""
-        conditions = [each.path for each in (record.where, record.delete_when) if each]
-        read = [record.event_id, record.publish_at, *(column.path for column in record.columns), *conditions]
+        read = read_paths(record)
         taken = {*RESERVED_COLUMNS, *self.foreign, *(column.name for column in record.columns)}
         for each in schema_columns([fields]):
-            if not any(path and touch(path, each.path) for path in read):
+            if not any(touch(path, each.path) for path in read):
                 yield _new(each, taken)
 
 
@@ -150,6 +154,11 @@ def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
     taken.add(name)
     type_ = parse_type(inferred.type)
     return Column(name, type_, inferred.path, nullable=True, encoding=ENCODINGS.get(type_.name, ("",))[0])
+
+
+def _place(paths: tuple[JsonPath, ...], fields: Fields) -> JsonPath:
+    """Where records of the schema have a value that can be at several places: the first that they have."""
+    return next((path for path in paths if any(touch(path, field.path) for field in fields)), paths[0])
 
 
 def _shown_path(path: JsonPath) -> str:

@@ -36,11 +36,13 @@ def effective(record: RecordShape, followed: Iterable[Column]) -> RecordShape:
 
 def _excludes(column: Column, other: Column) -> bool:
     """Whether the places of both cannot be read: only a jsonb has others in it."""
-    if not touch(column.path, other.path):
-        return False
-    outer = min(column, other, key=lambda each: len(each.path))
-    return column.path == other.path or outer.type.name != "jsonb"
+    for path in (column.path, *column.aliases):
+        outer = column if len(path) <= len(other.path) else other
+        if touch(path, other.path) and (path == other.path or outer.type.name != "jsonb"):
+            return True
+    return False
 
 
 def _is_free(record: RecordShape, column: Column) -> bool:
-    return not any(path and touch(path, column.path) for path in (record.event_id, record.publish_at))
+    keys = (record.event_id, record.publish_at, *record.event_id_aliases, *record.publish_at_aliases)
+    return not any(path and touch(path, column.path) for path in keys)

@@ -168,10 +168,10 @@ def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
     """What to write where the schema has what the file reads under another name, by the schema's own aliases."""
     if any(_leads(path, schema) for path in slot.paths):
         return None
-    for field in schema.fields:
-        if any(path in field.aliases for path in slot.paths):
+    for each in schema.fields:
+        if any(path in each.aliases for path in slot.paths):
             aliases = ", ".join(map(format_path, slot.paths))
-            return f"renamed to {format_path(field.path)}: write path: {format_path(field.path)}, aliases: [{aliases}]"
+            return f"renamed to {format_path(each.path)}: write path: {format_path(each.path)}, aliases: [{aliases}]"
     return None
 
 
@@ -209,9 +209,9 @@ def _type(path: JsonPath, schema: KnownSchema) -> Iterator[str]:
 def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema], following: Following) -> Iterator[Line]:
     """The fields that no path leads to, through or into, by no name of theirs."""
     read = read_paths(pipeline.record)
-    fields = {field.path: field for schema in schemas for field in schema.fields}
-    for path, field in fields.items():
-        if not any(touch(each, path) for each in read) and not set(field.aliases) & set(read):
+    fields = {each.path: each for schema in schemas for each in schema.fields}
+    for path, found in fields.items():
+        if not any(touch(each, path) for each in read) and not set(found.aliases) & set(read):
             marks = following.marks(format_path(path)) or [Mark("new field, nothing reads it", matters=False)]
             types = _types([(path, schema) for schema in schemas])
             yield Line(format_path(path), types, "", "", "", tuple(marks))
@@ -222,7 +222,7 @@ def unread_lines(pipeline: Pipeline, batch_id: int, found: Unread) -> tuple[Line
     sampled = "rows" if found.sampled == found.records else "sampled rows"
     of = f"of {found.sampled:,} {sampled} of batch {batch_id}"
     marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in found.fields.items()}
-    return tuple(Line(path, "", "", "", "", tuple(marks)) for path, mark in marks.items() if _is_unread(pipeline, path))
+    return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
 
 
 def _is_unread(pipeline: Pipeline, path: str) -> bool:

@@ -24,8 +24,8 @@ class BatchResults:
     """What the page of one batch shows.
 
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
-    the refused records by reason code, ``unread`` has the fields that nothing reads, and ``decisions`` are what people
-    decided about the batch, with who, at and why; ``boundaries`` are the schemas that needed other columns, a line each.
+    the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that
+    needed other columns, and ``decisions`` are what people decided about the batch, with who, at and why.
     """
 
     pipeline: str
