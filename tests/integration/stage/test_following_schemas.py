@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from offset_ledger.config.parse import parse_named
+from offset_ledger.errors import UndecidedSchema
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
+from offset_ledger.operations.verify import verify
+from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan_replay
+from offset_ledger.plan.topics import find_pipelines
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.following import Bench, avro, bench, ranges, written
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.integration.stage.test_registry_formats import ME
@@ -114,3 +124,40 @@ def test_a_replay_over_the_boundary_changes_nothing(bench: Bench) -> None:
     assert (ranges(replayed), replayed.total.duplicate) == ([OffsetRange(0, 0, 5)], 5)
     assert (set(bench.rows(columns)), bench.changes()) == (before, changes)
     bench.clean()
+
+
+def test_topics_of_one_table_have_their_columns_together(bench: Bench, topic_name: Callable[[], str]) -> None:
+    """The second topic meets the schema later, and needs nothing any more; then a type that the column cannot take."""
+    topics = [bench.topic, other := topic_name()]
+    create_topic(dict(bench.servers.kafka.extra), other, 1, 1, {"retention.ms": "-1"})
+    path = bench.path
+    path.write_text(path.read_text().replace(f"topic: {bench.topic}", f"topics: [{', '.join(topics)}]"))
+    first, second = bench.register(AVRO.schema(1)), bench.register(AVRO.schema(2))
+    bench.registry.register(f"{other}-value", AVRO.language, AVRO.schema(1))
+    bench.registry.register(f"{other}-value", AVRO.language, AVRO.schema(2))
+    bench.put(0, *bench.orders(1, first, "a"), *bench.orders(2, second, "b"))
+    later = [Record(None, value, (), 1_790_000_000_000, 0) for value in bench.orders(2, second, "cd")]
+    publish(later, dict(bench.servers.kafka.extra), other)
+    pipelines = sorted(find_pipelines(parse_named(str(path))), key=lambda each: topics.index(each.source.topic))
+    done = [each for pipeline in pipelines for each in bench.ingest(pipeline=pipeline)]
+    assert [(each.batch.pipeline, ranges(each)) for each in done] == [
+        (f"orders@{bench.topic}", [OffsetRange(0, 0, 1)]),
+        (f"orders@{bench.topic}", [OffsetRange(0, 1, 2)]),
+        (f"orders@{other}", [OffsetRange(0, 0, 2)]),
+    ]
+    assert bench.changes() == [(done[1].batch.batch_id, "ADD COLUMN note text")]
+    assert set(bench.rows("event_id, note, _topic")) == {
+        ("a", None, bench.topic),
+        ("b", "x", bench.topic),
+        ("c", "x", other),
+        ("d", "x", other),
+    }
+    for pipeline in pipelines:
+        assert verify(pipeline)[0] == []
+        assert compare_with_topic(pipeline).violations == ()
+    text = avro(note="long")
+    bench.registry.register(f"{other}-value", AVRO.language, text)
+    value = written(text, bench.register(text), id="e", note=1)
+    publish([Record(None, value, (), 1_790_000_000_001, 0)], dict(bench.servers.kafka.extra), other)
+    with pytest.raises(UndecidedSchema, match=rf"accept-schema orders@{other} --why"):
+        bench.ingest(pipeline=pipelines[1])
