@@ -100,7 +100,7 @@ def test_every_topic_ends_in_the_table_in_one_order(world: World, runs: Runs) ->
 def test_the_form_reads_ranges_of_one_topic_again(world: World, runs: Runs) -> None:
     assert states(world, runs.again)["topic.plan"] == ["success"]
     batches = world.rows(
-        "SELECT pipeline, kind, state FROM offset_ledger.batch WHERE pipeline LIKE 'shops@%' ORDER BY batch_id"
+        "SELECT pipeline, kind, state FROM offset_ledger.batch WHERE pipeline LIKE 'shops@%%' ORDER BY batch_id"
     )
     assert batches[-1] == ("shops@shop.us", "replay", "abandoned")
 
