@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,11 +20,11 @@ from offset_ledger.decoding.outcome import (
     DecodedRow,
     Decoder,
     Mismatch,
-    Proven,
     Reason,
     Refusal,
     Skip,
 )
+from offset_ledger.decoding.proven import Places, Proven, joined
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -139,26 +138,11 @@ class FramedDecoder:
             if not isinstance(decoder, Reason)
             and (part := _prove(decoder, values, np.flatnonzero(ids == id_))) is not None
         ]
-        return _merged(parts) if parts else None
+        return joined(parts) if parts else None
 
 
-def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int64]) -> Proven | None:
+def _prove(decoder: Decoder, values: pa.BinaryArray, places: Places) -> Proven | None:
     """What is proven of the records at these places, with their places in the whole column."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(frame.payloads(some))
-    return None if proven is None else Proven(places[proven.places], proven.columns)
-
-
-def _merged(parts: list[Proven]) -> Proven:
-    """All parts as one, with ascending places."""
-    if len(parts) == 1:
-        return parts[0]
-    places = np.concatenate([part.places for part in parts])
-    order = np.argsort(places)
-    columns = [_joined(pieces, order) for pieces in zip(*(part.columns for part in parts), strict=True)]
-    return Proven(places[order], columns)
-
-
-def _joined(pieces: tuple[pa.Array | None, ...], order: npt.NDArray[np.int64]) -> pa.Array | None:
-    there = [piece for piece in pieces if piece is not None]
-    return pc.take(pa.concat_arrays(there), pa.array(order)) if there else None
+    return None if proven is None else proven.at(places)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from offset_ledger.decoding.proven import Places
 from offset_ledger.decoding.staged import Flags, content
 
-Places = npt.NDArray[np.int64]
 Rows = slice | Places
 Words = npt.NDArray[np.uint64]
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.proven import Proven
 
 KEY_PATH = "_key"
 TIMESTAMP_PATH = "_timestamp"
@@ -70,7 +68,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A tombstone of a pipeline that skips them."""
+    """A record that is none of the pipeline's, or a tombstone of a pipeline that skips them."""
 
 
 NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
@@ -83,17 +81,6 @@ class Mismatch(Exception):
     def __init__(self, code: Code, detail: str) -> None:
         super().__init__(code, detail)
         self.code, self.detail = code, detail
-
-
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """Records that are known to decode: their places in the batch, ascending, and a column for each slot.
-
-    The slots are event_id, publish_at and the declared columns; the first two are None where they are Kafka's.
-    """
-
-    places: npt.NDArray[np.int64]
-    columns: Sequence[pa.Array | None]
 
 
 class Keys(Protocol):
@@ -123,7 +110,9 @@ class Decoder(Protocol):
         """
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """Those of the values that certainly decode, as columns; None where the format has no such way."""
+        """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
+        None where the format has no such way.
+        """
 
 
 def printable(text: str, limit: int = 80) -> str:

@@ -16,7 +16,8 @@ from offset_ledger.decoding.avro.lockstep_reader import LockstepReader, NotInLoc
 from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
 from offset_ledger.decoding.avro.scalars import Step, read_scalar
 from offset_ledger.decoding.avro.values import Parts, branch, step_of, walk
-from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason
+from offset_ledger.decoding.outcome import Code, Mismatch, Reason
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.staged import Flags
 from offset_ledger.decoding.typed.convert import Convert, converter

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import cached_property
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import Limits, RecordShape
@@ -23,12 +22,12 @@ from offset_ledger.decoding.outcome import (
     Code,
     DecodedRow,
     Mismatch,
-    Proven,
     Reason,
     Refusal,
     Skip,
     printable,
 )
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Node, tree
 
 _BOM = b"\xef\xbb\xbf"
@@ -67,12 +66,8 @@ class JsonDecoder:
             return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode, are the pipeline's and delete nothing, as columns."""
-        proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
-        for comparison, wanted in ((self._where, True), (self._deletes, False)):
-            if proven is not None and comparison:
-                proven = _those(comparison, wanted, values, proven)
-        return proven
+        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
+        return self._wire.prove(values, self.limits.value_bytes) if self._wire else None
 
     @cached_property
     def _wire(self) -> Wire | None:
@@ -111,16 +106,6 @@ class _Refused(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def _those(comparison: Comparison, wanted: bool, values: pa.BinaryArray, proven: Proven) -> Proven:
-    """Those of the proven records of which the comparison says that."""
-    records = values.take(pa.array(proven.places)).to_pylist()
-    those = np.fromiter((comparison.check(record) is wanted for record in records), np.bool_, len(records))
-    if those.all():
-        return proven
-    keep = pa.array(those)
-    return Proven(proven.places[those], [None if column is None else column.filter(keep) for column in proven.columns])
 
 
 def _text(value: bytes) -> str:

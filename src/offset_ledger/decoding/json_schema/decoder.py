@@ -23,12 +23,12 @@ from offset_ledger.decoding.outcome import (
     Code,
     DecodedRow,
     Mismatch,
-    Proven,
     Reason,
     Refusal,
     Skip,
     printable,
 )
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -71,12 +71,7 @@ class JsonSchemaDecoder:
         if proven is None:
             return None
         texts = values.take(pa.array(proven.places)).to_pylist()
-        valid = np.fromiter(map(self._is_valid, texts), np.bool_, len(texts))
-        if valid.all():
-            return proven
-        keep = pa.array(valid)
-        columns = [None if column is None else column.filter(keep) for column in proven.columns]
-        return Proven(proven.places[valid], columns)
+        return proven.kept(np.fromiter(map(self._is_valid, texts), np.bool_, len(texts)))
 
     def _is_valid(self, text: bytes) -> bool:
         try:

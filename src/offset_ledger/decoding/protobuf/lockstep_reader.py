@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding.lockstep import Cursors
-from offset_ledger.decoding.outcome import Proven
 from offset_ledger.decoding.protobuf.lockstep_leaves import Slots, Unprovable, add_absent, sinks_of
 from offset_ledger.decoding.protobuf.lockstep_scalars import column_reader, masked, symbols_of
 from offset_ledger.decoding.protobuf.lockstep_walk import Step, Walk, walk
@@ -17,6 +16,7 @@ from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchem
 from offset_ledger.decoding.protobuf.values import is_plain_message
 from offset_ledger.decoding.protobuf.well_known import BILLION, TIMESTAMP, WELL_KNOWN, WRAPPERS
 from offset_ledger.decoding.protobuf.wire import Wire
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.staged import Flags
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.outcome import WHOLE, Mismatch, Proven
+from offset_ledger.decoding.outcome import WHOLE, Mismatch
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.lockstep_leaves import Unprovable
 from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
 from offset_ledger.decoding.protobuf.reader import ExactReader
 from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema
+from offset_ledger.decoding.proven import Places, Proven, joined
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.staged import Flags
 from offset_ledger.decoding.typed.decoder import Found, Unreadable
@@ -65,7 +65,7 @@ class FramedReader:
             rest &= ~group
             if proven := _group(reader, values, np.flatnonzero(group), at):
                 parts.append(proven)
-        return _joined(parts)
+        return joined(parts) if parts else None
 
     def _reader(self, payload: bytes) -> tuple[MessageReader, int]:
         indexes, at = message_indexes(payload)
@@ -82,18 +82,8 @@ def _lockstep(schema: ProtobufSchema, message: Message, root: Node) -> LockstepR
         return None
 
 
-def _group(reader: MessageReader, values: pa.BinaryArray, places: npt.NDArray[np.int64], at: int) -> Proven | None:
+def _group(reader: MessageReader, values: pa.BinaryArray, places: Places, at: int) -> Proven | None:
     """What is proven of the records of one message type, behind its indexes."""
     own = values if len(places) == len(values) else values.take(pa.array(places))
     proven = reader.prove(own, np.ones(len(places), np.bool_), at)
-    return proven and Proven(places[proven.places], proven.columns)
-
-
-def _joined(parts: list[Proven]) -> Proven | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    places = np.concatenate([part.places for part in parts])
-    order = pa.array(np.argsort(places))
-    columns = zip(*(part.columns for part in parts), strict=True)
-    joined = [None if column[0] is None else pa.concat_arrays(column).take(order) for column in columns]
-    return Proven(np.sort(places), joined)
+    return proven and proven.at(places)

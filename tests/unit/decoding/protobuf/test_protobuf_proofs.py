@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.descriptor import FieldDescriptor as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Limits
-from offset_ledger.decoding.outcome import DecodedRow
+from offset_ledger.config.model import Condition, Limits
+from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from tests.unit.decoding.protobuf.oracle import shape_of
 from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_messages import damaged, fill
-from tests.unit.decoding.protobuf.random_schemas import AT, EXAMPLES, case, randoms, seeds
+from tests.unit.decoding.protobuf.random_schemas import AT, EXAMPLES, all_fields, case, randoms, seeds
 
 
 @settings(max_examples=EXAMPLES // 3, deadline=None)
@@ -27,7 +28,38 @@ def test_what_is_proven_is_what_is_decoded(seed: int, columns: int, random: Rand
     shape, _ = shape_of(found.make.DESCRIPTOR, columns, documents=random.random() < 0.2)
     values = [fill(random, found.make()).SerializePartialToString() for _ in range(12)]
     values = [damaged(random, value) if random.random() < 0.5 else value for value in values]
+    shape = replace(shape, where=condition(random, found.make.DESCRIPTOR)) if random.random() < 0.5 else shape
     check_proofs(protobuf_decoder(found.writer, shape, Limits(), found.name), shape, values)
+
+
+def condition(random: Random, descriptor: Any) -> Condition:
+    """A condition on one of the message's fields, which holds of messages that have the zero of its type there."""
+    path, field = random.choice([*all_fields(descriptor), (("none",), None)])
+    zeros = {F.TYPE_STRING: "", F.TYPE_BOOL: False}
+    return Condition(path, zeros.get(field.type, 0) if field and random.random() < 0.8 else "a")
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(seeds, st.integers(0, 3), randoms)
+def test_takes_exactly_the_messages_of_which_a_condition_holds(seed: int, columns: int, random: Random) -> None:
+    found = case(seed, flat=True)
+    shape, _ = shape_of(found.make.DESCRIPTOR, columns)
+    names = [field.name for field in found.make.DESCRIPTOR.fields if field.type == F.TYPE_STRING]
+    messages = [fill(random, found.make()) for _ in range(6)]
+    values = [message.SerializePartialToString() for message in messages]
+    for name in names[:2]:
+        equals = str(getattr(random.choice(messages), name))
+        where = replace(shape, where=Condition((name,), equals))
+        decoder = protobuf_decoder(found.writer, where, Limits(), found.name)
+        check_proofs(decoder, where, values)
+        for message, value in zip(messages, values, strict=True):
+            field = message.DESCRIPTOR.fields_by_name[name]
+            there = not field.has_presence or message.HasField(name)
+            outcome = decoder.decode(value, b"k", AT)
+            if there and "\0" in getattr(message, name):
+                assert isinstance(outcome, Refusal)
+            else:
+                assert (outcome == Skip()) is not (there and getattr(message, name) == equals)
 
 
 @settings(max_examples=EXAMPLES // 3, deadline=None)
