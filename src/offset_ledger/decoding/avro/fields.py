@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offset_ledger.config.model import JsonPath
-from offset_ledger.decoding.avro.nodes import AvroType, Record, Scalar, Union, shown
-from offset_ledger.decoding.avro.schema import record_schema
+from offset_ledger.decoding.avro.nodes import AvroType, Record, Scalar, Union, branches_of, shown
+from offset_ledger.decoding.avro.schema import record_or_union
+from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName
 from offset_ledger.model.writer_schema import WriterSchema
 
 
-def schema_fields(schema: WriterSchema) -> tuple[SchemaField, ...]:
-    """The fields in the schema's order; a record that contains itself, or has no fields, is one field.
+def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:
+    """The fields in the schema's order, of a union those of the record of this full name, or of its first one.
+
+    A record that contains itself, or has no fields, is one field.
 
     Raises:
-        SchemaProblem: the schema is not valid, or no record.
+        SchemaProblem: the schema is not valid, or has no such record.
     """
-    record = record_schema(schema)
+    root = record_or_union(schema)
+    records = {each.name: each for each in branches_of(root) if isinstance(each, Record)}
+    if name is not None and name not in records:
+        raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
+    record = records[name] if name else next(iter(records.values()))
     return tuple(_members(record, (), False, (record,)))
 
 

@@ -39,11 +39,10 @@ class LockstepReader:
         self._steps = self._compile(message, root)
         self._slots = 1 + max((1, *(leaf.slot for leaf in root.descendants())))
 
-    def prove(self, values: pa.BinaryArray, candidates: Flags, start: int = 0) -> Proven:
-        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`; messages begin after so many bytes."""
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven:
+        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
         slots: Slots = {}
         cursors = Cursors(values, candidates)
-        cursors.skip(np.full(len(values), start))
         places = np.flatnonzero(walk(cursors, np.ones(len(values), np.bool_), slots, self._steps))
         columns = [slots.get(slot) for slot in range(self._slots)]
         if len(places) < len(values):
