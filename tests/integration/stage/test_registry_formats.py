@@ -338,3 +338,44 @@ def test_two_pipelines_read_their_kinds_of_one_topic(bench: Bench, monkeypatch: 
         ("orders", poison, "$.kind"),
         ("refunds", poison, "$.kind"),
     }
+
+
+BY_SCHEMA = """
+pipeline: version{version}
+source: {{connection: kafka_default, topic: {topic}, format: {format}, registry: registry_default, subject: any}}
+record:
+  event_id: $.id
+  publish_at: kafka_timestamp
+  where: {{schema: {schema}}}
+  columns: {{amount: {{type: bigint, nullable: true}}}}
+target: {{connection: postgres_default, table: "public.version{version}"}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+
+
+@FORMATS
+def test_two_pipelines_read_the_records_of_their_schemas(
+    bench: Bench, form: TestFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bench, "TEMPLATE", BY_SCHEMA)
+    bench.form = form
+    ids = {version: bench.register(form.schema(version), f"{bench.topic}-{version}") for version in (1, 2)}
+    versions = [1, 2, 2, 1, 2]
+    values = [framed(ids[v], form.encode(v, {"id": f"a{n}", "amount": n})) for n, v in enumerate(versions)]
+    unknown = framed(2**31 - 1, b"{}")
+    bench.send(*values, unknown)
+    for version in (1, 2):
+        name = f"Order{version}" if form is JSON_SCHEMA else f"shop.Order{version}"
+        bench.settings |= {"format": form.name, "version": version, "schema": name}
+        (committed,) = bench.ingest()
+        query = f"SELECT event_id, amount, _schema_id FROM public.version{version}"
+        wanted = {(f"a{n}", n, ids[v]) for n, v in enumerate(versions) if v == version}
+        assert {tuple(row) for row in rows(bench.session, query)} == wanted
+        sheet = committed.total
+        assert (sheet.inserted, sheet.skipped, sheet.quarantined) == (len(wanted), len(versions) - len(wanted), 1)
+        assert verify(bench.pipeline)[0] == []
+        assert compare_with_topic(bench.pipeline).violations == ()
+    refused = rows(bench.session, "SELECT pipeline, value, reasons->0->>'code' FROM offset_ledger.quarantine")
+    assert {(row[0], bytes(row[1]), row[2]) for row in refused} == {
+        (f"version{version}", unknown, "unknown_schema") for version in (1, 2)
+    }
