@@ -8,7 +8,7 @@ from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.avro.nodes import AvroType, Record, Scalar, Union, branches_of, shown
 from offset_ledger.decoding.avro.schema import record_or_union
 from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
 from offset_ledger.decoding.typed.types import TypeName
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -19,14 +19,14 @@ def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[Schema
     A record that contains itself, or has no fields, is one field.
 
     Raises:
-        SchemaProblem: the schema is not valid, or has no such record.
+        SchemaProblem: the schema is not valid, has no such record, or too many fields.
     """
     root = record_or_union(schema)
     records = {each.name: each for each in branches_of(root) if isinstance(each, Record)}
     if name is not None and name not in records:
         raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
     record = records[name] if name else next(iter(records.values()))
-    return tuple(_members(record, (), False, (record,)))
+    return at_most(_members(record, (), False, (record,)))
 
 
 def _members(record: Record, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
@@ -41,7 +41,7 @@ def _field(type_: AvroType, path: JsonPath, nullable: bool, within: tuple[Record
             yield SchemaField(path, None if null else type_.value, type_.value.shown, nullable or null)
         case Union():
             yield from _union(type_, path, nullable, within)
-        case Record() if type_.fields and type_ not in within:
+        case Record() if type_.fields and type_ not in within and len(path) < MAX_NESTED:
             yield from _members(type_, path, nullable, (*within, type_))
         case _:
             yield SchemaField(path, None, shown(type_), nullable)
