@@ -105,14 +105,23 @@ def is_of_others(schema: WriterSchema, names: Sequence[str]) -> bool:
     """
     if not names or schema.language is SchemaLanguage.PROTOBUF:
         return False
-    text = _document(schema)
     if schema.language is SchemaLanguage.AVRO:
-        found = _avro_name(text)
+        found = _avro_name(_document(schema))
         return found is not None and found not in names
-    own = {text[key] for key in ("title", "$id") if isinstance(text.get(key), str)} if isinstance(text, dict) else set()
-    if not own:
+    return not set(names).intersection(json_schema_names(schema))
+
+
+def json_schema_names(schema: WriterSchema) -> tuple[str, ...]:
+    """The title and the $id of a JSON Schema.
+
+    Raises:
+        SchemaProblem: it has neither.
+    """
+    text = _document(schema)
+    names = [text.get("title"), text.get("$id")] if isinstance(text, dict) else []
+    if not (found := tuple(each for each in names if isinstance(each, str))):
         raise SchemaProblem("expected a title or an $id, by which record.where.schema knows it, found none")
-    return not own & set(names)
+    return found
 
 
 def _document(schema: WriterSchema) -> Any:

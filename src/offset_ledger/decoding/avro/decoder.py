@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from offset_ledger.config.model import Limits, RecordShape
-from offset_ledger.decoding.avro.cursor import Cursor, Malformed
 from offset_ledger.decoding.avro.nodes import AvroType, Record, full_name, shown
 from offset_ledger.decoding.avro.reader import AvroReader
 from offset_ledger.decoding.avro.schema import record_or_union
+from offset_ledger.decoding.avro.unions import branch_at
 from offset_ledger.decoding.heads import HeadedDecoder, OtherKind
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
-from offset_ledger.decoding.typed.decoder import Found, TypedDecoder
+from offset_ledger.decoding.typed.decoder import TypedDecoder
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -24,17 +24,14 @@ def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> D
     written = record_or_union(schema)
     if isinstance(written, Record):
         return _of_record(written, record, limits)
-    branches = [_of_branch(branch, record, limits) for branch in written.branches]
+    union, branches = written, [_of_branch(branch, record, limits) for branch in written.branches]
 
     def head(payload: bytes) -> tuple[Decoder, int]:
-        cursor = Cursor(payload, Found([]))
-        try:
-            found = branches[cursor.read_index(len(branches), "union")]
-        except Malformed as malformed:
-            raise Mismatch(malformed.code, malformed.detail) from None
+        index, at = branch_at(union, payload)
+        found = branches[index]
         if isinstance(found, str):
             raise Mismatch(Code.TYPE, f"expected a record, got {found}")
-        return found, cursor.at
+        return found, at
 
     return HeadedDecoder(record, limits, head)
 

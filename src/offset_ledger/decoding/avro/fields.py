@@ -21,12 +21,24 @@ def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[Schema
     Raises:
         SchemaProblem: the schema is not valid, has no such record, or too many fields.
     """
-    root = record_or_union(schema)
-    records = {each.name: each for each in branches_of(root) if isinstance(each, Record)}
+    records = _records(schema)
     if name is not None and name not in records:
         raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
     record = records[name] if name else next(iter(records.values()))
     return at_most(_members(record, (), False, (record,)))
+
+
+def record_names(schema: WriterSchema) -> tuple[str, ...]:
+    """The full name of the record, or of each record of a union.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or has no record.
+    """
+    return tuple(_records(schema))
+
+
+def _records(schema: WriterSchema) -> dict[str, Record]:
+    return {each.name: each for each in branches_of(record_or_union(schema)) if isinstance(each, Record)}
 
 
 def _members(record: Record, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:

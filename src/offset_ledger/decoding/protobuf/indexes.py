@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from google.protobuf.descriptor import Descriptor
 
@@ -52,6 +52,11 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
         names = " and ".join(sorted(found)) or "none"
         raise Mismatch(Code.SYNTAX, f"expected the indexes of one message, got {[*indexes]}, which fit {names}")
     return schema.message(found.pop())
+
+
+def message_reader(schema: ProtobufSchema) -> Callable[[bytes], str]:
+    """What gives the full name of the message that a payload is; it raises Mismatch."""
+    return lambda payload: message_at(schema, message_indexes(payload)[0]).full_name
 
 
 def _nested(types: Sequence[Descriptor], indexes: Sequence[int], with_entries: bool) -> Descriptor | None:
