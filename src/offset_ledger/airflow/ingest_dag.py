@@ -24,7 +24,7 @@ from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate
 from offset_ledger.airflow.operators import StageOperator
 from offset_ledger.airflow.steps import PlanOperator
-from offset_ledger.airflow.tasks import AFTER_A_QUESTION, about, after_staging, default_args, for_each_topic
+from offset_ledger.airflow.tasks import about, after_a_question, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.questions import QuestionAnswer
@@ -121,7 +121,7 @@ def _tasks(pipeline: Pipeline, topic: Any) -> None:
         connections=list(pipeline.connections),
         spark=pipeline.spark,
         name=f"stage_{pipeline.name}",
-        trigger_rule=AFTER_A_QUESTION,
+        trigger_rule=after_a_question(topic),
         **file,
     )
     plan >> [loss, stage]

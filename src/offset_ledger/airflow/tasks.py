@@ -20,8 +20,6 @@ from offset_ledger.airflow.steps import ValidateOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import QuestionAnswer
 
-AFTER_A_QUESTION = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
-
 
 def default_args(pipeline: Pipeline) -> dict[str, Any]:
     """Owner and retries of a pipeline's tasks; a terminal error is not tried again."""
@@ -45,6 +43,15 @@ def for_each_topic(pipeline: Pipeline, tasks: Callable[[Any], object], topics: C
         tasks(topic)
 
     of_topic.expand(topic=topics())
+
+
+def after_a_question(topic: Any) -> TriggerRule:
+    """When a task runs that a question may come before.
+
+    In a mapped group Airflow lets the usual rule wait until the questions of all topics have been answered. With this
+    one the task skips itself where there is nothing to do.
+    """
+    return TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if topic is None else TriggerRule.NONE_FAILED
 
 
 def about(pipeline: Pipeline, topic: Any) -> dict[str, Any]:
@@ -82,7 +89,7 @@ def _commit(path: Path, of: Any, inlets: list[Asset], table: Asset) -> Any:
         task_id=ids.COMMIT,
         inlets=inlets,
         outlets=[table],
-        trigger_rule=AFTER_A_QUESTION,
+        trigger_rule=after_a_question(of),
         map_index_template=shown_by(of),
     )
     def commit_batch(topic: str | None) -> None:
@@ -91,7 +98,7 @@ def _commit(path: Path, of: Any, inlets: list[Asset], table: Asset) -> Any:
 
         context = get_current_context()
         batch_id = batch_id_of(context["ti"])
-        if batch_id is None:  # in a mapped group Airflow counts the successes of other topics too
+        if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to commit")
         with airflow_failures():
             pipeline = read_pipeline(path, topic)

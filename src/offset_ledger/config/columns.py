@@ -14,16 +14,21 @@ from offset_ledger.config.column_types import (
     parse_type,
 )
 from offset_ledger.config.document import Value
-from offset_ledger.config.json_path import PATH_PATTERN, parse_path
+from offset_ledger.config.json_path import PATH_PATTERN, format_path, parse_path
 from offset_ledger.config.keys import Key, Kind, Object, Section, read_mapping, read_or_note, section
 from offset_ledger.config.located import Refused, describe, is_null
 from offset_ledger.config.model import Column, ColumnType, JsonPath
 from offset_ledger.config.names import COLUMN_PATTERN, RESERVED_COLUMNS, check_column_name
-from offset_ledger.config.values import FLAG, one_of, text
+from offset_ledger.config.values import FLAG, different, one_of, text
 
 MAX_COLUMNS = 1591  # of the 1600 of a Postgres table, nine are offset-ledger's own
 MISREAD: JsonPath = ()
 PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
+ALIASES_KEY = Key(
+    different(PATH, right="write [$.old_name]", minItems=1),
+    "Where the value is in records that do not have the path: the first of these that the record has.",
+    (["$.old_name"],),
+)
 TYPE: Kind[ColumnType] = Kind(
     lambda value: parse_type(text(value)),
     {
@@ -50,6 +55,8 @@ def _long_form(said: Section) -> Column | None:
     if kind is None:
         return None
     path = said.given.get("path", MISREAD) if "path" in said.entries else (said.value.key,)
+    if path in said.given.get("aliases", ()):
+        said.entries["aliases"].note(Refused(f"{format_path(path)} is the path already", "list where it was before"))
     return said.make(Column, name=said.value.key, path=path, encoding=_encoding(said, kind))
 
 
@@ -72,6 +79,7 @@ LONG_FORM: Kind[Column | None] = section(
     {
         "type": TYPE,
         "path": Key(PATH, "Where the value is; $.<column name> where absent.", ("$.actual.dep_delay",)),
+        "aliases": ALIASES_KEY,
         "nullable": Key(FLAG, "Whether null, or no such member, becomes NULL; otherwise it is quarantined.", (True,)),
         "encoding": Key(
             Kind(text, {"enum": [encoding for name in ENCODINGS for encoding in ENCODINGS[name]]}),
@@ -115,7 +123,7 @@ COLUMNS: Kind[tuple[Column, ...]] = Kind(
     _columns,
     {
         "type": "object",
-        "description": "The declared columns in table order: name: type, or name: {type, path, nullable, encoding}.",
+        "description": "The declared columns in table order: name: type, or name: with a mapping of the keys below.",
         "minProperties": 1,
         "maxProperties": MAX_COLUMNS,
         "propertyNames": {"pattern": COLUMN_PATTERN, "not": {"enum": list(RESERVED_COLUMNS)}},

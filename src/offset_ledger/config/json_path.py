@@ -25,6 +25,12 @@ def format_path(path: JsonPath) -> str:
     return "$" + "".join(f".{name}" if re.fullmatch(_PLAIN, name) else f"['{_escaped(name)}']" for name in path)
 
 
+def touch(one: JsonPath, other: JsonPath) -> bool:
+    """Whether the paths are one, or one of them lies inside the other."""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
+
+
 def _name(step: str) -> str:
     return step[1:] if step.startswith(".") else re.sub(r"\\(.)", r"\1", step[2:-2])
 

@@ -75,13 +75,18 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the target table and the place of its value in the record."""
+    """A column of the target table and the place of its value in the record: the path, or the first of its aliases."""
 
     name: str
     type: ColumnType
     path: JsonPath
     nullable: bool = False
     encoding: str = ""  # timestamptz: rfc3339, epoch_s, epoch_ms, epoch_us; bytea: base64, hex
+    aliases: tuple[JsonPath, ...] = ()
+
+
+REST = Column("_rest", ColumnType("jsonb"), (), nullable=True)
+"""The column of everything that no other one reads; it has no path."""
 
 
 class Format(StrEnum):
@@ -188,6 +193,13 @@ class RecordShape:
     schemas: tuple[str, ...] = ()
     schema_ids: bool = False
     topic_names: bool = False
+    event_id_aliases: tuple[JsonPath, ...] = ()
+    publish_at_aliases: tuple[JsonPath, ...] = ()
+
+    @property
+    def rest(self) -> bool:
+        """Whether the last column is what no other reads."""
+        return self.columns[-1:] == (REST,)
 
     @property
     def deletes(self) -> bool:

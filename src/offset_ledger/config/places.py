@@ -21,7 +21,10 @@ class ReadPath:
 
 
 def check_paths(paths: Iterable[ReadPath]) -> None:
-    """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it."""
+    """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it.
+
+    Those of one value of the file are never read of the same record.
+    """
     leaves: dict[JsonPath, ReadPath] = {}
     above: dict[JsonPath, ReadPath] = {}
     for each in paths:
@@ -40,14 +43,14 @@ def _prefixes(path: JsonPath) -> list[JsonPath]:
 def _conflict(each: ReadPath, leaves: dict[JsonPath, ReadPath], above: dict[JsonPath, ReadPath]) -> Refused | None:
     shown, line = format_path(each.path), each.value.line
     for prefix in _prefixes(each.path):
-        if (leaf := leaves.get(prefix)) and leaf.type != "jsonb":
+        if (leaf := leaves.get(prefix)) and leaf.type != "jsonb" and leaf.value is not each.value:
             wrong = f"{shown} lies inside {format_path(prefix)}, which {leaf.value.where} reads as {leaf.type}"
             return Refused(wrong, "drop one of them, or read the outer one as jsonb", line)
     if each.type == "jsonb":
         return None
     if (leaf := leaves.get(each.path)) and leaf.type != "jsonb":
         return Refused(f"{shown} is read by {leaf.value.where} already", "drop one of them", line)
-    if inner := above.get(each.path):
+    if (inner := above.get(each.path)) and inner.value is not each.value:
         wrong = f"{shown} is read as {each.type}, and {inner.value.where} reads {format_path(inner.path)} inside it"
         return Refused(wrong, "drop one of them, or read the outer one as jsonb", line)
     return None

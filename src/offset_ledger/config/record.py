@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import yaml
 
 from offset_ledger.config.column_types import ENCODINGS
-from offset_ledger.config.columns import COLUMNS, PATH
+from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, MAX_COLUMNS, PATH
 from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import Condition, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.model import REST, Condition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.places import ReadPath, check_paths
-from offset_ledger.config.values import PLAIN_VALUE, choice, filled_text, one_or_more, text, word
+from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
 def _path_or(only: str, value: Value) -> JsonPath | None:
@@ -23,8 +25,9 @@ def _path_or(only: str, value: Value) -> JsonPath | None:
         raise Refused(refused.wrong, f"{refused.right}, or {only}") from None
 
 
-def _event_id(value: Value) -> JsonPath | None:
-    return _path_or("key", value)
+def _event_id(value: Value) -> Attributes | JsonPath | None:
+    is_mapping = isinstance(value.node, yaml.MappingNode)
+    return EVENT_ID.read(value) if is_mapping else _path_or("key", value)
 
 
 def _publish_at(value: Value) -> Attributes | JsonPath | None:
@@ -33,7 +36,11 @@ def _publish_at(value: Value) -> Attributes | JsonPath | None:
 
 
 def _record(said: Section) -> RecordShape:
-    record = said.make(RecordShape, columns=said.given.get("columns", ()))
+    rest = (REST,) if said.given.pop("rest", False) else ()
+    if rest and len(said.given.get("columns", ())) == MAX_COLUMNS:
+        wrong = f"{REST.name} is one column more than the {MAX_COLUMNS} that a table takes"
+        said.entries["rest"].note(Refused(wrong, "drop a column, or drop the key"))
+    record = said.make(RecordShape, columns=(*said.given.get("columns", ()), *rest))
     if record.tombstone is Tombstone.DELETE:
         _check_tombstone(said.entries["tombstone"], record)
     check_paths(_paths(said, record))
@@ -45,11 +52,15 @@ def _paths(said: Section, record: RecordShape) -> list[ReadPath]:
     columns = said.entries["columns"].entries() if record.columns else {}
     deletes = record.delete_when.path if record.delete_when else None
     where = record.where.path if record.where else None
-    keys = (("event_id", record.event_id, "text"), ("publish_at", record.publish_at, "timestamptz"))
-    conditions = (("delete_when", deletes, "jsonb"), ("where", where, "jsonb"))
-    read = [(said.entries.get(key), path, kind) for key, path, kind in (*keys, *conditions)]
-    read.extend((columns[column.name], column.path, column.type.name) for column in record.columns)
-    return [ReadPath(value, path, kind) for value, path, kind in read if value and path]
+    keys = (
+        ("event_id", (record.event_id, *record.event_id_aliases), "text"),
+        ("publish_at", (record.publish_at, *record.publish_at_aliases), "timestamptz"),
+    )
+    conditions = (("delete_when", (deletes,), "jsonb"), ("where", (where,), "jsonb"))
+    read = [(said.entries.get(key), paths, kind) for key, paths, kind in (*keys, *conditions)]
+    declared = [column for column in record.columns if column.path]
+    read.extend((columns[column.name], (column.path, *column.aliases), column.type.name) for column in declared)
+    return [ReadPath(value, path, kind) for value, paths, kind in read for path in paths if value and path]
 
 
 def _check_tombstone(value: Value, record: RecordShape) -> None:
@@ -86,14 +97,26 @@ def _where(said: Section) -> Attributes:
     return Attributes(where=_condition(said), schemas=schemas)
 
 
+EVENT_ID: Kind[Attributes] = section(
+    RecordShape,
+    "An event id that stood elsewhere before.",
+    {
+        "path": Key(PATH, "Where the event id is.", ("$.event_id",), attribute="event_id"),
+        "aliases": replace(ALIASES_KEY, attribute="event_id_aliases"),
+    },
+    ("path",),
+    lambda said: Attributes(said.given),
+)
+
 PUBLISH_AT: Kind[Attributes] = section(
     RecordShape,
-    "A moment that is not written as RFC 3339.",
+    "A moment that is not written as RFC 3339, or that stood elsewhere before.",
     {
         "path": Key(PATH, "Where the moment is.", ("$.ts",), attribute="publish_at"),
         "encoding": Key(
             word(*ENCODINGS["timestamptz"]), "How it is written.", ("epoch_ms",), attribute="publish_at_encoding"
         ),
+        "aliases": replace(ALIASES_KEY, attribute="publish_at_aliases"),
     },
     ("path",),
     lambda said: Attributes(said.given),
@@ -138,9 +161,9 @@ RECORD: Kind[RecordShape] = section(
     "How a record becomes a row.",
     {
         "event_id": Key(
-            Kind(_event_id, {"anyOf": [{"const": "key"}, PATH.schema]}),
+            Kind(_event_id, {"anyOf": [{"const": "key"}, PATH.schema, EVENT_ID.schema]}),
             "What identifies the event: a path to a text or an integer, or key for the Kafka key.",
-            ("$.event_id", "key"),
+            ("$.event_id", "key", {"path": "$.event_id", "aliases": ["$.id"]}),
         ),
         "publish_at": Key(
             Kind(_publish_at, {"anyOf": [{"const": "kafka_timestamp"}, PATH.schema, PUBLISH_AT.schema]}),
@@ -154,6 +177,7 @@ RECORD: Kind[RecordShape] = section(
         "delete_when": DELETE_WHEN,
         "where": WHERE,
         "columns": COLUMNS,
+        "rest": Key(FLAG, "Whether the column _rest takes, as jsonb, all that no other column reads.", (True,)),
     },
     ("event_id", "publish_at", "columns"),
     _record,

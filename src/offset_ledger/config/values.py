@@ -135,18 +135,18 @@ def _plain(value: Value) -> str | bool | int:
 
 
 def different(
-    kind: Kind[str], twice: str = "", expected: str = "a list", right: str = "write [one, two]", **schema: object
-) -> Kind[tuple[str, ...]]:
-    """A list of different texts; ``twice`` is what one of them is called that is there already."""
+    kind: Kind[T], twice: str = "", expected: str = "a list", right: str = "write [one, two]", **schema: object
+) -> Kind[tuple[T, ...]]:
+    """A list of different values, each written as text; ``twice`` is what one is called that is there already."""
 
-    def read(value: Value) -> tuple[str, ...]:
+    def read(value: Value) -> tuple[T, ...]:
         if not isinstance(value.node, yaml.SequenceNode) or ("minItems" in schema and not value.node.value):
             raise Refused(f"expected {expected}, found {describe(value.node)}", right)
-        given: list[str] = []
+        given: list[T] = []
         for item in value.items():
             for one in read_or_note(kind, item):
                 if one in given:
-                    item.note(Refused(f"{twice}{quoted(one)} is there already", "keep one of them"))
+                    item.note(Refused(f"{twice}{quoted(text(item))} is there already", "keep one of them"))
                 else:
                     given.append(one)
         return tuple(given)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,11 @@ from offset_ledger.decoding import frame
 from offset_ledger.decoding.kafka_slots import outcome_unread, tombstone_outcome
 from offset_ledger.decoding.outcome import WHOLE, DecodedRow, Decoder, Mismatch, Reason, Refusal, Skip
 from offset_ledger.decoding.proven import Places, Proven, joined
+from offset_ledger.decoding.staged import Flags
 
 MAX_KINDS = 16
 """Kinds of one batch that are proven; the records of further ones are read one by one."""
+T = TypeVar("T")
 ReadHead = Callable[[bytes], tuple[Decoder, int]]
 """The decoder of a payload's kind, and where what it reads begins; raises Mismatch."""
 
@@ -70,21 +73,30 @@ class HeadedDecoder:
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The records of each kind that its decoder proves."""
         length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
-        rest = length <= self._limits.value_bytes
-        parts = []
-        for _ in range(MAX_KINDS):
-            if not rest.any():
-                break
-            first = values[int(np.argmax(rest))].as_py()
-            try:
-                decoder, at = self.head(first)
-            except Mismatch:
-                rest[np.argmax(rest)] = False
-                continue
-            kind = rest & pc.fill_null(pc.starts_with(values, first[:at]), False).to_numpy(zero_copy_only=False)
-            rest &= ~kind
-            parts.append(prove_at(decoder, values, np.flatnonzero(kind), at))
+        heads = by_head(values, length <= self._limits.value_bytes, self.head)
+        parts = [prove_at(decoder, values, places, at) for decoder, places, at in heads]
         return joined(parts) if parts else None
+
+
+def by_head(
+    values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[T, int]]
+) -> Iterator[tuple[T, Places, int]]:
+    """What the heads of the flagged values say, the places of those with the same one, and where what follows begins.
+
+    The flags of these are cleared; they stay with those of more than MAX_KINDS different heads.
+    """
+    for _ in range(MAX_KINDS):
+        if not flags.any():
+            return
+        first = values[int(np.argmax(flags))].as_py()
+        try:
+            said, at = head(first)
+        except Mismatch:
+            flags[np.argmax(flags)] = False
+            continue
+        same = flags & pc.fill_null(pc.starts_with(values, first[:at]), False).to_numpy(zero_copy_only=False)
+        flags &= ~same
+        yield said, np.flatnonzero(same), at
 
 
 def prove_at(decoder: Decoder, values: pa.BinaryArray, places: Places, start: int) -> Proven:

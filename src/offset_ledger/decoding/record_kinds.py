@@ -9,6 +9,9 @@ from offset_ledger.decoding.subjects import json_schema_names
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
+ReadKind = Callable[[bytes], tuple[str, int]]
+"""The name of a payload's kind, and how many of its bytes say so; raises Mismatch."""
+
 
 def kind_names(schema: WriterSchema) -> tuple[str, ...]:
     """The names by which record.where.schema can choose records of the schema.
@@ -28,8 +31,8 @@ def kind_names(schema: WriterSchema) -> tuple[str, ...]:
     return json_schema_names(schema)
 
 
-def kind_reader(schema: WriterSchema) -> Callable[[bytes], str]:
-    """What gives the name of a payload's kind, a JSON Schema's title before its $id; it raises Mismatch.
+def kind_reader(schema: WriterSchema) -> ReadKind:
+    """What reads the kind of a payload: a JSON Schema's title before its $id.
 
     Raises:
         SchemaProblem: as :func:`kind_names`.
@@ -45,7 +48,7 @@ def kind_reader(schema: WriterSchema) -> Callable[[bytes], str]:
 
             return message_reader(compile_schema(schema))
     (name, *_) = json_schema_names(schema)
-    return lambda _: name
+    return lambda _: (name, 0)
 
 
 def fields_of(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:

@@ -31,22 +31,35 @@ def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nul
 
 
 _WHOLE = "records are quarantined; write jsonb, or the path of a value in it"
+_NO_NUMBER = "records are quarantined; write numeric"
+
+
+def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
+    """What becomes of the field's records where no value of it can stand in a column of that kind."""
+    if field.type is None:
+        return None if kind.name == "jsonb" or _may_be_scalar(field) else _WHOLE
+    if form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
+        return None if kind.name in (*_NUMBERS, "event_id") or kind.encoding in EPOCH_UNITS else _NO_NUMBER
+    why = refusal(field.type, kind)
+    return None if why is None else f"records are quarantined ({why})"
+
+
+def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
+    """Which values of the field a column of that kind refuses, where it takes others, and what to write instead."""
+    if field.type is None or refused(field, kind, form):
+        return None
+    if form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
+        return _json_limit(kind)
+    return _limit(field.type, kind)
 
 
 def _type(field: SchemaField, kind: ColumnKind, form: Format) -> Iterator[str]:
-    said = f"{field.shown} in the schema, {_shown(kind)} in the file"
-    if field.type is None:
-        if kind.name != "jsonb" and not _may_be_scalar(field):
-            yield f"{said}: {_WHOLE}"
-    elif form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
-        yield from _json_number(said, kind)
-    elif (why := refusal(field.type, kind)) is not None:
-        yield f"{said}: records are quarantined ({why})"
-    elif limit := _limit(field.type, kind):
-        yield f"{said}: {limit}"
+    if found := refused(field, kind, form) or limited(field, kind, form):
+        yield f"{field.shown} in the schema, {shown(kind)} in the file: {found}"
 
 
-def _shown(kind: ColumnKind) -> str:
+def shown(kind: ColumnKind) -> str:
+    """The type as a pipeline file writes it."""
     args = f"({','.join(map(str, kind.args))})" if kind.args else ""
     return f"{kind.name}{args}"
 
@@ -56,13 +69,10 @@ def _may_be_scalar(field: SchemaField) -> bool:
     return field.shown.startswith("union of") or " or " in field.shown or field.shown in ("any value", "null")
 
 
-def _json_number(said: str, kind: ColumnKind) -> Iterator[str]:
+def _json_limit(kind: ColumnKind) -> str | None:
     if kind.name in INTEGER_BITS or kind.encoding in EPOCH_UNITS:
-        yield f"{said}: values with a fraction are quarantined; write numeric"
-    elif kind.name == "event_id":
-        yield f"{said}: values with a fraction are quarantined"
-    elif kind.name not in _NUMBERS:
-        yield f"{said}: records are quarantined; write numeric"
+        return "values with a fraction are quarantined; write numeric"
+    return "values with a fraction are quarantined" if kind.name == "event_id" else None
 
 
 def _limit(source: ValueType, kind: ColumnKind) -> str | None:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath, RecordShape
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 
+Has = Callable[[JsonPath], bool]
+"""Whether a record, or the schema that it was written with, has a path."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow."""
+    """A value of the row: slot 0 is event_id, 1 is publish_at, the declared columns follow.
+
+    An ``aliased`` one can be elsewhere in the record, where it is not at its path; where a record was asked for its
+    paths, none is.
+    """
 
     slot: int
     kind: ColumnKind
     nullable: bool
+    aliased: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +54,53 @@ class Node:
         """Whether the record may do without this place."""
         return all(leaf.nullable for leaf in self.descendants())
 
+    @cached_property
+    def aliased(self) -> bool:
+        """Whether a value of the row is elsewhere where the record does without this place."""
+        return any(leaf.aliased for leaf in self.descendants())
 
-def tree(record: RecordShape) -> Node:
-    """The tree of the record's paths."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value of the row, and the paths that it can be at: the first that the record has."""
+
+    leaf: Leaf
+    paths: tuple[JsonPath, ...]
+
+    def path(self, has: Has) -> JsonPath:
+        """Where the value is in such a record; the path of the file, where it has none of them."""
+        path, *aliases = self.paths
+        return next(filter(has, self.paths), path) if aliases else path
+
+
+def places(record: RecordShape) -> tuple[Place, ...]:
+    """The values that have a path in the record."""
+    found: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
+        (record.event_id, record.event_id_aliases, False),
+        (record.publish_at, record.publish_at_aliases, False),
+        *((column.path, column.aliases, column.nullable) for column in record.columns),
+    ]
+    return tuple(
+        Place(Leaf(slot, kind, nullable, bool(aliases)), (path, *aliases))
+        for slot, ((path, aliases, nullable), kind) in enumerate(zip(found, kinds(record), strict=True))
+        if path
+    )
+
+
+def tree(record: RecordShape, has: Has | None = None) -> Node:
+    """The tree of the record's paths; with ``has``, of those that it reads where it has these."""
+    found = places(record)
+    if has is not None:
+        return tree_at(found, [place.path(has) for place in found])
     root = Node("$")
-    columns = [(column.path, column.nullable) for column in record.columns]
-    places: list[tuple[JsonPath | None, bool]] = [(record.event_id, False), (record.publish_at, False), *columns]
-    for slot, ((path, nullable), kind) in enumerate(zip(places, kinds(record), strict=True)):
-        if path is not None:
-            root.add(path, Leaf(slot, kind, nullable))
+    for place in found:
+        root.add(place.paths[0], place.leaf)
+    return root
+
+
+def tree_at(found: Iterable[Place], paths: Iterable[JsonPath]) -> Node:
+    """The tree of records that have each value at this path."""
+    root = Node("$")
+    for place, path in zip(found, paths, strict=True):
+        root.add(path, replace(place.leaf, aliased=False))
     return root

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.config.json_path import format_path
+from offset_ledger.config.json_path import format_path, parse_path, touch
+from offset_ledger.config.located import Refused
 from offset_ledger.config.model import JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.schema_fit import unfit
+from offset_ledger.decoding.unread import read_paths, unread
+from offset_ledger.model.unread import Unread
 from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.evolve import may_change
 from offset_ledger.target.fit import Misfit, remedy
@@ -45,20 +48,24 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """What the file reads: the path, and the column that it goes to."""
+    """What the file reads: the path with its aliases, none of Kafka's own, and the column that it goes to."""
 
-    path: JsonPath | None
+    paths: tuple[JsonPath, ...]
     column: str
     kind: ColumnKind
     nullable: bool
     file: str
+
+    def path(self, schema: KnownSchema) -> JsonPath:
+        """Where it is in records of the schema."""
+        return next((path for path in self.paths if _leads(path, schema)), self.paths[0])
 
 
 def compare(pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table) -> tuple[Line, ...]:
     """A line for each column of the file, each field that nothing reads, and each other column that does not fit."""
     slots = _slots(pipeline)
     lines = [_line(pipeline, slot, schemas, table) for slot in slots]
-    lines += _unread(pipeline, slots, schemas)
+    lines += _unread(pipeline, schemas)
     ours = {slot.column for slot in slots}
     for misfit in table.misfits:
         if misfit.column not in ours:
@@ -70,38 +77,79 @@ def compare(pipeline: Pipeline, schemas: Sequence[KnownSchema], table: Table) ->
 def _slots(pipeline: Pipeline) -> list[_Slot]:
     record = pipeline.record
     event_id, publish_at, *others = kinds(record)
+    of_id, of_moment = (
+        _paths(record.event_id, record.event_id_aliases),
+        _paths(record.publish_at, record.publish_at_aliases),
+    )
     found = [
-        _Slot(record.event_id, "event_id", event_id, False, "text"),
-        _Slot(record.publish_at, "publish_at", publish_at, False, "timestamp with time zone"),
+        _Slot(of_id, "event_id", event_id, False, "text"),
+        _Slot(of_moment, "publish_at", publish_at, False, "timestamp with time zone"),
     ]
     for column, kind in zip(record.columns, others, strict=True):
         file = f"{column.type.sql}{', null' if column.nullable else ''}"
-        found.append(_Slot(column.path, column.name, kind, column.nullable, file))
+        found.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.nullable, file))
     return found
+
+
+def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPath, ...]:
+    return (path, *aliases) if path else ()
+
+
+def _leads(path: JsonPath, schema: KnownSchema) -> bool:
+    """Whether the schema has the path, or a value that the path leads into."""
+    return any(touch(path, field.path) for field in schema.fields)
 
 
 def _line(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema], table: Table) -> Line:
     marks = [_mark(pipeline, misfit) for misfit in table.misfits if misfit.column == slot.column]
     path, types = "", ""
-    if slot.path is not None:
-        path, types = format_path(slot.path), _types(slot.path, schemas)
-        marks = [*_of_schemas(pipeline, slot, slot.path, schemas), *marks]
+    if slot.paths:
+        path, types = format_path(slot.paths[0]), _types([(slot.path(schema), schema) for schema in schemas])
+        marks = [*_of_schemas(pipeline, slot, schemas), *marks]
     return Line(path, types, slot.column, slot.file, table.types.get(slot.column, ""), tuple(marks))
 
 
-def _of_schemas(pipeline: Pipeline, slot: _Slot, path: JsonPath, schemas: Sequence[KnownSchema]) -> Iterator[Mark]:
+def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema]) -> Iterator[Mark]:
     for schema in schemas:
-        for text in unfit(schema.fields, path, slot.kind, slot.nullable, pipeline.source.format):
+        if renamed := _renamed(slot, schema):
+            yield Mark(_by_name(schema, schemas, renamed))
+            continue
+        for text in unfit(schema.fields, slot.path(schema), slot.kind, slot.nullable, pipeline.source.format):
             yield Mark(_by_name(schema, schemas, text))
+        if earlier := _earlier(pipeline, slot, schema):
+            yield Mark(_by_name(schema, schemas, earlier), matters=False)
+
+
+def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
+    """What to write where the schema has what the file reads under another name, by the schema's own aliases."""
+    if any(_leads(path, schema) for path in slot.paths):
+        return None
+    for field in schema.fields:
+        if any(path in field.aliases for path in slot.paths):
+            aliases = ", ".join(map(format_path, slot.paths))
+            return f"renamed to {format_path(field.path)}: write path: {format_path(field.path)}, aliases: [{aliases}]"
+    return None
+
+
+def _earlier(pipeline: Pipeline, slot: _Slot, schema: KnownSchema) -> str | None:
+    """What to write for records of before, where the schema says which names a field had and nothing reads these."""
+    read = {path for each in _slots(pipeline) for path in each.paths}
+    aliases = [each for field in schema.fields if field.path in slot.paths for each in field.aliases]
+    unread = [each for each in aliases if each not in read and not _leads(each, schema)]
+    if not unread:
+        return None
+    shown = ", ".join(map(format_path, [*slot.paths[1:], *unread]))
+    before = ", ".join(map(format_path, unread))
+    return f"{before} before, as the schema says: for such records write aliases: [{shown}]"
 
 
 def _by_name(schema: KnownSchema, schemas: Sequence[KnownSchema], text: str) -> str:
     return f"{schema.name}: {text}" if len(schemas) > 1 else text
 
 
-def _types(path: JsonPath, schemas: Sequence[KnownSchema]) -> str:
-    """What the schemas say of the path, once if they agree."""
-    found = dict.fromkeys(text for schema in schemas for text in _type(path, schema))
+def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
+    """What the schemas say of a path each, once if they agree."""
+    found = dict.fromkeys(text for path, schema in paths for text in _type(path, schema))
     return "; ".join(found)
 
 
@@ -114,15 +162,30 @@ def _type(path: JsonPath, schema: KnownSchema) -> Iterator[str]:
         yield "record"
 
 
-def _unread(pipeline: Pipeline, slots: Sequence[_Slot], schemas: Sequence[KnownSchema]) -> Iterator[Line]:
-    """The fields that no path leads to, through or into."""
-    read = [slot.path for slot in slots if slot.path is not None]
-    read += [each.path for each in (pipeline.record.where, pipeline.record.delete_when) if each]
-    paths = dict.fromkeys(field.path for schema in schemas for field in schema.fields)
-    for path in paths:
-        if not any(each[: len(path)] == path or path[: len(each)] == each for each in read):
+def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema]) -> Iterator[Line]:
+    """The fields that no path leads to, through or into, by no name of theirs."""
+    read = read_paths(pipeline.record)
+    fields = {field.path: field for schema in schemas for field in schema.fields}
+    for path, field in fields.items():
+        if not any(touch(each, path) for each in read) and not set(field.aliases) & set(read):
             mark = Mark("new field, nothing reads it", matters=False)
-            yield Line(format_path(path), _types(path, schemas), "", "", "", (mark,))
+            types = _types([(path, schema) for schema in schemas])
+            yield Line(format_path(path), types, "", "", "", (mark,))
+
+
+def unread_lines(pipeline: Pipeline, batch_id: int, found: Unread) -> tuple[Line, ...]:
+    """A line for each field that the records of a batch had and that the file does not read by now."""
+    sampled = "rows" if found.sampled == found.records else "sampled rows"
+    of = f"of {found.sampled:,} {sampled} of batch {batch_id}"
+    marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in found.fields.items()}
+    return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
+
+
+def _is_unread(pipeline: Pipeline, path: str) -> bool:
+    try:
+        return bool(unread([parse_path(path)], pipeline.record))
+    except Refused:  # it was cut
+        return True
 
 
 def _mark(pipeline: Pipeline, misfit: Misfit) -> Mark:

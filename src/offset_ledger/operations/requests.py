@@ -21,7 +21,7 @@ from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
-from offset_ledger.plan.topics import find_pipelines
+from offset_ledger.plan.topics import find_pipelines, with_news
 from offset_ledger.plan.window import look_up, missed, nothing_in
 
 
@@ -36,7 +36,7 @@ def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planne
 
 
 def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ...]:
-    """The pipelines of a file with several topics that the request is for.
+    """The pipelines of a file with several topics that the request is for; without those that have nothing new.
 
     Raises:
         ContradictoryRequest: it has to name a topic, or names one that the file does not read.
@@ -48,7 +48,8 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
     if request.topic is None and request.action in (RunAction.RANGES, RunAction.SKIP):
         raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
     if request.topic is None:
-        return find_pipelines(pipeline)
+        found = find_pipelines(pipeline)
+        return with_news(found) if request.action is RunAction.NEXT and not request.dry_run else found
     if not pipeline.source.reads(request.topic):
         reads = pipeline.source.topic_names
         raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")

@@ -45,6 +45,16 @@ def nothing_new(starts: Mapping[int, int], snapshot: TopicSnapshot, first: bool)
     return text
 
 
+def is_drained(cursors: Cursors | None, snapshot: TopicSnapshot) -> bool:
+    """Whether all that is stable has been read, so that there is nothing to plan; in any doubt, False."""
+    return (
+        cursors is not None
+        and (cursors.cluster_id, cursors.topic_id) == (snapshot.cluster_id, snapshot.topic_id)
+        and cursors.next_offsets == {p.partition: p.last_stable for p in snapshot.partitions}
+        and all(p.log_start <= p.last_stable for p in snapshot.partitions)
+    )
+
+
 def start_offsets(
     cursors: Cursors | None, snapshot: TopicSnapshot, start: StartAt, at_timestamp: Mapping[int, int | None]
 ) -> dict[int, int]:

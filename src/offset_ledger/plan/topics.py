@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError
-from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import transaction
+from offset_ledger.errors import ConfigurationError, UnknownTopic
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.ledger.batches import open_head
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.ledger.subscribed_topics import read_topics, record_topics
+from offset_ledger.plan.head import is_drained
 
 
 def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, ...]:
@@ -49,6 +52,29 @@ def known_pipelines(pipeline: Pipeline) -> tuple[Pipeline, ...]:
         return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         return _of(pipeline, read_topics(cursor, pipeline))
+
+
+def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
+    """Those of a file's pipelines for which there may be something to plan; the others are read up to their ends.
+
+    One that deletes by tombstones is always among them, because each of its plans records how far its log is stable.
+
+    Raises:
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    connection = get_connection(pipelines[0].source.connection)
+    with connect_kafka(connection) as kafka, open_ledger(pipelines[0]) as session:
+        return tuple(each for each in pipelines if not _is_drained(kafka, session, each))
+
+
+def _is_drained(kafka: KafkaClient, session: Session, pipeline: Pipeline) -> bool:
+    try:
+        snapshot = kafka.snapshot(pipeline.source.topic)
+    except UnknownTopic:
+        return False
+    with transaction(session) as cursor:
+        cursors, head = read_cursors(cursor, pipeline.name), open_head(cursor, pipeline.name)
+    return head is None and pipeline.record.tombstone is not Tombstone.DELETE and is_drained(cursors, snapshot)
 
 
 def _of(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Pipeline, ...]:

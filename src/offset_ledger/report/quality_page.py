@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.unread import Unread
 from offset_ledger.report.render import pipeline_folder, render, write
 
 HISTORY = 200  # pages of a pipeline
@@ -23,7 +24,8 @@ class BatchResults:
     """What the page of one batch shows.
 
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
-    the refused records by reason code, and ``decisions`` are what people decided about the batch, with who, at and why.
+    the refused records by reason code, ``unread`` has the fields that nothing reads, and ``decisions`` are what people
+    decided about the batch, with who, at and why.
     """
 
     pipeline: str
@@ -34,6 +36,7 @@ class BatchResults:
     ranges: Sequence[OffsetRange] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
     decisions: Sequence[Mapping[str, str]] = ()
+    unread: Unread | None = None
 
     def to_json(self) -> str:
         """The stored form; every page is rendered from it."""
@@ -45,6 +48,7 @@ class BatchResults:
             "ranges": [asdict(each) for each in self.ranges],
             "refusals": dict(self.refusals),
             "decisions": [dict(each) for each in self.decisions],
+            "unread": self.unread and self.unread.to_json(),
             "verdict": dict(self.verdict),
         }
         return json.dumps(fields, indent=1, allow_nan=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, staging
+from offset_ledger.ledger import batches, staging, unread_fields
 from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
@@ -61,6 +61,7 @@ def _results(session: Session, batch: Batch) -> BatchResults:
     verdict = dict(batch.verdict or {})
     with transaction(session) as cursor:
         refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
+        unread = unread_fields.read(cursor, batch.attempt)
     return BatchResults(
         pipeline=batch.pipeline,
         batch_id=batch.batch_id,
@@ -69,5 +70,6 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         verdict=verdict,
         ranges=batch.ranges,
         refusals=refusals,
+        unread=unread,
         decisions=read_timeline.decisions(session, batch.batch_id),
     )

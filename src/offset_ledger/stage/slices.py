@@ -12,6 +12,7 @@ from itertools import chain, islice
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import errors as pg
+from psycopg2.extras import Json
 
 from offset_ledger.config.model import Limits, Pipeline, RecordShape, Source
 from offset_ledger.connections import Connection
@@ -28,6 +29,7 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.retry import retry_seconds, retrying_for
 from offset_ledger.stage.copy_rows import copy_rows
 from offset_ledger.stage.schemas import SchemaLookup
+from offset_ledger.stage.unread_fields import UnreadFields
 
 RESULT_SCHEMA = "slice_no int, records bigint"
 
@@ -64,6 +66,7 @@ class _Tally:
     partition: int | None = None
     offsets: tuple[int, int] | None = None
     timestamps: tuple[int, int] | None = None  # microseconds since 1970: Kafka's may lie outside of a datetime
+    unread: UnreadFields | None = None
 
     @property
     def records(self) -> int:
@@ -138,13 +141,15 @@ def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
 
 
 def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch]) -> Iterator[DecodedColumns]:
-    decoder = compile_decoder(task.source, task.record, task.limits, task.lookup or no_schemas)
+    tally.unread = unread = UnreadFields(task.source, task.record)
+    decoder = compile_decoder(task.source, task.record, task.limits, unread.remembering(task.lookup or no_schemas))
     for batch in filter(len, batches):
         tally.add(batch)
         staged = decode_batch(decoder, batch)
         tally.rows += staged.rows.num_rows
         tally.refused += staged.refusals.num_rows
         tally.skipped += staged.skipped
+        unread.add(staged.rows)
         yield staged
 
 
@@ -154,7 +159,8 @@ def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally)
     counts = {"rows": tally.rows, "refused": tally.refused, "skipped": tally.skipped}
     offsets = {"partition": tally.partition, "min_offset": first, "max_offset": last}
     times = {"min_timestamp": earliest, "max_timestamp": latest}
+    unread = Json(tally.unread.result().to_json()) if tally.unread else None
     cursor.execute(
         named_sql("staging/finish_slice"),
-        {**asdict(tables.attempt), "slice_no": slice_no, **counts, **offsets, **times},
+        {**asdict(tables.attempt), "slice_no": slice_no, **counts, **offsets, **times, "unread": unread},
     )

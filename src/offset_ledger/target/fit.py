@@ -9,8 +9,8 @@ from typing import Any
 from offset_ledger.config.model import Evolve, Pipeline, RecordShape
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import catalog_type, row_columns
+from offset_ledger.model.widening import widens
 from offset_ledger.target.declared_columns import no_longer_declared
-from offset_ledger.target.widening import widens
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 

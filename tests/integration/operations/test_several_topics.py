@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,13 +25,15 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, application_name, connect, rows
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.request import Request
 from offset_ledger.operations.accept_table import accept_table
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import RedriveChoice, plan_redrive
+from offset_ledger.operations.requests import requested_topics
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.plan.topics import find_pipelines, known_pipelines
+from offset_ledger.plan.topics import find_pipelines, known_pipelines, with_news
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
@@ -120,6 +122,11 @@ def check_all(pipeline: Pipeline) -> None:
     for each in known_pipelines(pipeline):
         assert verify(each) == ([], 12)
         assert compare_with_topic(each).violations == ()
+
+
+def topic_of(pipelines: Sequence[Pipeline], topic: str) -> Pipeline:
+    (found,) = [each for each in pipelines if each.source.topic == topic]
+    return found
 
 
 def validated(pipeline: Pipeline) -> Batch:
@@ -318,6 +325,23 @@ def test_a_topic_that_is_gone_is_missed_until_the_pattern_leaves_it_out(bench: B
 def test_a_pattern_without_a_topic_is_a_mistake(bench: Bench) -> None:
     with pytest.raises(ConfigurationError, match="no topic matches"):
         ingest_all(bench.matching())
+
+
+def test_a_run_leaves_out_topics_that_have_nothing_new(bench: Bench) -> None:
+    eu, us, uk = bench.create("eu", "us", "uk")
+    pipeline = bench.listed(eu, us, uk)
+    found = find_pipelines(pipeline)
+    assert with_news(found) == found  # their start offsets are not known yet
+    ingest_all(pipeline)
+    assert with_news(found) == ()
+    bench.publish(eu, order("a", 1))
+    assert [each.source.topic for each in requested_topics(pipeline, Request())] == [eu]
+    assert requested_topics(pipeline, Request(dry_run=True)) == found
+    plan(topic_of(found, eu), ME)
+    delete_topic(dict(bench.servers.kafka.extra), us)
+    create_topic(dict(bench.servers.kafka.extra), us, 2, 1, KEEP)
+    delete_topic(dict(bench.servers.kafka.extra), uk)
+    assert {each.source.topic for each in with_news(found)} == {eu, us, uk}  # open, recreated, gone
 
 
 def test_another_file_does_not_get_the_table(bench: Bench) -> None:

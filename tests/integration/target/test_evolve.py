@@ -14,10 +14,10 @@ from offset_ledger.errors import TargetLocked, TargetMismatch, TransientError
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.widening import widens
 from offset_ledger.operations.verify import verify
 from offset_ledger.target import evolve
 from offset_ledger.target.table import ensure_target
-from offset_ledger.target.widening import widens
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 from tests.integration.target.test_target import database, do, rows, run, session
 

@@ -21,6 +21,7 @@ from offset_ledger.config.column_types import ALIASES, PLAIN, parse_type
 from offset_ledger.config.json_path import format_path, parse_path
 from offset_ledger.config.located import PlainLoader, Refused
 from offset_ledger.config.model import (
+    REST,
     Column,
     ColumnType,
     Condition,
@@ -286,6 +287,10 @@ COLUMNS = {
     "c: character varying(10485760)": Column("c", ColumnType("varchar", (10_485_760,)), ("c",)),
     "c: {type: jsonb, path: $.x}": Column("c", ColumnType("jsonb"), ("x",)),
     "c: {type: jsonb, path: $.x.y}": Column("c", ColumnType("jsonb"), ("x", "y")),
+    "c: {type: jsonb, aliases: [$.x.y, $.d]}": Column("c", ColumnType("jsonb"), ("c",), aliases=(("x", "y"), ("d",))),
+    "c: {type: text, path: $.c.value, aliases: [$.c]}": Column(
+        "c", ColumnType("text"), ("c", "value"), aliases=(("c",),)
+    ),
     "on: int8": Column("on", ColumnType("bigint"), ("on",)),
     f"{'c' * 63}: uuid": Column("c" * 63, ColumnType("uuid"), ("c" * 63,)),
     "c: {type: text, path: \"$['it\\\\'s']['\\\\\\\\']\"}": Column("c", ColumnType("text"), ("it's", "\\")),
@@ -417,7 +422,7 @@ def test_keys_that_are_not_text_and_tagged_values_are_refused_unread(tmp_path: P
 def test_comma_that_ends_a_type_between_braces_is_explained(tmp_path: Path) -> None:
     path = written(tmp_path, edited("c: timestamptz", "c: {type: numeric(12,2)}"))
     assert problems(path) == [
-        "16: record.columns.c.2) is not a known key; the keys are type, path, nullable, encoding",
+        "16: record.columns.c.2) is not a known key; the keys are type, path, aliases, nullable, encoding",
         "16: record.columns.c.type: 'numeric(12' ends inside its brackets;"
         ' between { and } write it in quotes: "numeric(12,2)"',
     ]
@@ -457,6 +462,19 @@ def test_1591_columns_are_the_most(tmp_path: Path) -> None:
     ]
     declared = PIPELINE["properties"]["record"]["properties"]["columns"]
     assert declared["maxProperties"] == 1591
+
+
+def test_rest_is_one_more_column_the_last(tmp_path: Path) -> None:
+    record = parse_pipeline(written(tmp_path, edited("  columns:", "  rest: true\n  columns:"))).record
+    plain = parse_pipeline(written(tmp_path, BASE)).record
+    assert (record.columns, record.rest, plain.rest) == ((*plain.columns, REST), True, False)
+    without = parse_pipeline(written(tmp_path, edited("  columns:", "  rest: false\n  columns:"))).record
+    assert without == plain
+    columns = "\n".join(f"    n{number}: text" for number in range(1591))
+    start, _, end = edited("  columns:", "  rest: true\n  columns:").partition("    a: text\n")
+    assert problems(written(tmp_path, f"{start}{columns}\n{end[end.index('target:') :]}")) == [
+        "13: record.rest: _rest is one column more than the 1591 that a table takes; drop a column, or drop the key"
+    ]
 
 
 LINE = re.compile(r"[^\n]*\.yaml:[1-9][0-9]*: [^\n;]+; [^\n]+")

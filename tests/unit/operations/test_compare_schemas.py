@@ -221,3 +221,45 @@ def test_several_schemas_are_named_where_they_differ() -> None:
         "! b version 2: long in the schema, integer in the file: values from 2^31 on are quarantined; write bigint"
     ]
     assert [line.schema for line in lines] == ["string", "", "int; long"]
+
+
+def moved(path: str, *aliases: str) -> Column:
+    return replace(column("bigint", path=path), aliases=tuple((alias,) for alias in aliases))
+
+
+@pytest.mark.parametrize(
+    ("of_file", "said", "mark"),
+    [
+        (moved("total"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total]"),
+        (moved("total", "sum"), "amount", "! renamed to $.amount: write path: $.amount, aliases: [$.total, $.sum]"),
+        (
+            moved("amount"),
+            "amount",
+            "+ $.total before, as the schema says: for such records write aliases: [$.total]",
+        ),
+        (
+            moved("amount", "sum"),
+            "amount",
+            "+ $.total before, as the schema says: for such records write aliases: [$.sum, $.total]",
+        ),
+        (moved("amount", "total"), "amount", None),
+        (moved("value", "amount", "total"), "amount", None),
+    ],
+)
+def test_a_field_that_the_schema_calls_renamed(of_file: Column, said: str, mark: str | None) -> None:
+    renamed = replace(field(LONG, path=said), aliases=(("total",),))
+
+    lines = compare(pipeline(of_file), [known(renamed)], Table(None, {}))
+
+    assert marks(lines) == ([mark] if mark else [])
+    assert [line.schema for line in lines if line.column == "f"] == ["" if mark and mark[0] == "!" else "long"]
+
+
+def test_each_schema_is_compared_where_its_records_have_the_value() -> None:
+    old, new = known(field(LONG, path="total")), known(field(STRING, path="amount"), name="orders-value version 2")
+
+    lines = compare(pipeline(moved("amount", "total")), [old, new], Table(None, {}))
+
+    refused = "string in the schema, bigint in the file: records are quarantined (expected integer, got string)"
+    assert marks(lines) == [f"! orders-value version 2: {refused}"]
+    assert lines[-1].schema == "long; string"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Limits, Source, Tombstone
 from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.init.columns import Inferred, column_name, limited, named
 from offset_ledger.operations.init.infer import json_inferred
 from offset_ledger.operations.init.json_columns import json_columns
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose

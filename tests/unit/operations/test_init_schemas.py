@@ -272,3 +272,42 @@ def test_the_proposed_file_decodes_every_sampled_record(drawn: tuple[dict[str, A
     against = [reason for reasons in refused for reason in reasons if "no column takes a duration" not in reason.detail]
     assert {reason.code for reason in against} <= OF_THE_VALUE, refused
     assert bool(refused) == any("would be quarantined" in doubt for doubt in made.doubts)
+
+
+def renamed(id_: int, *fields: tuple[str, list[str]]) -> WriterSchema:
+    said = [{"name": name, "aliases": aliases, "type": "long"} for name, aliases in fields]
+    return WriterSchema(id_, SchemaLanguage.AVRO, json.dumps({"type": "record", "name": "R", "fields": said}))
+
+
+def test_a_renamed_field_is_one_column_with_its_earlier_names() -> None:
+    first, second = renamed(1, ("total", []), ("n", [])), renamed(2, ("sum", ["total"]), ("n", []))
+    third = renamed(3, ("amount", ["sum"]), ("n", ["other"]))
+
+    made = proposal(AVRO, sample(), first, second, third)
+
+    found = {column.name: (column.path, column.aliases, column.nullable) for column in made.record.columns}
+    assert found == {"amount": (("amount",), (("sum",), ("total",)), False), "n": (("n",), (("other",),), False)}
+    assert "amount: {type: bigint, aliases: [$.sum, $.total]}" in made.text
+    check_proposal(made)
+
+
+def test_a_name_that_is_in_use_again_is_no_alias() -> None:
+    first, second = renamed(1, ("total", [])), renamed(2, ("amount", ["total"]), ("total", []))
+
+    made = proposal(AVRO, sample(), first, second)
+
+    found = {column.name: (column.aliases, column.nullable) for column in made.record.columns}
+    assert found == {"amount": ((), True), "total": ((), False)}
+
+
+def test_a_renamed_event_id_keeps_its_earlier_name() -> None:
+    def schema(id_: int, name: str, aliases: list[str]) -> WriterSchema:
+        said = [{"name": name, "type": "string", "aliases": aliases}, {"name": "n", "type": "long"}]
+        return WriterSchema(id_, SchemaLanguage.AVRO, json.dumps({"type": "record", "name": "R", "fields": said}))
+
+    old, new = schema(1, "order", []), schema(2, "event_id", ["order"])
+    made = proposal(AVRO, sample(framed(1, b"\x02a\x02"), framed(2, b"\x02b\x04")), old, new)
+
+    assert (made.record.event_id, made.record.event_id_aliases) == (("event_id",), (("order",),))
+    assert "event_id: {path: $.event_id, aliases: [$.order]}" in made.text
+    check_proposal(made)

@@ -15,6 +15,7 @@ import pytest
 from offset_ledger.config.quality import Unusual
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.unread import Unread
 from offset_ledger.report.quality_page import BatchResults, build_data_docs
 from offset_ledger.report.render import observed
 from offset_ledger.validate.history import Comparison, Standing
@@ -111,6 +112,7 @@ def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
         "ranges": [{"partition": 3, "from_offset": 1000, "until_offset": 2020}],
         "refusals": {"syntax": 2, MARKUP: 17},
         "decisions": [],
+        "unread": None,
         "verdict": {**json.loads(VERDICT.to_json()), "great_expectations": {"raw": MARKUP}},
     }
 
@@ -163,3 +165,27 @@ def test_a_verdict_without_suite_says_so(tmp_path: Path) -> None:
 def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot name a folder"):
         build_data_docs(replace(RESULTS, pipeline=name), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("unread", "said"),
+    [
+        (Unread.of(1_000_000, 3_900, {"$.new": 1_950, MARKUP: 1}), "In 3,900 sampled of 1,000,000 rows."),
+        (Unread.of(1, 1, {"$.new": 1}), "In 1 row."),
+        (Unread.of(2_000, 2_000, {"$.new": 1}, more=True), "In 2,000 rows. These are the most frequent ones"),
+    ],
+)
+def test_fields_that_nothing_reads_are_named_with_what_was_looked_at(unread: Unread, said: str, tmp_path: Path) -> None:
+    page = Page(build_data_docs(replace(RESULTS, unread=unread), tmp_path))
+
+    assert any(text.startswith(said) for text in page.text)
+    shown = [[path, f"{count:,}"] for path, count in unread.fields.items()]
+    start = page.text.index("Field")
+    cells = [text for text in page.text[start:] if text][3:]
+    assert [cells[n : n + 2] for n in range(0, 3 * len(shown), 3)] == shown
+    assert cells[2] == ("50 %" if unread.records > 2_000 else "100 %" if unread.records == 1 else "0.05 %")
+
+
+def test_nothing_is_said_where_every_field_is_read(tmp_path: Path) -> None:
+    page = Page(build_data_docs(replace(RESULTS, unread=Unread(5, 5)), tmp_path))
+    assert "Fields that nothing reads" not in page.text

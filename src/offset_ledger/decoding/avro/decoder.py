@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.avro.fields import has_path
 from offset_ledger.decoding.avro.nodes import AvroType, Record, full_name, shown
 from offset_ledger.decoding.avro.reader import AvroReader
 from offset_ledger.decoding.avro.schema import record_or_union
@@ -46,4 +49,4 @@ def _of_branch(branch: AvroType, record: RecordShape, limits: Limits) -> Decoder
 
 
 def _of_record(written: Record, record: RecordShape, limits: Limits) -> Decoder:
-    return TypedDecoder(record, limits, lambda root: AvroReader(written, root))
+    return TypedDecoder(record, limits, lambda root_of: AvroReader(written, root_of(partial(has_path, written))))

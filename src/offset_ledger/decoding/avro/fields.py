@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from offset_ledger.config.model import JsonPath
-from offset_ledger.decoding.avro.nodes import AvroType, Record, Scalar, Union, branches_of, shown
+from offset_ledger.decoding.avro.nodes import AvroType, Field, Map, Record, Scalar, Union, branches_of, shown
 from offset_ledger.decoding.avro.schema import record_or_union
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
-from offset_ledger.decoding.typed.types import TypeName
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -25,7 +26,7 @@ def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[Schema
     if name is not None and name not in records:
         raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
     record = records[name] if name else next(iter(records.values()))
-    return at_most(_members(record, (), False, (record,)))
+    return at_most(_members(record, _At(), (record,)))
 
 
 def record_names(schema: WriterSchema) -> tuple[str, ...]:
@@ -41,31 +42,67 @@ def _records(schema: WriterSchema) -> dict[str, Record]:
     return {each.name: each for each in branches_of(record_or_union(schema)) if isinstance(each, Record)}
 
 
-def _members(record: Record, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
-    for field in record.fields:
-        yield from _field(field.type, (*path, field.name), nullable, within)
-
-
-def _field(type_: AvroType, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+def has_path(type_: AvroType, path: JsonPath) -> bool:
+    """Whether a path leads to a field, in some branch of the unions on its way; a map can have any key."""
+    if not path:
+        return True
     match type_:
-        case Scalar():
-            null = type_.value.name is TypeName.NULL
-            yield SchemaField(path, None if null else type_.value, type_.value.shown, nullable or null)
+        case Record():
+            return any(field.name == path[0] and has_path(field.type, path[1:]) for field in type_.fields)
         case Union():
-            yield from _union(type_, path, nullable, within)
-        case Record() if type_.fields and type_ not in within and len(path) < MAX_NESTED:
-            yield from _members(type_, path, nullable, (*within, type_))
+            return any(has_path(branch, path) for branch in type_.branches)
+        case Map():
+            return has_path(type_.values, path[1:])
         case _:
-            yield SchemaField(path, None, shown(type_), nullable)
+            return False
 
 
-def _union(union: Union, path: JsonPath, nullable: bool, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A place in the schema: its path, those that it had before, and whether it can be null or missing."""
+
+    path: JsonPath = ()
+    aliases: tuple[JsonPath, ...] = ()
+    nullable: bool = False
+
+    def member(self, field: Field) -> _At:
+        """The place of a field of the record here."""
+        path, *aliases = (
+            (*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases)
+        )
+        return _At(path, tuple(dict.fromkeys(aliases)), self.nullable)
+
+    def field(self, type_: ValueType | None, shown_: str) -> SchemaField:
+        """The field here."""
+        return SchemaField(self.path, type_, shown_, self.nullable, self.aliases)
+
+
+def _members(record: Record, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    for field in record.fields:
+        yield from _field(field.type, at.member(field), within)
+
+
+def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
+    match type_:
+        case Scalar() if type_.value.name is TypeName.NULL:
+            yield replace(at, nullable=True).field(None, type_.value.shown)
+        case Scalar():
+            yield at.field(type_.value, type_.value.shown)
+        case Union():
+            yield from _union(type_, at, within)
+        case Record() if type_.fields and type_ not in within and len(at.path) < MAX_NESTED:
+            yield from _members(type_, at, (*within, type_))
+        case _:
+            yield at.field(None, shown(type_))
+
+
+def _union(union: Union, at: _At, within: tuple[Record, ...]) -> Iterator[SchemaField]:
     values = [branch for branch in union.branches if not _is_null(branch)]
-    nullable = nullable or len(values) < len(union.branches)
+    at = replace(at, nullable=at.nullable or len(values) < len(union.branches))
     if len(values) == 1:
-        yield from _field(values[0], path, nullable, within)
+        yield from _field(values[0], at, within)
     else:
-        yield SchemaField(path, None, f"union of {', '.join(map(shown, values))}" if values else "null", nullable)
+        yield at.field(None, f"union of {', '.join(map(shown, values))}" if values else "null")
 
 
 def _is_null(type_: AvroType) -> bool:

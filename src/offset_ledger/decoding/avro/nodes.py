@@ -20,10 +20,11 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record."""
+    """A field of a record; ``aliases`` are names that it had before."""
 
     name: str
     type: AvroType
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

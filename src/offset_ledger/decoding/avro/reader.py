@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from offset_ledger.decoding.avro.cursor import Cursor, Malformed
 from offset_ledger.decoding.avro.lockstep_reader import LockstepReader, NotInLockstep
 from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.avro.rest import rest_reader
 from offset_ledger.decoding.avro.scalars import Step, read_scalar
 from offset_ledger.decoding.avro.values import Parts, branch, step_of, walk
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
@@ -44,6 +46,14 @@ class AvroReader:
             cursor.finish()
         except Malformed as malformed:
             raise Unreadable(malformed.path, malformed.code, malformed.detail) from None
+
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a record; raises RestRefused."""
+        return self._rest(payload) if self._rest else {}
+
+    @cached_property
+    def _rest(self) -> Callable[[bytes], dict[str, Any]] | None:
+        return rest_reader(self._record, self._root)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """The records that are certainly read without a reason, as columns; None where they cannot walk together."""

@@ -120,7 +120,8 @@ class _Names:
             if not isinstance(field_name, str) or not _NAME.fullmatch(field_name):
                 raise _problem(name, "a field with a name", each)
             at = f"{name}.{field_name}"
-            record.fields.append(Field(field_name, self.parse(_needed(each, "type", at), inside, at, depth + 1)))
+            type_ = self.parse(_needed(each, "type", at), inside, at, depth + 1)
+            record.fields.append(Field(field_name, type_, _aliases(each)))
         if len({each.name for each in record.fields}) < len(fields):
             raise _problem(name, "fields of different names", [each.name for each in record.fields])
         return record
@@ -129,6 +130,13 @@ class _Names:
         if name in self._defined or name in PRIMITIVES:
             raise _problem(place, "a new name", name)
         self._defined[name] = type_
+
+
+def _aliases(field: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that a field had before; what is no name says nothing about records."""
+    said = field.get("aliases")
+    names = said if isinstance(said, list) else []
+    return tuple(dict.fromkeys(each for each in names if isinstance(each, str) and _NAME.fullmatch(each)))
 
 
 def _union(branches: list[AvroType], place: str) -> Union:

@@ -25,13 +25,18 @@ def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
         raise Mismatch(malformed.code, malformed.detail) from None
 
 
-def branch_reader(schema: WriterSchema) -> Callable[[bytes], str]:
-    """What gives the full name of the record, or branch, that a payload is; it raises Mismatch.
+def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:
+    """What gives the full name of the record, or branch, that a payload is, and where it begins; it raises Mismatch.
 
     Raises:
         SchemaProblem: the schema is not valid, or neither a record nor a union with one.
     """
     root = record_or_union(schema)
     if not isinstance(root, Union):
-        return lambda _: root.name
-    return lambda payload: full_name(root.branches[branch_at(root, payload)[0]])
+        return lambda _: (root.name, 0)
+
+    def read(payload: bytes) -> tuple[str, int]:
+        index, at = branch_at(root, payload)
+        return full_name(root.branches[index]), at
+
+    return read

@@ -11,6 +11,9 @@ from offset_ledger.decoding.avro.scalars import Step, read_scalar, skip_bytes, s
 from offset_ledger.decoding.outcome import Mismatch, printable
 from offset_ledger.decoding.typed.convert import json_value
 
+ABSENT = object()
+"""What stands for a member that an object does not have."""
+
 
 class Parts:
     """The steps over the types of one schema; each record is compiled once, when the first one comes."""
@@ -42,14 +45,15 @@ class Parts:
                 return _json_scalar(type_)
             case Record():
                 if type_ not in self._values:
-                    self._values[type_] = _object(type_, self.value)
+                    self._values[type_] = object_of(type_, lambda field: self.value(field.type))
                 return self._values[type_]
             case Union():
                 return branch(type_, self.value)
             case Array():
                 return _list(self.value(type_.items))
             case Map():
-                return _members(self.value(type_.values))
+                values = self.value(type_.values)
+                return members_of(lambda _: values)
 
 
 def step_of(name: str) -> str:
@@ -91,21 +95,24 @@ def branch(union: Union, reader: Callable[[AvroType], Step]) -> Step:
     return named
 
 
-def _object(record: Record, reader: Callable[[AvroType], Step]) -> Step:
+def object_of(record: Record, reader: Callable[[Field], Step]) -> Step:
+    """Reads the fields of a record, each by its reader, without those that are ABSENT."""
     steps: list[tuple[str, str, Step]] = []
     width = 1 + len(record.fields)
 
     def value(cursor: Cursor) -> dict[str, object]:
         cursor.enter(width)
         if not steps:
-            steps.extend([(field.name, step_of(field.name), reader(field.type)) for field in record.fields])
+            steps.extend([(field.name, step_of(field.name), reader(field)) for field in record.fields])
         members = {}
         for name, at, step in steps:
             try:
-                members[name] = step(cursor)
+                found = step(cursor)
             except Malformed as malformed:
                 malformed.steps.append(at)
                 raise
+            if found is not ABSENT:
+                members[name] = found
         cursor.leave()
         return members
 
@@ -143,7 +150,9 @@ def _list(read: Step) -> Step:
     return value
 
 
-def _members(read: Step) -> Step:
+def members_of(reader: Callable[[str], Step]) -> Step:
+    """Reads the entries of a map, each by the reader of its key, without those that are ABSENT."""
+
     def value(cursor: Cursor) -> dict[str, object]:
         cursor.enter(1)
         members: dict[str, object] = {}
@@ -151,10 +160,12 @@ def _members(read: Step) -> Step:
         for _ in cursor.items():
             key = cursor.read_key(seen)
             try:
-                members[key] = read(cursor)
+                found = reader(key)(cursor)
             except Malformed as malformed:
                 malformed.steps.append(step_of(key))
                 raise
+            if found is not ABSENT:
+                members[key] = found
         cursor.leave()
         return members
 

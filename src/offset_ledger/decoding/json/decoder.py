@@ -12,8 +12,11 @@ import pyarrow as pa
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import jsonb
 from offset_ledger.decoding.json import documents, texts
+from offset_ledger.decoding.json.aliased import AliasedWires
 from offset_ledger.decoding.json.comparison import Comparison
 from offset_ledger.decoding.json.readers import Read, reader
+from offset_ledger.decoding.json.rest import rest_text
+from offset_ledger.decoding.json.trees import Trees
 from offset_ledger.decoding.json.wire import Wire
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
@@ -28,6 +31,7 @@ from offset_ledger.decoding.outcome import (
     printable,
 )
 from offset_ledger.decoding.proven import Proven
+from offset_ledger.decoding.rest import RestRefused, with_rest
 from offset_ledger.decoding.shape import Node, tree
 
 _BOM = b"\xef\xbb\xbf"
@@ -43,7 +47,8 @@ class JsonDecoder:
         self.record = record
         self.limits = limits
         self._root = tree(record)
-        self._marker = tree(replace(record, columns=()))
+        self._trees = Trees(record)
+        self._markers = Trees(replace(record, columns=()))
         self._readers = [reader(kind) for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
         self._where = Comparison(record.where) if record.where else None
@@ -67,7 +72,20 @@ class JsonDecoder:
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
-        return self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+        proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+        if proven is not None and self._trees:
+            proven = self._aliased.prove(values, self.limits.value_bytes, proven)
+        if proven is not None and self.record.rest:
+            return with_rest(values, proven, self._slots - 1, self._rest_text)
+        return proven
+
+    def _rest_text(self, value: bytes) -> str | None:
+        document = value.strip()
+        return rest_text(self._trees.of(self._trees.choice(document)), document)
+
+    @cached_property
+    def _aliased(self) -> AliasedWires:
+        return AliasedWires(self.record, self._trees)
 
     @cached_property
     def _wire(self) -> Wire | None:
@@ -96,8 +114,12 @@ class JsonDecoder:
             return Refusal((deleted,))
         slots: list[object] = [None] * self._slots
         reasons: list[Reason] = []
-        _read(self._marker if deleted else self._root, value.strip(), self._readers, slots, reasons)
-        record = self.record
+        raw, record = value.strip(), self.record
+        trees = self._markers if deleted else self._trees
+        root = trees.of(trees.choice(raw))
+        _read(root, raw, self._readers, slots, reasons)
+        if record.rest and not deleted:
+            _read_rest(root, raw, slots, reasons)
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
 
@@ -106,6 +128,13 @@ class _Refused(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def _read_rest(root: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:
+    try:
+        slots[-1] = rest_text(root, raw)
+    except RestRefused as refused:
+        reasons.append(refused.reason)
 
 
 def _text(value: bytes) -> str:

@@ -90,7 +90,7 @@ def _struct(node: Node, provers: Sequence[Prover]) -> tuple[type[msgspec.Struct]
         names[field] = name
         made, wire = _member(field, member, provers)
         members.append(made)
-        fields.append((field, wire, None) if member.nullable else (field, wire))
+        fields.append((field, wire, None) if member.nullable and not member.aliased else (field, wire))
     try:
         struct = msgspec.defstruct("Record", fields, rename=names, kw_only=True, gc=False)
     except ValueError as error:
@@ -101,6 +101,7 @@ def _struct(node: Node, provers: Sequence[Prover]) -> tuple[type[msgspec.Struct]
 def _member(field: str, node: Node, provers: Sequence[Prover]) -> tuple[_Member, Any]:
     nullable = node.nullable
     if node.members and not node.leaves:
+        nullable = nullable and not node.aliased
         struct, members = _struct(node, provers)
         return _Member(field, nullable, None, members, struct() if nullable else None), _optional(struct, nullable)
     if node.members or len(node.leaves) != 1:

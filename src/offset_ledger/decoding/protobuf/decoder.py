@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding.heads import HeadedDecoder, OtherKind
 from offset_ledger.decoding.kinds import EVENT_ID
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
+from offset_ledger.decoding.protobuf.fields import has_path
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.reader import MessageReader
@@ -37,11 +38,18 @@ def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, 
     def decoder_of(found: str) -> Decoder:
         if record.schemas and found not in record.schemas:
             return OtherKind(record)
-        return TypedDecoder(record, limits, lambda root: MessageReader(compiled, compiled.message(found), root))
+        of = compiled.message(found)
+        return TypedDecoder(
+            record, limits, lambda root_of: MessageReader(compiled, of, root_of(partial(has_path, compiled, of)))
+        )
+
+    @cache
+    def decoder_at(indexes: tuple[int, ...]) -> Decoder:
+        return decoder_of(message_at(compiled, indexes).full_name)
 
     def head(payload: bytes) -> tuple[Decoder, int]:
         indexes, at = message_indexes(payload)
-        return decoder_of(message_at(compiled, indexes).full_name), at
+        return decoder_at(indexes), at
 
     if message is None:
         return HeadedDecoder(record, limits, head)

@@ -27,6 +27,14 @@ def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[Sch
     return at_most(_Fields(compiled).members(found, (), False, (found.full_name,)))
 
 
+def has_path(schema: ProtobufSchema, message: Message, path: JsonPath) -> bool:
+    """Whether a path leads to a field of the message, or of those in it."""
+    field = message.by_name.get(path[0])
+    if field is None or len(path) == 1:
+        return field is not None
+    return is_plain_message(field) and has_path(schema, schema.message(str(field.message)), path[1:])
+
+
 def _first(schema: ProtobufSchema) -> Message:
     if not schema.file.message_types_by_name:
         raise SchemaProblem("expected a message in the schema, which has none")

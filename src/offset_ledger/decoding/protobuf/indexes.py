@@ -54,9 +54,14 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
     return schema.message(found.pop())
 
 
-def message_reader(schema: ProtobufSchema) -> Callable[[bytes], str]:
-    """What gives the full name of the message that a payload is; it raises Mismatch."""
-    return lambda payload: message_at(schema, message_indexes(payload)[0]).full_name
+def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]:
+    """What gives the full name of the message that a payload is, and where it begins; it raises Mismatch."""
+
+    def read(payload: bytes) -> tuple[str, int]:
+        indexes, at = message_indexes(payload)
+        return message_at(schema, indexes).full_name, at
+
+    return read
 
 
 def _nested(types: Sequence[Descriptor], indexes: Sequence[int], with_entries: bool) -> Descriptor | None:

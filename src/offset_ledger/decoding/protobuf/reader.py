@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from offset_ledger.decoding.outcome import Code, Mismatch, Reason
 from offset_ledger.decoding.protobuf.lockstep_leaves import Unprovable
 from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
+from offset_ledger.decoding.protobuf.rest import Left, left_of
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
 from offset_ledger.decoding.protobuf.wire import Malformed
@@ -63,6 +65,15 @@ class MessageReader:
         except Malformed as malformed:
             raise malformed.unreadable() from None
         _fill(self._places, parsed, found)
+
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a message that was read; raises RestRefused."""
+        return self._left.of(self._parser.parse(payload, self._message)) if self._left else {}
+
+    @cached_property
+    def _left(self) -> Left | None:
+        left = left_of(self._schema, self._values, self._message, self._root)
+        return left if left.ever else None
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """The messages that are certainly read without a reason, as columns; None where they cannot walk together."""

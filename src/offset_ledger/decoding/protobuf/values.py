@@ -82,14 +82,15 @@ class Values:
     def _object(self, name: str, parsed: Parsed) -> dict[str, Any]:
         if name not in self._members:
             fields = self._schema.message(name).fields
-            self._members[name] = [(field, self._member(field)) for field in fields]
+            self._members[name] = [(field, self.member(field)) for field in fields]
         return {
             field.name: get(parsed)
             for field, get in self._members[name]
             if field.number in parsed or not field.presence
         }
 
-    def _member(self, field: Field) -> Get:
+    def member(self, field: Field) -> Get:
+        """How the field's value is taken as it stands in a jsonb."""
         return self._repeated(field) if field.repeated else _of_single(field, self._in_json(field))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,10 @@ from offset_ledger.decoding.conditions import add_condition, holds, tree_of
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal, Skip
 from offset_ledger.decoding.proven import Places, Proven
-from offset_ledger.decoding.shape import Node, tree
+from offset_ledger.decoding.rest import RestRefused, with_rest
+from offset_ledger.decoding.shape import Has, Node, tree
 from offset_ledger.decoding.staged import Flags
+from offset_ledger.decoding.typed.rest import text_of
 
 
 class Unreadable(Exception):
@@ -46,14 +48,25 @@ class Reader(Protocol):
             Unreadable: the bytes are not one record of the schema from the first to the last.
         """
 
+    def rest(self, payload: bytes) -> dict[str, Any]:
+        """What is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
+
+        Raises:
+            RestRefused: JSON cannot have it.
+        """
+
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """Those of the candidates that ``read`` certainly reads without a reason, with a column for each slot of the
         tree (None for event_id and publish_at where they are Kafka's); None where there is no such way.
         """
 
 
+RootOf = Callable[[Has], Node]
+"""The tree of paths for a schema that has these."""
+
+
 class TypedDecoder:
-    """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for the tree of paths.
+    """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
 
     With ``where`` a reader of that value alone comes first: what else is in a record of another kind is not looked at.
     With ``delete_when`` the tree has one more leaf, after the declared columns.
@@ -61,15 +74,14 @@ class TypedDecoder:
 
     keys = None
 
-    def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[Node], Reader]) -> None:
+    def __init__(self, record: RecordShape, limits: Limits, make_reader: Callable[[RootOf], Reader]) -> None:
         self.record = record
         self._limits = limits
         self._slots = slot_count(record)
-        root = tree(record)
-        if record.delete_when:
-            add_condition(root, record.delete_when, self._slots)
-        self._reader = make_reader(root)
-        self._where = _Where(record.where, make_reader(tree_of(record.where))) if record.where else None
+        self._reader = make_reader(self._root)
+        own_rest = record.rest and record.delete_when  # what is compared is no column
+        self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
+        self._where = _Where(record.where, make_reader) if record.where else None
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
@@ -87,6 +99,8 @@ class TypedDecoder:
                 return Skip()
             found = Found([None] * (self._slots + 1))
             self._reader.read(value, found)
+            if self.record.rest:
+                self._read_rest(value, found)
         except Unreadable as unreadable:
             return Refusal((unreadable.reason,))
         return self._outcome(found, key, timestamp)
@@ -107,11 +121,31 @@ class TypedDecoder:
 
     def _rows(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         proven = self._reader.prove(values, candidates)
-        if proven is None or not self.record.delete_when:
-            return proven
-        *columns, compared = proven.columns
-        assert compared is not None
-        return Proven(proven.places, columns).kept(~holds(self.record.delete_when, compared))
+        if proven is None:
+            return None
+        columns = [*proven.columns, *([None] * self._slots)]
+        rows = Proven(proven.places, columns[: self._slots])
+        if self.record.delete_when:
+            compared = columns[self._slots]
+            assert compared is not None
+            rows = rows.kept(~holds(self.record.delete_when, compared))
+        return with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
+
+    def _rest_text(self, value: bytes) -> str | None:
+        return text_of(self._rest.rest(value))
+
+    def _read_rest(self, value: bytes, found: Found) -> None:
+        slot = self._slots - 1
+        try:
+            found.slots[slot] = self._rest_text(value)
+        except RestRefused as refused:
+            found.reasons.append((slot, refused.reason))
+
+    def _root(self, has: Has) -> Node:
+        root = tree(self.record, has)
+        if self.record.delete_when:
+            add_condition(root, self.record.delete_when, self._slots)
+        return root
 
     def _outcome(
         self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason
@@ -128,11 +162,11 @@ class TypedDecoder:
 
 
 class _Where:
-    """Says of the records of one schema which are the pipeline's; the reader's only leaf has slot 0."""
+    """Says of the records of one schema which are the pipeline's; the only leaf of its tree has slot 0."""
 
-    def __init__(self, condition: Condition, reader: Reader) -> None:
+    def __init__(self, condition: Condition, make_reader: Callable[[RootOf], Reader]) -> None:
         self._condition = condition
-        self._reader = reader
+        self._reader = make_reader(lambda _: tree_of(condition))
 
     def check(self, payload: bytes) -> bool | Reason:
         """Whether it is, or why that cannot be told; raises Unreadable."""

@@ -19,13 +19,15 @@ MAX_NESTED = 100
 class SchemaField:
     """A value without fields of its own; ``type`` is None where only a jsonb takes it, ``shown`` is the schema's word.
 
-    ``nullable`` is whether it can be null or missing, by itself or with what it stands in.
+    ``nullable`` is whether it can be null or missing, by itself or with what it stands in. ``aliases`` are the paths
+    that it had before, as the schema says.
     """
 
     path: JsonPath
     type: ValueType | None
     shown: str
     nullable: bool
+    aliases: tuple[JsonPath, ...] = ()
 
 
 def too_many() -> SchemaProblem:

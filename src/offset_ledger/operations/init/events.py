@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath
+from offset_ledger.decoding.inferred import Proposed, column_name
 from offset_ledger.decoding.kinds import MAX_EVENT_ID_BYTES
-from offset_ledger.operations.init.columns import Proposed, column_name
 
 _NAMES = {"event_id": 0.6, "id": 0.5, "uuid": 0.5, "guid": 0.5, "key": 0.5, "message_id": 0.5}
 _PART_OF_NAME = re.compile(r"_(?:id|uuid|guid|key|no|number)$")

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from offset_ledger.config.model import Format, Limits, RecordShape, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
+from offset_ledger.decoding.inferred import Inferred
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import Refusal
 from offset_ledger.decoding.record_kinds import fields_of, kind_names
+from offset_ledger.decoding.schema_columns import schema_columns
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.init.columns import Inferred
 from offset_ledger.operations.init.json_columns import json_columns
+from offset_ledger.operations.init.refined import refined
 from offset_ledger.operations.init.sample import Sample
 from offset_ledger.operations.init.sampled_kinds import SampledKinds
-from offset_ledger.operations.init.schema_columns import refined, schema_columns
 
 
 def json_inferred(sample: Sample) -> tuple[Inferred, ...]:

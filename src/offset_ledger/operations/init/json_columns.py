@@ -9,11 +9,11 @@ import msgspec
 
 from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.model import JsonPath
+from offset_ledger.decoding.inferred import Inferred, column_name
 from offset_ledger.decoding.json.readers import reader
 from offset_ledger.decoding.json.texts import json_kind
 from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import Mismatch
-from offset_ledger.operations.init.columns import Inferred, column_name
 
 MAX_NESTED = 8
 FEW_VALUES = 20

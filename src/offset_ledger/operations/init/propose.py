@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from offset_ledger.config.model import ColumnType, Limits, RecordShape, Source, Tombstone
+from offset_ledger.config.model import ColumnType, JsonPath, Limits, RecordShape, Source, Tombstone
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named
 from offset_ledger.decoding.kafka_slots import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.init.columns import Inferred, Proposed, left_out, limited, named
 from offset_ledger.operations.init.events import Choice, Seen, choose_event_id, choose_publish_at
 from offset_ledger.operations.init.render import render
 from offset_ledger.operations.init.sample import Sample
@@ -73,6 +73,8 @@ def propose(
         tombstone=Tombstone.DELETE if _deletes(sample, event_id) else Tombstone.QUARANTINE,
         schemas=(kind,) if kind else (),
         schema_ids=source.registry is not None,
+        event_id_aliases=_aliases(everything, event_id),
+        publish_at_aliases=_aliases(everything, publish_at),
     )
     source = _final_source(source, record, sample)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
@@ -115,6 +117,10 @@ def _choices(proposed: Sequence[Proposed], seen: Seen, sample: Sample) -> tuple[
 
 def _deletes(sample: Sample, event_id: Choice) -> bool:
     return sample.tombstones > 0 and event_id.path is None
+
+
+def _aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPath, ...]:
+    return next((each.column.aliases for each in proposed if each.column.path == choice.path), ())
 
 
 def _without(proposed: Sequence[Proposed], *choices: Choice) -> tuple[Proposed, ...]:

@@ -19,8 +19,8 @@ from offset_ledger.config.model import (
     SubjectStrategy,
     Tombstone,
 )
+from offset_ledger.decoding.inferred import Proposed
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.operations.init.columns import Proposed
 from offset_ledger.operations.init.events import Choice
 
 _LONG = 400
@@ -68,9 +68,9 @@ def _source(source: Source) -> Iterator[str]:
 def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str]:
     event_id, publish_at = choices
     yield _comment(event_id.why, 2)
-    yield f"  event_id: {_path(record.event_id, 'key')}"
+    yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
     yield _comment(publish_at.why, 2)
-    yield f"  publish_at: {_path(record.publish_at, 'kafka_timestamp')}"
+    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp')}"
     if record.tombstone is not Tombstone.QUARANTINE:
         yield f"  tombstone: {record.tombstone}"
     if record.schemas:
@@ -90,8 +90,18 @@ def _column(column: Column) -> str:
     type_ = f"{column.type.name}{arguments}"
     parts = [f"type: {_scalar(type_)}" if " " not in type_ else f"type: {type_}"]
     parts += [f"path: {_path(column.path, '')}"] if column.path != (column.name,) else []
+    parts += _aliases(column.aliases)
     parts += ["nullable: true"] if column.nullable else []
     return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
+
+
+def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str) -> str:
+    parts = [f"path: {_path(path, otherwise)}", *_aliases(aliases)]
+    return f"{{{', '.join(parts)}}}" if aliases else _path(path, otherwise)
+
+
+def _aliases(aliases: tuple[JsonPath, ...]) -> list[str]:
+    return [f"aliases: [{', '.join(_path(alias, '') for alias in aliases)}]"] if aliases else []
 
 
 def _path(path: JsonPath | None, otherwise: str) -> str:

@@ -12,8 +12,8 @@ from offset_ledger.config.model import Source
 from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
 from offset_ledger.connections import get_connection
+from offset_ledger.decoding.inferred import column_name
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.init.columns import column_name
 from offset_ledger.operations.init.infer import json_inferred, schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.sample import Sample, read_sample

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.outcome import Mismatch
-from offset_ledger.decoding.record_kinds import kind_reader
+from offset_ledger.decoding.record_kinds import ReadKind, kind_reader
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.operations.init.sample import Sample, SampledRecord
 
 _SHOWN = 5
-Readers = Mapping[int, Callable[[bytes], str] | None]
+Readers = Mapping[int, ReadKind | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKin
     return SampledKinds(replace(sample, records=records), names, taken, (said,))
 
 
-def _reader(schema: WriterSchema) -> Callable[[bytes], str] | None:
+def _reader(schema: WriterSchema) -> ReadKind | None:
     try:
         return kind_reader(schema)
     except SchemaProblem:
@@ -64,7 +64,7 @@ def _kind(record: SampledRecord, readers: Readers) -> tuple[int, str] | None:
     try:
         id_ = frame.schema_id(record.value or b"")
         read = readers.get(id_)
-        return (id_, read(record.value[frame.SIZE :])) if read and record.value else None
+        return (id_, read(record.value[frame.SIZE :])[0]) if read and record.value else None
     except Mismatch:
         return None
 

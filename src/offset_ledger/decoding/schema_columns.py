@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.model import JsonPath
+from offset_ledger.decoding.inferred import Inferred
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.decoding.typed.types import TypeName, ValueType
-from offset_ledger.operations.init.columns import Inferred
-from offset_ledger.operations.init.json_columns import NARROWED
 
 _TYPES = {
     TypeName.BOOLEAN: "boolean",
@@ -30,16 +29,36 @@ _WHOLE_MICROSECONDS = "nanoseconds: a record whose moment is no whole microsecon
 
 
 def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, ...]:
-    """The columns that take the values of all these schemas; nullable where one of them has no such field."""
+    """The columns that take the values of all these schemas, the latest last; nullable where one has no such field."""
     found: dict[JsonPath, list[SchemaField]] = {}
+    names = _names(schemas)
     for fields in schemas:
         for field in fields:
-            found.setdefault(field.path, []).append(field)
+            found.setdefault(names.get(field.path, field.path), []).append(field)
     whole = {path for path in found if any(path[:depth] in found for depth in range(1, len(path)))}
     outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in found}
     return tuple(
-        _together(path, fields, path in outer, len(schemas)) for path, fields in found.items() if path not in whole
+        replace(_together(path, fields, path in outer, len(schemas)), path=path, aliases=_of(path, names))
+        for path, fields in found.items()
+        if path not in whole
     )
+
+
+def _names(schemas: Sequence[Sequence[SchemaField]]) -> dict[JsonPath, JsonPath]:
+    """The latest name of each earlier one, as far as the schemas say it and no field of theirs has both."""
+    names: dict[JsonPath, JsonPath] = {}
+    for fields in reversed(schemas):
+        here = {field.path for field in fields}
+        for field in fields:
+            for alias in field.aliases:
+                if alias not in here:
+                    names.setdefault(alias, names.get(field.path, field.path))
+    latest = {field.path for field in schemas[-1]} if schemas else set()
+    return {alias: path for alias, path in names.items() if alias not in latest and alias != path}
+
+
+def _of(path: JsonPath, names: dict[JsonPath, JsonPath]) -> tuple[JsonPath, ...]:
+    return tuple(alias for alias, latest in names.items() if latest == path)
 
 
 def _together(path: JsonPath, fields: Sequence[SchemaField], outer: bool, schemas: int) -> Inferred:
@@ -76,23 +95,3 @@ def column_type(type_: ValueType) -> str:
     if decimal and int(decimal[1]) <= MAX_PRECISION:
         return f"numeric({decimal[1]},{decimal[2]})"
     return _TYPES.get(type_.name, "jsonb")
-
-
-def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
-    """The columns of a JSON Schema: texts narrowed by the sampled documents, and members that it does not mention."""
-    sampled = {each.path: each for each in by_sample}
-    narrowed = [
-        replace(each, type=found.type, doubt=found.doubt)
-        if each.type == "text" and (found := sampled.get(each.path)) and found.type in NARROWED
-        else each
-        for each in by_schema
-    ]
-    unknown = [each for each in by_sample if not any(_touch(each.path, known.path) for known in by_schema)]
-    more = [replace(each, nullable=True, doubt="not in the schema") for each in unknown]
-    return (*narrowed, *more)
-
-
-def _touch(one: JsonPath, other: JsonPath) -> bool:
-    """Whether one of the paths lies inside the other."""
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]

@@ -15,12 +15,16 @@ from offset_ledger.config.names import POSTGRES_NAME_BYTES, RESERVED_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A value of the records and the type that takes it; no ``type`` where none does. ``doubt``: what is unsure."""
+    """A value of the records and the type that takes it; no ``type`` where none does. ``doubt``: what is unsure.
+
+    ``aliases`` are the paths that it had before.
+    """
 
     path: JsonPath
     type: str
     nullable: bool
     doubt: str = ""
+    aliases: tuple[JsonPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ def named(inferred: Iterable[Inferred]) -> tuple[Proposed, ...]:
             type_ = parse_type(each.type)
             name = _unique(column_name(each.path), taken)
             encoding = ENCODINGS.get(type_.name, ("",))[0]
-            proposed.append(Proposed(Column(name, type_, each.path, each.nullable, encoding), each.doubt))
+            column = Column(name, type_, each.path, each.nullable, encoding, each.aliases)
+            proposed.append(Proposed(column, each.doubt))
     return tuple(proposed)
 
 

@@ -1,0 +1,49 @@
+"""The fields of a batch's records that nothing reads, with how many records had each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+MAX_FIELDS = 100
+MAX_NAME = 200
+"""Characters of a path that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Of ``records`` rows ``sampled`` were looked at, and so many of these had each of the fields, the most frequent
+    first; ``more`` is whether there were others.
+    """
+
+    records: int = 0
+    sampled: int = 0
+    fields: Mapping[str, int] = field(default_factory=dict)
+    more: bool = False
+
+    @classmethod
+    def of(cls, records: int, sampled: int, fields: Mapping[str, int], more: bool = False) -> Unread:
+        """The same, limited to the most frequent fields."""
+        kept = sorted(fields.items(), key=lambda item: (-item[1], item[0]))
+        return cls(records, sampled, dict(kept[:MAX_FIELDS]), more or len(kept) > MAX_FIELDS)
+
+    def to_json(self) -> dict[str, Any]:
+        """What :meth:`from_json` reads."""
+        return {**asdict(self), "fields": [list(each) for each in self.fields.items()]}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Unread:
+        """As the ledger keeps it; in pairs, because jsonb does not keep the order of members."""
+        return cls(kept["records"], kept["sampled"], dict(kept["fields"]), kept["more"])
+
+
+def together(parts: Iterable[Unread]) -> Unread | None:
+    """What all slices of a batch had; None where none of them counted."""
+    counted = list(parts)
+    if not counted:
+        return None
+    fields: Counter[str] = sum((Counter(dict(each.fields)) for each in counted), Counter())
+    records, sampled = sum(each.records for each in counted), sum(each.sampled for each in counted)
+    return Unread.of(records, sampled, fields, any(each.more for each in counted))

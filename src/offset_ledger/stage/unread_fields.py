@@ -1,0 +1,160 @@
+"""Counting, while a slice is staged, the fields of its rows that nothing reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Format, JsonPath, RecordShape, Source
+from offset_ledger.decoding import frame
+from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.heads import by_head
+from offset_ledger.decoding.outcome import printable
+from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_reader
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.subjects import LANGUAGES
+from offset_ledger.decoding.unread import UnreadMembers, unread
+from offset_ledger.model.unread import MAX_NAME, Unread
+from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.stage.even_sample import EvenSample
+
+SAMPLE = 2000
+"""Documents of a slice that are looked at, at most."""
+MAX_PATHS = 1000
+"""Different paths that are counted in a slice."""
+Schemas = Mapping[int, WriterSchema | SchemaProblem]
+
+
+class Counted(Protocol):
+    """Counts the fields of the rows of one slice."""
+
+    def add(self, values: pa.BinaryArray) -> None:
+        """Count the fields of these records, all of which became rows."""
+
+    def result(self) -> Unread:
+        """What was counted."""
+
+
+class UnreadFields:
+    """Counts the fields of the staged rows of one slice; delete markers have no values and are left out.
+
+    Of JSON, with a schema or without, it looks at some documents; of Avro and Protobuf at the schema of each record.
+    """
+
+    def __init__(self, source: Source, record: RecordShape) -> None:
+        self._schemas: dict[int, WriterSchema | SchemaProblem] = {}
+        documents = source.format in (Format.JSON, Format.JSON_SCHEMA)
+        self._counted: Counted = Documents(source, record) if documents else OfSchemas(source, record, self._schemas)
+
+    def remembering(self, lookup: Lookup) -> Lookup:
+        """The lookup, whose schemas are remembered, so that nobody is asked for them twice."""
+
+        def remembered(ids: frozenset[int]) -> Schemas:
+            found = lookup(ids)
+            self._schemas.update(found)
+            return found
+
+        return remembered
+
+    def add(self, rows: pa.Table) -> None:
+        """Count the fields of these staged rows."""
+        values = rows.column("_value").filter(pc.invert(rows.column("_deleted")))
+        for chunk in values.chunks:
+            self._counted.add(chunk)
+
+    def result(self) -> Unread:
+        """What was counted."""
+        return self._counted.result()
+
+
+class Documents:
+    """Counts members of JSON documents, of which an even sample is looked at."""
+
+    def __init__(self, source: Source, record: RecordShape) -> None:
+        self._members = UnreadMembers(record)
+        self._framed = source.registry is not None
+        self._sample = EvenSample[tuple[JsonPath, ...]](SAMPLE)
+        self._known = set[JsonPath]()
+        self._records, self._more = 0, False
+
+    def add(self, values: pa.BinaryArray) -> None:
+        """See :class:`Counted`."""
+        self._records += len(values)
+        self._sample.add(len(values), lambda places: self._look(values.take(pa.array(places))))
+
+    def result(self) -> Unread:
+        """See :class:`Counted`."""
+        looked_at = self._sample.items
+        counts = Counter(path for paths in looked_at for path in paths)
+        return Unread.of(self._records, len(looked_at), _named(counts), self._more)
+
+    def _look(self, values: pa.BinaryArray) -> Iterator[tuple[JsonPath, ...]]:
+        for document in (frame.without_head(values) if self._framed else values).to_pylist():
+            yield tuple(filter(self._is_known, self._members.of(document)))
+
+    def _is_known(self, path: JsonPath) -> bool:
+        """Whether the path is one of those that are counted; names that are values are too many to count."""
+        if len(self._known) < MAX_PATHS:
+            self._known.add(path)
+        is_known = path in self._known
+        self._more |= not is_known
+        return is_known
+
+
+class OfSchemas:
+    """Counts the fields of the schemas that records name, or of the file's: those of each kind of records."""
+
+    def __init__(self, source: Source, record: RecordShape, schemas: Schemas) -> None:
+        self._source, self._record, self._schemas = source, record, schemas
+        if source.schema is not None:
+            self._schemas = {frame.NO_SCHEMA: WriterSchema(0, LANGUAGES[source.format], source.schema.text)}
+        self._readers: dict[int, ReadKind] = {}
+        self._counts = Counter[tuple[int, str]]()
+
+    def add(self, values: pa.BinaryArray) -> None:
+        """See :class:`Counted`."""
+        if self._source.schema is not None:
+            self._add(frame.NO_SCHEMA, values)
+            return
+        ids = frame.schema_ids(values)
+        for id_ in np.unique(ids).tolist():
+            self._add(id_, frame.without_head(values.filter(pa.array(ids == id_))))
+
+    def result(self) -> Unread:
+        """See :class:`Counted`."""
+        counts = Counter[JsonPath]()
+        for (id_, kind), records in self._counts.items():
+            fields = fields_of(self._schema(id_), kind)
+            counts.update(dict.fromkeys(unread((field.path for field in fields), self._record), records))
+        records = self._counts.total()
+        return Unread.of(records, records, _named(counts))
+
+    def _add(self, id_: int, payloads: pa.BinaryArray) -> None:
+        """Count the payloads of one schema by their kinds."""
+        read, left = self._reader(id_), np.ones(len(payloads), np.bool_)
+        for kind, places, _ in by_head(payloads, left, read):
+            self._counts[id_, kind] += len(places)
+        for payload in payloads.filter(pa.array(left)).to_pylist():
+            self._counts[id_, read(payload)[0]] += 1
+
+    def _reader(self, id_: int) -> ReadKind:
+        if id_ not in self._readers:
+            message = self._source.message
+            self._readers[id_] = kind_reader(self._schema(id_)) if message is None else lambda _: (message, 0)
+        return self._readers[id_]
+
+    def _schema(self, id_: int) -> WriterSchema:
+        schema = self._schemas[id_]
+        assert isinstance(schema, WriterSchema)  # the record became a row
+        return schema
+
+
+def _named(counts: Mapping[JsonPath, int]) -> dict[str, int]:
+    """The counts by the path as it is shown; paths that are cut to the same text count once for each record."""
+    return {printable(format_path(path), MAX_NAME): records for path, records in counts.items()}
