@@ -128,12 +128,16 @@ class OfSchemas:
 
     def result(self) -> Unread:
         """See :class:`Counted`."""
-        counts = Counter[JsonPath]()
+        counts, looked_at = Counter[JsonPath](), 0
         for (id_, kind), records in self._counts.items():
-            fields = fields_of(self._schema(id_), kind)
+            try:
+                fields = fields_of(self._schema(id_), kind)
+            except SchemaProblem:  # it has too many fields, which kept no record from becoming a row
+                continue
             counts.update(dict.fromkeys(unread((field.path for field in fields), self._record), records))
+            looked_at += records
         records = self._counts.total()
-        return Unread.of(records, records, _named(counts))
+        return Unread.of(records, looked_at, _named(counts), more=looked_at < records)
 
     def _add(self, id_: int, payloads: pa.BinaryArray) -> None:
         """Count the payloads of one schema by their kinds."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.config.json_path import format_path
+from offset_ledger.decoding.avro.fields import MAX_ALIASES
 from offset_ledger.decoding.avro.fields import schema_fields as avro_fields
 from offset_ledger.decoding.json_schema.fields import schema_fields as json_schema_fields
 from offset_ledger.decoding.protobuf.fields import schema_fields as protobuf_fields
@@ -210,3 +211,14 @@ def test_of_many_levels_the_last_is_one_field(fields: Any, chain: Any) -> None:
     assert (deep.path, deep.type is None) == ((*"a" * 99, "x"), False)
     (whole,) = fields(chain(3000, ""))
     assert (whole.path, whole.type) == ((*"a" * 100,), None)
+
+
+def test_aliases_at_many_levels_are_bounded() -> None:
+    type_: Any = "string"
+    for level in reversed(range(40)):
+        field = {"name": "new", "type": type_, "aliases": ["old"]}
+        type_ = {"type": "record", "name": f"R{level}", "fields": [field]}
+    (found,) = avro_fields(WriterSchema(1, SchemaLanguage.AVRO, json.dumps(type_)))
+    assert found.path == ("new",) * 40
+    assert len(found.aliases) == MAX_ALIASES
+    assert found.aliases[0] == ("old", *("new",) * 39)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.avro.nodes import AvroType, Field, Map, Record, Scalar, Union, branches_of, shown
@@ -12,6 +13,9 @@ from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
+
+MAX_ALIASES = 100
+"""Paths that a field had before; aliases at each of many levels make more of them than can be counted."""
 
 
 def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:
@@ -67,9 +71,8 @@ class _At:
 
     def member(self, field: Field) -> _At:
         """The place of a field of the record here."""
-        path, *aliases = (
-            (*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases)
-        )
+        every = ((*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases))
+        path, *aliases = islice(every, 1 + MAX_ALIASES)
         return _At(path, tuple(dict.fromkeys(aliases)), self.nullable)
 
     def field(self, type_: ValueType | None, shown_: str) -> SchemaField:
