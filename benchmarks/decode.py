@@ -23,7 +23,7 @@ from benchmarks.avro_schema import AMOUNT, TIMESTAMP, avro_record
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
@@ -76,13 +76,16 @@ message Event {
 message Place { string city = 1; }
 """
 Read = Callable[[bytes], Any]
+A_THIRD = Condition(("status",), "ordered")
+OTHER = b'{"event_id":"order-000000000001","status":"refunded","reason":"The parcel came back twice.","shop":{"id":17}}'
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Events in one format, with their decoder, and what else reads them, by name."""
+    """Events in one format, with their decoder, one that takes a third of them, and what else reads them, by name."""
 
     decoder: Decoder
+    a_third: Decoder
     values: list[bytes]
     others: dict[str, Read]
 
@@ -122,7 +125,8 @@ def value_of(number: int) -> bytes:
 def json_format() -> Format:
     """The events as JSON."""
     others: dict[str, Read] = {"bare msgspec": msgspec.json.Decoder(Event).decode, "json.loads": json.loads}
-    return Format(JsonDecoder(SHAPE, Limits()), [value_of(number) for number in range(BATCH)], others)
+    values = [value_of(number) for number in range(BATCH)]
+    return Format(JsonDecoder(SHAPE, Limits()), JsonDecoder(replace(SHAPE, where=A_THIRD), Limits()), values, others)
 
 
 def avro_format() -> Format:
@@ -131,7 +135,8 @@ def avro_format() -> Format:
     schema = WriterSchema(1, SchemaLanguage.AVRO, json.dumps(AVRO))
     values = [avro_value(written, number) for number in range(BATCH)]
     others: dict[str, Read] = {"fastavro": lambda value: fastavro.schemaless_reader(BytesIO(value), written, None)}
-    return Format(avro_decoder(schema, SHAPE, Limits()), values, others)
+    decoder, a_third = (avro_decoder(schema, shape, Limits()) for shape in (SHAPE, replace(SHAPE, where=A_THIRD)))
+    return Format(decoder, a_third, values, others)
 
 
 def avro_value(written: Any, number: int) -> bytes:
@@ -148,9 +153,10 @@ def protobuf_format() -> Format:
     event = GetMessageClass(compile_schema(schema).file.message_types_by_name["Event"])
     amount = ColumnType("double precision")
     columns = tuple(replace(column, type=amount) if column.name == "amount" else column for column in SHAPE.columns)
-    decoder = protobuf_decoder(schema, replace(SHAPE, columns=columns), Limits())
+    shape = replace(SHAPE, columns=columns)
+    decoder, a_third = (protobuf_decoder(schema, each, Limits()) for each in (shape, replace(shape, where=A_THIRD)))
     values = [b"\0" + ParseDict(json.loads(value_of(number)), event()).SerializeToString() for number in range(BATCH)]
-    return Format(decoder, values, {"Google's parser": lambda value: event.FromString(value[1:])})
+    return Format(decoder, a_third, values, {"Google's parser": lambda value: event.FromString(value[1:])})
 
 
 FORMATS = {"json": json_format, "avro": avro_format, "protobuf": protobuf_format}
@@ -215,8 +221,9 @@ def encoded(decoder: Decoder, batch: pa.RecordBatch, binary: bool) -> int:
 
 def works_of(measured: Format, batch: pa.RecordBatch, spoiled: pa.RecordBatch) -> dict[str, Callable[[], Any]]:
     """What is measured, by name; each works on one batch."""
-    decoder, values = measured.decoder, measured.values
+    decoder, values, a_third = measured.decoder, measured.values, measured.a_third
     column = pa.array(values, pa.binary())
+    mixed = batch_of([value if n % 3 == 0 else OTHER for n, value in enumerate(values)])
 
     def each(read: Read) -> Callable[[], Any]:
         return lambda: [read(value) for value in values]
@@ -226,6 +233,8 @@ def works_of(measured: Format, batch: pa.RecordBatch, spoiled: pa.RecordBatch) -
         "decode, record by record": each(lambda value: decoder.decode(value, None, START)),
         "prove": lambda: decoder.prove(column),
         "batch": lambda: decode_batch(decoder, batch),
+        "batch, where takes a third": lambda: decode_batch(a_third, batch),
+        **({"same, others of another shape": lambda: decode_batch(a_third, mixed)} if values[0][:1] == b"{" else {}),
         "batch + CSV": lambda: encoded(decoder, batch, False),
         "batch + binary": lambda: encoded(decoder, batch, True),
         "batch + binary, 1 % truncated": lambda: encoded(decoder, spoiled, True),

@@ -110,6 +110,12 @@ def read_or_note(kind: Kind[Any], value: Value) -> list[Any]:
         return []
 
 
+def note_missing(value: Value, schema: Object, name: str) -> None:
+    """Note that a section of this JSON Schema lacks a key."""
+    example = f"add it, for example {name}: {flow(schema['properties'][name]['examples'][0])}"
+    value.mistakes.add(value.line, f"{dotted(value.where, name)} is missing", example)
+
+
 def flow(example: object) -> str:
     """A value of a JSON Schema example as YAML on one line."""
     if isinstance(example, dict):
@@ -120,7 +126,9 @@ def flow(example: object) -> str:
 def _read(value: Value, keys: Keys, renamed: Mapping[str, str], schema: Object) -> Section:
     entries, given = read_mapping(value, schema["examples"][0]), Attributes()
     _note_unknown(entries, keys, renamed)
-    _note_missing(value, entries, schema)
+    for name in schema["required"]:
+        if name not in entries:
+            note_missing(value, schema, name)
     for name, key in keys.items():
         for meant in read_or_note(_kind(key), entries[name]) if name in entries else ():
             given |= meant if isinstance(meant, Attributes) else {_attribute(name, key): meant}
@@ -140,13 +148,6 @@ def _note_unknown(entries: Mapping[str, Value], keys: Keys, renamed: Mapping[str
             close = get_close_matches(name, keys, n=1)
             right = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(keys)}"
             entry.mistakes.add(entry.line, f"{entry.where} is not a known key", right)
-
-
-def _note_missing(value: Value, entries: Mapping[str, Value], schema: Object) -> None:
-    for name in schema["required"]:
-        if name not in entries:
-            example = f"add it, for example {name}: {flow(schema['properties'][name]['examples'][0])}"
-            value.mistakes.add(value.line, f"{dotted(value.where, name)} is missing", example)
 
 
 def _schema(model: type[Any], description: str, keys: Keys, required: tuple[str, ...]) -> Object:

@@ -178,8 +178,9 @@ class Condition:
 class RecordShape:
     """How a record becomes a row. ``event_id=None`` is the Kafka key, ``publish_at=None`` the Kafka timestamp.
 
-    A record deletes its event if ``delete_when`` holds, and is none of the pipeline's unless ``where`` does. Rows have
-    the id of their schema where ``schema_ids``, and the name of their topic where ``topic_names``.
+    A record deletes its event if ``delete_when`` holds. It is none of the pipeline's unless ``where`` does and its
+    schema has one of the full names ``schemas``, where there are any. Rows have the id of their schema where
+    ``schema_ids``, and the name of their topic where ``topic_names``.
     """
 
     event_id: JsonPath | None
@@ -189,6 +190,7 @@ class RecordShape:
     tombstone: Tombstone = Tombstone.QUARANTINE
     delete_when: Condition | None = None
     where: Condition | None = None
+    schemas: tuple[str, ...] = ()
     schema_ids: bool = False
     topic_names: bool = False
     event_id_aliases: tuple[JsonPath, ...] = ()

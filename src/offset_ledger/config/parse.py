@@ -146,14 +146,22 @@ def _pipeline(file: Value, path: Path, config_hash: str) -> Pipeline:
         pipeline = replace(pipeline, record=replace(pipeline.record, topic_names=True))
     if pipeline.source.schema:
         pipeline = replace(pipeline, config_hash=_hash(config_hash.encode() + pipeline.source.schema.text.encode()))
-    if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
-        wrong = "the keys are not read: record.event_id is a path"
-        key_format.note(Refused(wrong, "drop it, or write event_id: key"))
+    _check_record(file, pipeline)
     if "target" in said.given and (columns_from := file.at("target", "columns_from")):
         check_columns_from(columns_from, pipeline, file.at("source", "registry") is not None)
     if "quality" in said.entries:
         check_quality(said.entries["quality"], pipeline)
     return pipeline
+
+
+def _check_record(file: Value, pipeline: Pipeline) -> None:
+    """Note what the sections source and record cannot say together."""
+    if (key_format := file.at("source", "key_format")) and pipeline.record and pipeline.record.event_id:
+        wrong = "the keys are not read: record.event_id is a path"
+        key_format.note(Refused(wrong, "drop it, or write event_id: key"))
+    schema = file.at("record", "where", "schema")
+    if schema and pipeline.record.schemas and not file.at("source", "registry"):
+        schema.note(Refused("without a registry no record names its schema", "drop it, or add source.registry"))
 
 
 def _hash(data: bytes) -> str:

@@ -10,11 +10,11 @@ from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.columns import ALIASES_KEY, COLUMNS, MAX_COLUMNS, PATH
 from offset_ledger.config.document import Value
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
+from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import REST, Condition, JsonPath, RecordShape, Tombstone
 from offset_ledger.config.places import ReadPath, check_paths
-from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, text, word
+from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
 def _path_or(only: str, value: Value) -> JsonPath | None:
@@ -77,15 +77,24 @@ def _check_tombstone(value: Value, record: RecordShape) -> None:
         value.note(Refused(wrong, right))
 
 
-def _condition(description: str, path: Key, equals: str, example: str) -> Kind[Condition | None]:
+def _compared(path: Key, equals: str, example: str) -> dict[str, Key]:
+    """The keys of a condition on a value."""
     value = f"{equals}: a text, true or false, or a whole number of 64 bits."
-    return section(
-        Condition,
-        description,
-        {"path": path, "equals": Key(PLAIN_VALUE, value, (example, True, 1))},
-        ("path", "equals"),
-        lambda said: said.make(Condition) if {"path", "equals"} <= said.given.keys() else None,
-    )
+    return {"path": path, "equals": Key(PLAIN_VALUE, value, (example, True, 1))}
+
+
+def _condition(said: Section) -> Condition | None:
+    return said.make(Condition) if said.given.keys() >= {"path", "equals"} else None
+
+
+def _where(said: Section) -> Attributes:
+    for name, other in (("path", "equals"), ("equals", "path")):
+        if name in said.entries and other not in said.entries:
+            note_missing(said.value, WHERE.schema, other)
+    if not said.entries:
+        said.value.note(Refused("expected path and equals, or schema, found none of them", "write which records"))
+    schemas = said.given.pop("schema", ())
+    return Attributes(where=_condition(said), schemas=schemas)
 
 
 EVENT_ID: Kind[Attributes] = section(
@@ -113,18 +122,38 @@ PUBLISH_AT: Kind[Attributes] = section(
     lambda said: Attributes(said.given),
 )
 
-DELETE_WHEN = _condition(
+DELETE_WHEN: Kind[Condition | None] = section(
+    Condition,
     "A record that deletes its event, by what it says itself.",
-    Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)),
-    "The value of a delete",
-    "d",
+    _compared(
+        Key(PATH, "Where the value is; a record without it deletes nothing.", ("$.op",)), "The value of a delete", "d"
+    ),
+    ("path", "equals"),
+    _condition,
 )
 
-WHERE = _condition(
+WHERE: Kind[Attributes] = section(
+    Condition,
     "Which records of the topic are the pipeline's, where it has several kinds; the others are skipped and counted.",
-    Key(PATH, "Where the value is; a record without it is not the pipeline's.", ("$.type",)),
-    "The value",
-    "order",
+    {
+        **_compared(
+            Key(PATH, "Where the value is; a record without it is not the pipeline's.", ("$.type",)),
+            "The value",
+            "order",
+        ),
+        "schema": Key(
+            one_or_more(filled_text(), "the full name of a schema", "write shop.Order, or [shop.Order, shop.Refund]"),
+            "The full name of their schema, or several: of the Avro record or the Protobuf message, or a JSON Schema's "
+            "title or $id. Needs source.registry.",
+            ("shop.Order", ["shop.Order", "shop.Refund"]),
+        ),
+    },
+    make=_where,
+    also={
+        "anyOf": [{"required": ["path"]}, {"required": ["schema"]}],
+        "dependentRequired": {"path": ["equals"], "equals": ["path"]},
+        "examples": [{"path": "$.type", "equals": "order"}, {"schema": "shop.Order"}],
+    },
 )
 
 RECORD: Kind[RecordShape] = section(

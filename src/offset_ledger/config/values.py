@@ -130,7 +130,7 @@ def _plain(value: Value) -> str | bool | int:
         return whole
     if not is_text(node):
         wrong = f"expected a text, true or false, or a whole number, found {describe(node)}"
-        raise Refused(wrong, "write the value that a delete has")
+        raise Refused(wrong, "write a single value")
     return text(value)
 
 
@@ -152,6 +152,16 @@ def different(
         return tuple(given)
 
     return Kind(read, {"type": "array", "items": kind.schema, "uniqueItems": True, **schema})
+
+
+def one_or_more(kind: Kind[str], what: str, right: str) -> Kind[tuple[str, ...]]:
+    """A text, or a list of different ones; ``what`` they are."""
+    several = different(kind, expected=f"{what}, or a list of them", right=right, minItems=1)
+
+    def read(value: Value) -> tuple[str, ...]:
+        return (kind.read(value),) if is_text(value.node) else several.read(value)
+
+    return Kind(read, {"anyOf": [kind.schema, several.schema]})
 
 
 CONNECTION = matching(CONNECTION_PATTERN, "an Airflow connection id", "write A-Z, a-z, 0-9, _, . and -")

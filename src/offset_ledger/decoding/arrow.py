@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.floats import single_text
-from offset_ledger.decoding.kafka_columns import KafkaColumns, Places, kafka_fields, take, timestamp_of
+from offset_ledger.decoding.kafka_columns import KafkaColumns, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Proven, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
+from offset_ledger.decoding.proven import Places, Proven
 from offset_ledger.decoding.staged import event_ids, moments, staged_type
 
 _VALUE = ("_value", pa.binary())
@@ -70,15 +71,17 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     proven = _sound(_with_kafka_slots(decoder.prove(kafka.values), kafka), kafka)
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
+    rest[proven.skipped] = False
     decoded = _decode(decoder, kafka, np.flatnonzero(rest))
     rows = _rows(decoder.record, kafka, proven, decoded)
-    return DecodedColumns(rows, _refusals(decoder.record, kafka, decoded), decoded.skipped)
+    skipped = decoded.skipped + len(proven.skipped)
+    return DecodedColumns(rows, _refusals(decoder.record, kafka, decoded), skipped)
 
 
 def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
     """Put the key and the timestamp where the record's own event_id and publish_at are not wanted."""
-    if proven is None:
-        return Proven(np.zeros(0, np.int64), [])
+    if proven is None or not proven.columns:
+        return proven or Proven()
     places, (event_id, publish_at, *values) = proven.places, proven.columns
     flags = np.ones(len(places), np.bool_)
     if event_id is None:
@@ -88,14 +91,14 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
         in_range = moments(publish_at)
         flags = flags & publish_at.is_valid().to_numpy(zero_copy_only=False)
         flags = flags if in_range is None else flags & in_range
-    return Proven(places, [event_id, publish_at, *values]).only(flags)
+    return Proven(places, [event_id, publish_at, *values], proven.skipped).kept(flags)
 
 
 def _sound(proven: Proven, kafka: KafkaColumns) -> Proven:
     """Without the records that have a reason against a header."""
     if not kafka.wrong_names:
         return proven
-    return proven.only(~np.isin(proven.places, list(kafka.wrong_names)))
+    return proven.kept(~np.isin(proven.places, list(kafka.wrong_names)))
 
 
 def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:

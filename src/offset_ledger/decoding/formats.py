@@ -7,10 +7,11 @@ from importlib.util import find_spec
 
 from offset_ledger.config.model import Format, KeyFormat, Limits, RecordShape, Source
 from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, ReadKey
+from offset_ledger.decoding.heads import OtherKind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema
+from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -53,6 +54,8 @@ def _checked(source: Source, record: RecordShape, limits: Limits) -> Callable[[W
 
     def checked(schema: WriterSchema) -> Decoder:
         check_value_schema(source, schema)
+        if is_of_others(schema, record.schemas):
+            return OtherKind(record)
         return compile_(source, schema, record, limits)
 
     return checked

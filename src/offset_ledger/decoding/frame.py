@@ -47,9 +47,9 @@ def schema_ids(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
     return ids
 
 
-def payloads(column: pa.BinaryArray) -> pa.BinaryArray:
-    """The values without their frames."""
-    return pc.binary_slice(column, SIZE, _END)
+def without_head(column: pa.BinaryArray, size: int = SIZE) -> pa.BinaryArray:
+    """The values without their frames, or without so many bytes."""
+    return pc.binary_slice(column, size, _END)
 
 
 def id_in_header(name: str) -> Reason:

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import frame
+from offset_ledger.decoding.heads import is_other, prove_at
 from offset_ledger.decoding.kafka_slots import outcome_unread
 from offset_ledger.decoding.outcome import (
     KEY_PATH,
@@ -21,11 +21,11 @@ from offset_ledger.decoding.outcome import (
     DecodedRow,
     Decoder,
     Mismatch,
-    Proven,
     Reason,
     Refusal,
     Skip,
 )
+from offset_ledger.decoding.proven import Proven, joined
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -114,17 +114,23 @@ class FramedDecoder:
     ) -> DecodedRow | Refusal | Skip:
         """What becomes of one record, by its own schema."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
-        if unread is not None:
+        if value is None or (unread and not self.record.schemas):
+            assert unread is not None
             return unread
-        assert value is not None
-        try:
-            schema_id = frame.schema_id(value)
-            decoder = self._batch.get(schema_id) or self._schemas.one(schema_id)
-        except Mismatch as mismatch:
-            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
+        decoder = self._decoder(value)
+        if unread and (isinstance(decoder, Reason) or not is_other(decoder, value[frame.SIZE :])):
+            return unread
         if isinstance(decoder, Reason):
             return Refusal((decoder,))
         return decoder.decode(value[frame.SIZE :], key, timestamp)
+
+    def _decoder(self, value: bytes) -> Decoder | Reason:
+        """What decodes the record, by the schema that it names."""
+        try:
+            schema_id = frame.schema_id(value)
+        except Mismatch as mismatch:
+            return Reason(WHOLE, mismatch.code, mismatch.detail)
+        return self._batch.get(schema_id) or self._schemas.one(schema_id)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The records of each schema that its decoder proves."""
@@ -134,16 +140,8 @@ class FramedDecoder:
         )
         self._batch = self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
         parts = [
-            part
+            prove_at(decoder, values, np.flatnonzero(ids == id_), frame.SIZE)
             for id_, decoder in self._batch.items()
             if not isinstance(decoder, Reason)
-            and (part := _prove(decoder, values, np.flatnonzero(ids == id_))) is not None
         ]
-        return Proven.together(parts)
-
-
-def _prove(decoder: Decoder, values: pa.BinaryArray, places: npt.NDArray[np.int64]) -> Proven | None:
-    """What is proven of the records at these places, with their places in the whole column."""
-    some = values if len(places) == len(values) else values.take(pa.array(places))
-    proven = decoder.prove(frame.payloads(some))
-    return None if proven is None else Proven(places[proven.places], proven.columns)
+        return joined(parts) if parts else None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,9 +12,8 @@ from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Keys, Reason
+from offset_ledger.decoding.proven import Places
 from offset_ledger.decoding.staged import MOMENT
-
-Places = npt.NDArray[np.int64]
 
 _KAFKA = [
     ("_partition", pa.int32()),

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from offset_ledger.decoding.proven import Places
 from offset_ledger.decoding.staged import Flags, content
 
-Places = npt.NDArray[np.int64]
 Rows = slice | Places
 Words = npt.NDArray[np.uint64]
 
@@ -117,7 +117,11 @@ class Cursors:
 
     def since(self, places: Places, where: Flags | None = None) -> pa.BinaryArray:
         """The bytes from such places to the cursors; null where a record is not good, or takes no such step."""
-        bounds = np.stack([places, self._at], axis=1).astype(np.int32).reshape(-1)
+        return self.between(places, self._at, where)
+
+    def between(self, starts: Places, ends: Places, where: Flags | None = None) -> pa.BinaryArray:
+        """The bytes between such places, likewise."""
+        bounds = np.stack([starts, ends], axis=1).astype(np.int32).reshape(-1)
         absent: Flags = ~(self.good if where is None else self.good & where)
         return _every_second(bounds, self._bytes, absent)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
+from offset_ledger.decoding.proven import Proven
 
 KEY_PATH = "_key"
 TIMESTAMP_PATH = "_timestamp"
@@ -70,7 +68,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A tombstone of a pipeline that skips them."""
+    """A record that is none of the pipeline's, or a tombstone of a pipeline that skips them."""
 
 
 NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp, Kafka has none (-1)")
@@ -83,35 +81,6 @@ class Mismatch(Exception):
     def __init__(self, code: Code, detail: str) -> None:
         super().__init__(code, detail)
         self.code, self.detail = code, detail
-
-
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """Records that are known to decode: their places in the batch, ascending, and a column for each slot.
-
-    The slots are event_id, publish_at and the declared columns; the first two are None where they are Kafka's.
-    """
-
-    places: npt.NDArray[np.int64]
-    columns: Sequence[pa.Array | None]
-
-    @classmethod
-    def together(cls, parts: Sequence[Proven]) -> Proven | None:
-        """Parts of one batch as one, in its order; None where there are none."""
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        places = np.concatenate([part.places for part in parts])
-        order = np.argsort(places)
-        pieces = zip(*(part.columns for part in parts), strict=True)
-        columns = [None if each[0] is None else pa.concat_arrays(each).take(pa.array(order)) for each in pieces]
-        return cls(places[order], columns)
-
-    def only(self, flags: npt.NDArray[np.bool_]) -> Proven:
-        """Those of the records, with a flag for each."""
-        if flags.all():
-            return self
-        keep = pa.array(flags)
-        return Proven(self.places[flags], [None if column is None else column.filter(keep) for column in self.columns])
 
 
 class Keys(Protocol):
@@ -141,7 +110,9 @@ class Decoder(Protocol):
         """
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """Those of the values that certainly decode, as columns; None where the format has no such way."""
+        """Those of the values that certainly decode, as columns, and those that certainly are none of the pipeline's;
+        None where the format has no such way.
+        """
 
 
 def printable(text: str, limit: int = 80) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason
+from offset_ledger.decoding.outcome import Code, Mismatch, Reason
+from offset_ledger.decoding.proven import Proven
 
 TextOf = Callable[[bytes], str | None]
 """The JSON of what is left of a value, None where nothing is; raises RestRefused."""
@@ -28,6 +29,8 @@ class RestRefused(Exception):
 
 def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: TextOf) -> Proven:
     """Those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot."""
+    if not proven.columns:
+        return proven
     texts: list[str | None] = []
     holds = np.ones(len(proven.places), np.bool_)
     for number, value in enumerate(values.take(pa.array(proven.places)).to_pylist()):
@@ -37,4 +40,4 @@ def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: TextOf
             texts.append(None)
             holds[number] = False
     columns = [*proven.columns[:slot], pa.array(texts, pa.string()), *proven.columns[slot + 1 :]]
-    return Proven(proven.places, columns).only(holds)
+    return Proven(proven.places, columns, proven.skipped).kept(holds)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -86,17 +87,61 @@ def record_names(schema: WriterSchema) -> set[str]:
     """
     if schema.language is SchemaLanguage.PROTOBUF:
         return _message_names(schema)
-    try:
-        text = msgspec.json.decode(schema.text)
-    except msgspec.DecodeError:
-        raise SchemaProblem("it is no JSON text") from None
+    text = _document(schema)
     key = "title" if schema.language is SchemaLanguage.JSON else "name"
     name = text.get(key) if isinstance(text, dict) else None
     if not isinstance(name, str):
         raise SchemaProblem(f"expected a {key}, which names its subject, found none")
+    return {_in_namespace(text, name) if schema.language is SchemaLanguage.AVRO else name}
+
+
+def is_of_others(schema: WriterSchema, names: Sequence[str]) -> bool:
+    """Whether the schema says by itself that none of its records is of a kind with one of these names.
+
+    The records of an Avro union or of a .proto file say it one by one.
+
+    Raises:
+        SchemaProblem: it is a JSON Schema without a name.
+    """
+    if not names or schema.language is SchemaLanguage.PROTOBUF:
+        return False
+    if schema.language is SchemaLanguage.AVRO:
+        found = _avro_name(_document(schema))
+        return found is not None and found not in names
+    return not set(names).intersection(json_schema_names(schema))
+
+
+def json_schema_names(schema: WriterSchema) -> tuple[str, ...]:
+    """The title and the $id of a JSON Schema.
+
+    Raises:
+        SchemaProblem: it has neither.
+    """
+    text = _document(schema)
+    names = [text.get("title"), text.get("$id")] if isinstance(text, dict) else []
+    if not (found := tuple(each for each in names if isinstance(each, str))):
+        raise SchemaProblem("expected a title or an $id, by which record.where.schema knows it, found none")
+    return found
+
+
+def _document(schema: WriterSchema) -> Any:
+    try:
+        return msgspec.json.decode(schema.text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise SchemaProblem("it is no JSON text") from None
+
+
+def _avro_name(text: Any) -> str | None:
+    """The full name of what an Avro schema is, or of its type where that has none; None of a union."""
+    if isinstance(text, dict) and isinstance(name := text.get("name"), str):
+        return _in_namespace(text, name)
+    found = text.get("type") if isinstance(text, dict) else text
+    return found if isinstance(found, str) else None
+
+
+def _in_namespace(text: Mapping[str, Any], name: str) -> str:
     namespace = text.get("namespace")
-    inside = schema.language is SchemaLanguage.AVRO and isinstance(namespace, str) and "." not in name
-    return {f"{namespace}.{name}" if inside and namespace else name}
+    return f"{namespace}.{name}" if isinstance(namespace, str) and namespace and "." not in name else name
 
 
 def _message_names(schema: WriterSchema) -> set[str]:

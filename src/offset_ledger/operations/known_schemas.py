@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from offset_ledger.config.model import Format, Pipeline, Source, SubjectStrategy
+from offset_ledger.config.model import Format, Pipeline, SubjectStrategy
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.schema_fields import schema_fields
+from offset_ledger.decoding.record_kinds import fields_of, kind_names
 from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.subjects import LANGUAGES, check_value_schema, is_value_schema, record_names
+from offset_ledger.decoding.subjects import (
+    LANGUAGES,
+    check_value_schema,
+    is_of_others,
+    is_value_schema,
+    record_names,
+)
 from offset_ledger.decoding.typed.schema_field import SchemaField
 from offset_ledger.errors import UnusableSchema
-from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry
 
 
@@ -36,29 +42,35 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
         return (), ("records in JSON without a registry have no schema: the file is compared with the table alone",)
     if source.schema is not None:
         schema = WriterSchema(0, LANGUAGES[source.format], source.schema.text)
-        return (_known(source, source.schema.name, schema),), ()
+        return tuple(_known(pipeline, source.schema.name, schema)), ()
     assert source.registry is not None
     of_values = [schema for schema in kept if is_value_schema(source, schema)]
     registry = connect_registry(get_connection(source.registry))
     found, notes = list[KnownSchema](), list[str]()
-    for subject in _subjects(source, registry, of_values):
+    for subject in _subjects(pipeline, registry, of_values):
         latest = registry.latest(subject)
         if latest is None:
             notes.append(f"the registry has no subject {subject}")
         else:
-            found.append(_known(source, _name(subject, latest), latest))
-        found += [_known(source, f"{_name(subject, each)}, kept", each) for each in _newer(of_values, subject, latest)]
-    if not found and not notes:
+            found += _known(pipeline, _name(subject, latest), latest)
+        for each in _newer(of_values, subject, latest):
+            found += _known(pipeline, f"{_name(subject, each)}, kept", each)
+    if not found and not notes and pipeline.record.schemas:
+        notes.append(f"no known schema has records of {' or '.join(pipeline.record.schemas)} (record.where.schema)")
+    elif not found and not notes:
         notes.append(f"no subject is known by source.subject: {source.subject}, because no record was read yet")
     return tuple(found), tuple(notes)
 
 
-def _subjects(source: Source, registry: Registry, kept: list[WriterSchema]) -> list[str]:
+def _subjects(pipeline: Pipeline, registry: Registry, kept: list[WriterSchema]) -> list[str]:
+    source = pipeline.source
     if source.subject is SubjectStrategy.TOPIC:
         return [f"{source.topic}-value"]
     if source.subject is SubjectStrategy.ANY:
         return sorted({subject for schema in kept for subject, _ in schema.subjects})
     names = {name for schema in kept for name in record_names(schema)}
+    if wanted := set(pipeline.record.schemas) if source.format is not Format.JSON_SCHEMA else set():
+        return sorted(wanted if source.subject is SubjectStrategy.RECORD else {f"{source.topic}-{n}" for n in wanted})
     if source.subject is SubjectStrategy.RECORD:
         return sorted(names)
     own = {f"{source.topic}-value", f"{source.topic}-key"}
@@ -82,9 +94,21 @@ def _newer(kept: list[WriterSchema], subject: str, latest: WriterSchema | None) 
     return [] if latest and not version else [each for each in kept if _version(subject, each) > version]
 
 
-def _known(source: Source, name: str, schema: WriterSchema) -> KnownSchema:
+def _known(pipeline: Pipeline, name: str, schema: WriterSchema) -> list[KnownSchema]:
+    """The schema, once for each kind of records that the pipeline takes of it."""
     try:
-        check_value_schema(source, schema)
-        return KnownSchema(name, schema_fields(source, schema))
+        check_value_schema(pipeline.source, schema)
+        if is_of_others(schema, pipeline.record.schemas):
+            return []
+        kinds = _kinds(pipeline, schema)
+        shown = [f"{name} ({kind})" if len(kinds) > 1 else name for kind in kinds]
+        return [KnownSchema(each, fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
     except SchemaProblem as problem:
         raise UnusableSchema(f"{name}: {problem}; register another version, or correct the pipeline file") from None
+
+
+def _kinds(pipeline: Pipeline, schema: WriterSchema) -> list[str | None]:
+    wanted = pipeline.record.schemas
+    if wanted or schema.language is SchemaLanguage.AVRO:
+        return [each for each in kind_names(schema) if not wanted or each in wanted]
+    return [pipeline.source.message]

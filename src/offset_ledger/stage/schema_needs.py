@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from offset_ledger.config.model import Format, Pipeline, RecordShape
 from offset_ledger.decoding.needed_columns import Difference, Fields, Follower, Needed
 from offset_ledger.decoding.outcome import Mismatch
-from offset_ledger.decoding.schema_fields import message_name, schema_fields
+from offset_ledger.decoding.record_kinds import fields_of, kind_names, kind_reader
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import check_value_schema
 from offset_ledger.ledger import schema_boundaries, writer_schemas
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.schema_boundaries import Met, Writer
 from offset_ledger.model.followed_columns import FollowedColumn, effective
-from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.target.declared_columns import foreign_columns
 
 
@@ -54,7 +54,7 @@ class SchemaNeeds:
         if schema is None or self.pipeline.source.format is not Format.PROTOBUF:
             return Writer(met.schema_id) if schema else None
         try:
-            return Writer(met.schema_id, message_name(schema, met.head))
+            return Writer(met.schema_id, kind_reader(schema)(met.head)[0])
         except (Mismatch, SchemaProblem):
             return None
 
@@ -80,6 +80,20 @@ class SchemaNeeds:
             return None
         try:
             check_value_schema(source, schema)
-            return schema_fields(source, schema, writer.message or None)
+            return self._of_kinds(schema, [writer.message] if writer.message else self._kinds(schema))
         except SchemaProblem:
             return None
+
+    def _kinds(self, schema: WriterSchema) -> list[str]:
+        """The records of an Avro union that are the pipeline's; none where the schema is of one record."""
+        wanted = self.pipeline.record.schemas
+        names = kind_names(schema) if schema.language is SchemaLanguage.AVRO else ()
+        return [name for name in names if not wanted or name in wanted] if len(names) > 1 else []
+
+    def _of_kinds(self, schema: WriterSchema, kinds: Sequence[str]) -> Fields:
+        """The fields of these kinds of records; a field of one of several is missing from the others."""
+        if len(kinds) < 2:
+            return fields_of(schema, kinds[0] if kinds else None)
+        every = [each for kind in kinds for each in fields_of(schema, kind)]
+        first = {each.path: each for each in reversed(every)}
+        return tuple(replace(first[path], nullable=True) for path in dict.fromkeys(each.path for each in every))

@@ -84,7 +84,7 @@ class SchemaLookup:
         if not schema_ids:
             return {}
         registry = connect_registry(self.registry)
-        schemas = {id_: _schema(registry, id_) for id_ in sorted(schema_ids)}
+        schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(schema_ids)}
         return {id_: schema for id_, schema in schemas.items() if schema is not None}
 
     def _freeze(self, database: Connection, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
@@ -94,7 +94,8 @@ class SchemaLookup:
             return writer_schemas.read(cursor, self.pipeline, [schema.schema_id for schema in schemas])
 
 
-def _schema(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
+def schema_or_problem(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
+    """The schema with this id, or why nobody can read it; None where the registry does not know it."""
     try:
         return registry.schema(schema_id)
     except UnusableSchema as error:  # one record that names it does not stop the others

@@ -14,8 +14,9 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Format, JsonPath, RecordShape, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup
+from offset_ledger.decoding.heads import by_head
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.schema_fields import message_name, schema_fields
+from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_reader
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES
 from offset_ledger.decoding.unread import UnreadMembers, unread
@@ -27,8 +28,6 @@ SAMPLE = 2000
 """Documents of a slice that are looked at, at most."""
 MAX_PATHS = 1000
 """Different paths that are counted in a slice."""
-_FIRST = b"\0"  # what message indexes are for the first message of a schema
-_INDEXES = 600  # bytes that hold any message indexes
 Schemas = Mapping[int, WriterSchema | SchemaProblem]
 
 
@@ -96,7 +95,7 @@ class Documents:
         return Unread.of(self._records, len(looked_at), _named(counts), self._more)
 
     def _look(self, values: pa.BinaryArray) -> Iterator[tuple[JsonPath, ...]]:
-        for document in (frame.payloads(values) if self._framed else values).to_pylist():
+        for document in (frame.without_head(values) if self._framed else values).to_pylist():
             yield tuple(filter(self._is_known, self._members.of(document)))
 
     def _is_known(self, path: JsonPath) -> bool:
@@ -109,43 +108,50 @@ class Documents:
 
 
 class OfSchemas:
-    """Counts the fields of the schemas that records name, or of the one from the file."""
+    """Counts the fields of the schemas that records name, or of the file's: those of each kind of records."""
 
     def __init__(self, source: Source, record: RecordShape, schemas: Schemas) -> None:
         self._source, self._record, self._schemas = source, record, schemas
         if source.schema is not None:
             self._schemas = {frame.NO_SCHEMA: WriterSchema(0, LANGUAGES[source.format], source.schema.text)}
-        self._counts = Counter[tuple[int, str | None]]()
+        self._readers: dict[int, ReadKind] = {}
+        self._counts = Counter[tuple[int, str]]()
 
     def add(self, values: pa.BinaryArray) -> None:
         """See :class:`Counted`."""
         if self._source.schema is not None:
-            self._counts[frame.NO_SCHEMA, None] += len(values)
+            self._add(frame.NO_SCHEMA, values)
             return
         ids = frame.schema_ids(values)
         for id_ in np.unique(ids).tolist():
-            of_schema = values.filter(pa.array(ids == id_))
-            if self._source.format is Format.PROTOBUF:
-                self._counts.update((id_, name) for name in self._messages(id_, frame.payloads(of_schema)))
-            else:
-                self._counts[id_, None] += len(of_schema)
+            self._add(id_, frame.without_head(values.filter(pa.array(ids == id_))))
 
     def result(self) -> Unread:
         """See :class:`Counted`."""
-        counts = Counter[JsonPath]()
-        for (id_, message), records in self._counts.items():
-            fields = schema_fields(self._source, self._schema(id_), message)
+        counts, looked_at = Counter[JsonPath](), 0
+        for (id_, kind), records in self._counts.items():
+            try:
+                fields = fields_of(self._schema(id_), kind)
+            except SchemaProblem:  # it has too many fields, which kept no record from becoming a row
+                continue
             counts.update(dict.fromkeys(unread((field.path for field in fields), self._record), records))
+            looked_at += records
         records = self._counts.total()
-        return Unread.of(records, records, _named(counts))
+        return Unread.of(records, looked_at, _named(counts), more=looked_at < records)
 
-    def _messages(self, id_: int, payloads: pa.BinaryArray) -> Iterator[str]:
-        """The full name of the message that each payload is."""
-        heads = pc.binary_slice(payloads, 0, _INDEXES)
-        first = pc.starts_with(heads, _FIRST)
-        yield from [message_name(self._schema(id_), _FIRST)] * int(pc.sum(first, min_count=0).as_py())
-        for head in heads.filter(pc.invert(first)).to_pylist():
-            yield message_name(self._schema(id_), head)
+    def _add(self, id_: int, payloads: pa.BinaryArray) -> None:
+        """Count the payloads of one schema by their kinds."""
+        read, left = self._reader(id_), np.ones(len(payloads), np.bool_)
+        for kind, places, _ in by_head(payloads, left, read):
+            self._counts[id_, kind] += len(places)
+        for payload in payloads.filter(pa.array(left)).to_pylist():
+            self._counts[id_, read(payload)[0]] += 1
+
+    def _reader(self, id_: int) -> ReadKind:
+        if id_ not in self._readers:
+            message = self._source.message
+            self._readers[id_] = kind_reader(self._schema(id_)) if message is None else lambda _: (message, 0)
+        return self._readers[id_]
 
     def _schema(self, id_: int) -> WriterSchema:
         schema = self._schemas[id_]

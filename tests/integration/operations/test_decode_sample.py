@@ -121,6 +121,29 @@ def test_framed_avro_records_too_and_no_schema_is_kept(bench: Bench) -> None:
         decode_sample(bench.pipeline, Choice(), 100)
 
 
+def test_records_of_other_kinds_are_counted_as_skipped(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = "where: {{path: $.amount, equals: 1, schema: shop.Order2}}\n  columns:"
+    monkeypatch.setattr(Bench, "TEMPLATE", bench.TEMPLATE.replace("columns:", where))
+    bench.form = AVRO
+    bench.settings |= {"format": AVRO.name}
+    ids = bench.register(AVRO.schema(1)), bench.register(AVRO.schema(2))
+    bench.send(
+        *(framed(ids[0], AVRO.encode(1, {"id": f"a{n}", "amount": n})) for n in range(4)),
+        *(framed(ids[1], AVRO.encode(2, {"id": f"b{n}", "amount": n, "note": "x"})) for n in range(4)),
+        *(framed(2**31 - 1, b""), framed(ids[0], AVRO.poison), framed(ids[1], AVRO.poison)),
+    )
+    sample = decode_sample(bench.pipeline, Choice(), 100)
+    assert events(sample) == ["b1"]
+    assert [each.value for each in sample.refusals] == [framed(2**31 - 1, b""), framed(ids[1], AVRO.poison)]
+    assert (sample.skipped, sample.records) == (8, 11)
+    (committed,) = bench.ingest()
+    assert (previewed(sample), committed.total.skipped) == (staged(bench), 8)
+    assert main(["preview", str(bench.pipeline.path), "--records", "99", "--from-offset", "0", "--partition", "0"]) == 0
+    assert "0 rows, 2 refused, 4 skipped; nothing was written" in capsys.readouterr().out
+
+
 def test_a_registry_that_is_away_is_one_line(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send(framed(1, b"{}"))
     away(monkeypatch)

@@ -91,7 +91,8 @@ def test_a_topic_in_avro_with_two_versions_of_its_schema(
     servers: Servers, topic: str, here: Path, registry_connection: Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry = connect_registry(registry_connection)
-    ids = [registry.register(f"{topic}-value", AVRO.language, AVRO.schema(version)) for version in (1, 2)]
+    texts = [AVRO.schema(version).replace("Order2", "Order1") for version in (1, 2)]
+    ids = [registry.register(f"{topic}-value", AVRO.language, text) for text in texts]
     frames = [b"\0" + id_.to_bytes(4, "big") for id_ in ids]
     first = [frames[0] + AVRO.encode(1, {"id": f"a{n}", "amount": n}) for n in range(5)]
     second = [frames[1] + AVRO.encode(2, {"id": f"b{n}", "amount": None, "note": f"n{n}"}) for n in range(5)]
@@ -101,6 +102,27 @@ def test_a_topic_in_avro_with_two_versions_of_its_schema(
     assert done["written"][0] == "dags/pipelines/orders.yaml"
     expected = [(f"a{n}", n, None, ids[0]) for n in range(5)] + [(f"b{n}", None, f"n{n}", ids[1]) for n in range(5)]
     assert loaded(servers, here / done["written"][0], "event_id, amount, note, _schema_id") == expected
+
+
+def test_a_topic_with_two_kinds_of_records(
+    servers: Servers, topic: str, here: Path, registry_connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = connect_registry(registry_connection)
+    names = {1: f"{topic}-shop.Order1", 2: f"{topic}-shop.Order2"}
+    frames = {v: b"\0" + registry.register(names[v], AVRO.language, AVRO.schema(v)).to_bytes(4, "big") for v in names}
+    first = [frames[1] + AVRO.encode(1, {"id": f"a{n}", "amount": n}) for n in range(3)]
+    second = [frames[2] + AVRO.encode(2, {"id": f"b{n}", "amount": n, "note": "x"}) for n in range(5)]
+    send(servers, topic, *first, *second)
+    assert main(["init", "--topic", topic, "--name", "orders", "--registry", "registry_default", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert "  subject: topic_record\n" in done["file"]
+    assert "  where: {schema: shop.Order2}\n" in done["file"]
+    said = "the records are of 2 kinds: shop.Order2 (5), shop.Order1 (3); record.where takes shop.Order2"
+    assert [doubt for doubt in done["unsure"] if "kinds" in doubt] == [f"{said}, the others are skipped"]
+    path = here / done["written"][0]
+    assert loaded(servers, path, "event_id, amount, note") == [(f"b{n}", n, "x") for n in range(5)]
+    assert main(["preview", str(path), "--from-offset", "0", "--partition", "0"]) == 0
+    assert "skipped; nothing was written" in capsys.readouterr().out
 
 
 def test_the_latest_schema_where_there_are_no_records(

@@ -20,6 +20,8 @@ from offset_ledger.local.layout import free_ports
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
+from offset_ledger.model.writer_schema import SchemaLanguage
+from offset_ledger.operations.diff import diff
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import parse_choice, plan_redrive
 from offset_ledger.operations.verify import verify
@@ -28,9 +30,11 @@ from offset_ledger.plan.step import plan_replay
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.retry import VARIABLE as RETRY_SECONDS
 from offset_ledger.schema_registry.client import Registry, connect_registry
+from offset_ledger.schema_registry.documents import Reference
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
+from tests.unit.decoding.avro.avro_records import Written
 
 pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
@@ -338,3 +342,69 @@ def test_two_pipelines_read_their_kinds_of_one_topic(bench: Bench, monkeypatch: 
         ("orders", poison, "$.kind"),
         ("refunds", poison, "$.kind"),
     }
+
+
+BY_SCHEMA = """
+pipeline: version{version}
+source: {{connection: kafka_default, topic: {topic}, format: {format}, registry: registry_default, subject: any}}
+record:
+  event_id: $.id
+  publish_at: kafka_timestamp
+  where: {{schema: {schema}}}
+  columns: {{amount: {{type: bigint, nullable: true}}}}
+target: {{connection: postgres_default, table: "public.version{version}"}}
+quality: {{max_quarantined_share: 1.0}}
+"""
+
+
+@FORMATS
+def test_two_pipelines_read_the_records_of_their_schemas(
+    bench: Bench, form: TestFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bench, "TEMPLATE", BY_SCHEMA)
+    bench.form = form
+    ids = {version: bench.register(form.schema(version), f"{bench.topic}-{version}") for version in (1, 2)}
+    versions = [1, 2, 2, 1, 2]
+    values = [framed(ids[v], form.encode(v, {"id": f"a{n}", "amount": n})) for n, v in enumerate(versions)]
+    unknown = framed(2**31 - 1, b"{}")
+    bench.send(*values, unknown)
+    for version in (1, 2):
+        name = f"Order{version}" if form is JSON_SCHEMA else f"shop.Order{version}"
+        bench.settings |= {"format": form.name, "version": version, "schema": name}
+        (committed,) = bench.ingest()
+        query = f"SELECT event_id, amount, _schema_id FROM public.version{version}"
+        wanted = {(f"a{n}", n, ids[v]) for n, v in enumerate(versions) if v == version}
+        assert {tuple(row) for row in rows(bench.session, query)} == wanted
+        sheet = committed.total
+        assert (sheet.inserted, sheet.skipped, sheet.quarantined) == (len(wanted), len(versions) - len(wanted), 1)
+        assert verify(bench.pipeline)[0] == []
+        assert compare_with_topic(bench.pipeline).violations == ()
+    refused = rows(bench.session, "SELECT pipeline, value, reasons->0->>'code' FROM offset_ledger.quarantine")
+    assert {(row[0], bytes(row[1]), row[2]) for row in refused} == {
+        (f"version{version}", unknown, "unknown_schema") for version in (1, 2)
+    }
+
+
+def test_the_branches_of_a_union_are_schemas_of_other_subjects(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bench, "TEMPLATE", BY_SCHEMA.replace(", subject: any", ""))
+    bench.form = AVRO
+    names = [f"shop.Order{version}" for version in (1, 2)]
+    subjects = [f"{bench.topic}-{name}" for name in names]
+    for version, subject in enumerate(subjects, start=1):
+        bench.register(AVRO.schema(version), subject)
+    references = [Reference(name, subject, 1) for name, subject in zip(names, subjects, strict=True)]
+    value = f"{bench.topic}-value"
+    schema = bench.registry.register(value, SchemaLanguage.AVRO, json.dumps(names), references)
+    written = Written([json.loads(AVRO.schema(version)) for version in (1, 2)])  # type: ignore[arg-type]
+    amounts = [(names[n % 2], {"id": f"a{n}", "amount": ("long", n), "note": ("null", None)}) for n in range(5)]
+    bench.send(*(framed(schema, written.write(each)) for each in amounts), framed(schema, b"\x04"))
+    for version, name in enumerate(names, start=1):
+        bench.settings |= {"format": AVRO.name, "version": version, "schema": name}
+        (committed,) = bench.ingest()
+        query = f"SELECT event_id, amount, _schema_id FROM public.version{version}"
+        wanted = {(f"a{n}", n, schema) for n in range(5) if names[n % 2] == name}
+        assert {tuple(row) for row in rows(bench.session, query)} == wanted
+        assert (committed.total.skipped, committed.total.quarantined) == (5 - len(wanted), 1)
+        assert compare_with_topic(bench.pipeline).violations == ()
+        compared = diff(bench.pipeline)
+        assert (compared.schemas, compared.differs) == ((f"{value} version 1",), False)

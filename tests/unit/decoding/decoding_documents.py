@@ -16,6 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.decoding.outcome import Skip
 
 KAFKA_TIME = datetime(2026, 3, 4, 5, 6, 7, 8000, tzinfo=UTC)
 LIMITS = Limits(value_bytes=20_000)
@@ -371,7 +372,7 @@ def _constant(name: str) -> Any:
 _READER = json.JSONDecoder(parse_int=Literal, parse_float=Literal, parse_constant=_constant, object_pairs_hook=_pairs)
 
 
-def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | None:
+def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | Skip | None:
     """event_id, publish_at, the columns, and whether it deletes, by the standard library; None for a refusal."""
     try:
         if len(value) > LIMITS.value_bytes:
@@ -380,6 +381,8 @@ def oracle(value: bytes, shape: RecordShape = SHAPE) -> tuple[Any, ...] | None:
         json.dumps(root, ensure_ascii=False).encode()  # lone surrogates
         if not isinstance(root, dict) or _depth(root) > 500:
             raise Wrong
+        if shape.where is not None and not _says(root, shape.where):
+            return Skip()
         deleted = shape.delete_when is not None and _says(root, shape.delete_when)
         columns = [None if deleted else _read(root, c.path, kind(c), c.nullable) for c in shape.columns]
         return (

@@ -113,14 +113,18 @@ def test_a_batch_is_its_records_one_by_one(
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.one_of(st.none(), documents(), documents(0)), keys_), max_size=6),
-    st.sampled_from(DELETES),
+    st.sampled_from([None, *DELETES]),
+    st.sampled_from([None, *DELETES]),
     st.booleans(),
 )
-def test_a_batch_with_deletes_is_its_records_one_by_one(
-    records: list[tuple[bytes | None, bytes | None]], delete_when: Condition, kafkas: bool
+def test_a_batch_with_deletes_and_other_kinds_is_its_records_one_by_one(
+    records: list[tuple[bytes | None, bytes | None]],
+    delete_when: Condition | None,
+    where: Condition | None,
+    kafkas: bool,
 ) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
-    shape = replace(SHAPE, delete_when=delete_when)
+    shape = replace(SHAPE, delete_when=delete_when, where=where)
     if kafkas:
         shape = replace(shape, event_id=None, publish_at=None, tombstone=Tombstone.DELETE)
     check(JsonDecoder(shape, LIMITS), values, keys)
@@ -167,12 +171,13 @@ def test_every_literal_in_every_place_is_read_alike_in_a_batch() -> None:
 
 @pytest.mark.parametrize("equals", ["1", "", True, 1, 0, 100_000])
 @pytest.mark.parametrize("path", [("words",), ("flag",), ("any",), ("options", "note"), ("document", "a")], ids=str)
-def test_every_literal_that_may_delete_is_read_alike_in_a_batch(
+def test_every_literal_that_a_condition_reads_is_read_alike_in_a_batch(
     path: tuple[str, ...], equals: str | bool | int
 ) -> None:
     shape = replace(SHAPE, delete_when=Condition(path, equals))
     values: list[bytes | None] = [value_with("__".join(path[:2]).removesuffix("__a"), one) for one in ALL_LITERALS]
     check(JsonDecoder(shape, LIMITS), values, [None] * len(values))
+    check(JsonDecoder(replace(SHAPE, where=Condition(path, equals)), LIMITS), values, [None] * len(values))
 
 
 @settings(max_examples=200, deadline=None)
@@ -197,6 +202,24 @@ def test_good_records_take_the_quick_way() -> None:
     proven = JsonDecoder(SHAPE, LIMITS).prove(pa.array([good_value()] * 3, pa.binary()))
     assert proven is not None
     assert proven.places.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("equals", "written", "deleting"),
+    [
+        (7, ["7.5", "-7", "70", "0.7", "-7.0", "7.01"], ["7", "7.0", "7e0", "7.000"]),
+        (0, ["0.5", "10", "-0.1"], ["0", "0.0", "-0", "-0.00", "0e7"]),
+        (-7, ["7", "-7.5", "-70"], ["-7", "-7.0"]),
+    ],
+)
+def test_numbers_that_do_not_delete_take_the_quick_way(equals: int, written: list[str], deleting: list[str]) -> None:
+    decoder = JsonDecoder(replace(SHAPE, delete_when=Condition(("any",), equals)), LIMITS)
+    values = [value_with("any", literal) for literal in written + deleting]
+    proven = decoder.prove(pa.array(values, pa.binary()))
+    assert proven is not None
+    assert proven.places.tolist() == [*range(len(written))]
+    check(decoder, list(values), [None] * len(values))
+    check(JsonDecoder(replace(SHAPE, where=Condition(("any",), equals)), LIMITS), list(values), [None] * len(values))
 
 
 def test_a_value_cannot_lend_its_end_to_the_next() -> None:

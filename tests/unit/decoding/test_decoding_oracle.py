@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Condition
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
+from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from tests.unit.decoding.decoding_documents import (
     _READER,
     COLUMNS,
@@ -38,13 +38,17 @@ def slots(row: DecodedRow) -> tuple[Any, ...]:
 
 
 @settings(max_examples=2000, deadline=None)
-@given(documents(), st.sampled_from([None, None, None, *DELETES]))
-def test_decodes_exactly_what_the_oracle_reads(value: bytes, delete_when: Condition | None) -> None:
-    shape = replace(SHAPE, delete_when=delete_when)
+@given(documents(), st.sampled_from([None, None, None, *DELETES]), st.sampled_from([None, None, None, *DELETES]))
+def test_decodes_exactly_what_the_oracle_reads(
+    value: bytes, delete_when: Condition | None, where: Condition | None
+) -> None:
+    shape = replace(SHAPE, delete_when=delete_when, where=where)
     outcome = JsonDecoder(shape, LIMITS).decode(value, None, KAFKA_TIME)
     expected = oracle(value, shape)
     if expected is None:
         assert isinstance(outcome, Refusal), value
+    elif isinstance(expected, Skip):
+        assert outcome == expected, value
     else:
         assert isinstance(outcome, DecodedRow), (value, outcome)
         assert slots(outcome) == expected

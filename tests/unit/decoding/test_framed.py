@@ -236,4 +236,4 @@ def test_ids_of_a_column_are_those_of_its_values(values: list[bytes | None], ski
         for value in values[skip:]
     ]
     assert frame.schema_ids(column).tolist() == expected
-    assert frame.payloads(column).to_pylist() == [None if value is None else value[5:] for value in values[skip:]]
+    assert frame.without_head(column).to_pylist() == [None if value is None else value[5:] for value in values[skip:]]

@@ -18,7 +18,7 @@ from offset_ledger.config.model import Column, Condition, Evolve, Format, Limits
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Code, Reason, Refusal
-from offset_ledger.decoding.schema_fields import schema_fields
+from offset_ledger.decoding.record_kinds import fields_of
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
@@ -44,7 +44,7 @@ def avro(*fields: tuple[str, Any], id_: int = 1) -> WriterSchema:
 
 
 def needed(follower: Follower, shape: RecordShape, *fields: tuple[str, Any]) -> Needed:
-    return follower.needed(shape, schema_fields(SOURCE, avro(*fields)))
+    return follower.needed(shape, fields_of(avro(*fields)))
 
 
 def nested(*fields: tuple[str, Any]) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def test_the_columns_that_follow_decode_the_records_of_all_schemas(
     found, values = drawn
     shape, asked = RecordShape(None, None, ()), {1: set[str](), 2: set[str]()}
     for schema in found:
-        fields = schema_fields(SOURCE, schema)
+        fields = fields_of(schema)
         first = FOLLOW.needed(shape, fields)
         shape = effective(shape, first.columns)
         asked[schema.schema_id] = {each.path for each in first.questions}

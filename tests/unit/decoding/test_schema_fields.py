@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.config.json_path import format_path
+from offset_ledger.decoding.avro.fields import MAX_ALIASES
 from offset_ledger.decoding.avro.fields import schema_fields as avro_fields
 from offset_ledger.decoding.json_schema.fields import schema_fields as json_schema_fields
 from offset_ledger.decoding.protobuf.fields import schema_fields as protobuf_fields
@@ -160,3 +161,64 @@ def test_what_is_no_object_has_no_fields() -> None:
     assert json_schema_fields(WriterSchema(1, SchemaLanguage.JSON, '{"type": "string"}')) == ()
     with pytest.raises(SchemaProblem, match="expected a JSON Schema in JSON"):
         json_schema_fields(WriterSchema(1, SchemaLanguage.JSON, "{"))
+
+
+def _avro_chain(levels: int, twice: str) -> WriterSchema:
+    """Records that each hold the one before, once or twice."""
+    names = "ab" if twice else "a"
+    said = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}]
+    for n in range(1, levels):
+        said.append(
+            {"type": "record", "name": f"R{n}", "fields": [{"name": each, "type": f"R{n - 1}"} for each in names]}
+        )
+    *references, text = map(json.dumps, said)
+    found = tuple(SchemaReference(f"R{n}", "r", 1, each) for n, each in enumerate(references))
+    return WriterSchema(1, SchemaLanguage.AVRO, text, found)
+
+
+def _protobuf_chain(levels: int, twice: str) -> WriterSchema:
+    inner = [f"message R{n} {{ R{n - 1} a = 1; {f'R{n - 1} b = 2;' if twice else ''} }}" for n in range(1, levels)]
+    text = "\n".join(['syntax = "proto3";', *reversed(inner), "message R0 { int32 x = 1; }"])
+    return WriterSchema(1, SchemaLanguage.PROTOBUF, text)
+
+
+def _json_chain(levels: int, twice: str) -> WriterSchema:
+    """Objects that each hold the one before, or that are it by either of two branches."""
+    defined: dict[str, Any] = {"R0": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+    for n in range(1, levels):
+        inner = {"$ref": f"#/$defs/R{n - 1}"}
+        by_name = {"type": "object", "properties": dict.fromkeys("ab" if twice else "a", inner)}
+        defined[f"R{n}"] = {"anyOf": [inner, inner]} if twice == "branches" else by_name
+    return WriterSchema(1, SchemaLanguage.JSON, json.dumps({"$ref": f"#/$defs/R{levels - 1}", "$defs": defined}))
+
+
+CHAINS = [
+    *((avro_fields, _avro_chain, "fields"), (protobuf_fields, _protobuf_chain, "fields")),
+    *((json_schema_fields, _json_chain, "fields"), (json_schema_fields, _json_chain, "branches")),
+]
+
+
+@pytest.mark.parametrize(("fields", "chain", "twice"), CHAINS)
+@pytest.mark.parametrize("levels", [17, 60])
+def test_a_schema_that_unfolds_without_end_is_refused(fields: Any, chain: Any, twice: str, levels: int) -> None:
+    with pytest.raises(SchemaProblem, match=r"^expected a schema of at most 10000 fields, got more$"):
+        fields(chain(levels, twice))
+
+
+@pytest.mark.parametrize(("fields", "chain"), [(fields, chain) for fields, chain, _ in CHAINS[:3]])
+def test_of_many_levels_the_last_is_one_field(fields: Any, chain: Any) -> None:
+    (deep,) = fields(chain(100, ""))
+    assert (deep.path, deep.type is None) == ((*"a" * 99, "x"), False)
+    (whole,) = fields(chain(3000, ""))
+    assert (whole.path, whole.type) == ((*"a" * 100,), None)
+
+
+def test_aliases_at_many_levels_are_bounded() -> None:
+    type_: Any = "string"
+    for level in reversed(range(40)):
+        field = {"name": "new", "type": type_, "aliases": ["old"]}
+        type_ = {"type": "record", "name": f"R{level}", "fields": [field]}
+    (found,) = avro_fields(WriterSchema(1, SchemaLanguage.AVRO, json.dumps(type_)))
+    assert found.path == ("new",) * 40
+    assert len(found.aliases) == MAX_ALIASES
+    assert found.aliases[0] == ("old", *("new",) * 39)

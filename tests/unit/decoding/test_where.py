@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from offset_ledger.config.model import (
@@ -20,27 +22,33 @@ from offset_ledger.config.model import (
 )
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Refusal, Skip
 from offset_ledger.model.writer_schema import WriterSchema
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
 from tests.unit.decoding.test_decoding_batch import batch_of
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)
+AMOUNT = Column("amount", ColumnType("bigint"), ("amount",), True)
 JSON = TestFormat("json", JSON_SCHEMA.language, JSON_SCHEMA.schema, JSON_SCHEMA.encode, b"", "", "")
 FORMATS = pytest.mark.parametrize("form", [JSON, JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
 DOCUMENTS = [{"id": f"e{n % 3}", "amount": n} for n in range(12)] + [{"id": "e0", "amount": None}, {"id": "e1"}]
 
 
-def read(form: TestFormat, **conditions: Any) -> tuple[list[Any], Any]:
-    """What becomes of each document by itself, and of all in one batch."""
-    record = RecordShape(("id",), None, (Column("amount", ColumnType("bigint"), ("amount",), True),), **conditions)
+def made(form: TestFormat, **conditions: Any) -> tuple[Decoder, list[bytes]]:
+    """A decoder with these conditions, and the documents as it reads them."""
+    record = replace(RecordShape(("id",), None, (AMOUNT,)), **conditions)
     registry = None if form is JSON else "r"
     source = Source("k", "t", format=Format(form.name), registry=registry, subject=SubjectStrategy.ANY)
     schema = WriterSchema(1, form.language, form.schema(2))
     decoder = compile_decoder(source, record, Limits(), lambda _: {1: schema})
     head = b"" if form is JSON else b"\0\0\0\0\1"
     known = [{"amount": None, "note": None, **document} for document in DOCUMENTS]
-    values = [head + form.encode(2, document if form.language == "AVRO" else _given(document)) for document in known]
+    return decoder, [head + form.encode(2, each if form.language == "AVRO" else _given(each)) for each in known]
+
+
+def read(form: TestFormat, **conditions: Any) -> tuple[list[Any], Any]:
+    """What becomes of each document by itself, and of all in one batch."""
+    decoder, values = made(form, **conditions)
     alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
     return alone, decode_batch(decoder, batch_of(list(values)))
 
@@ -69,6 +77,30 @@ def test_records_of_another_kind_are_skipped(form: TestFormat, equals: str) -> N
     check(alone, batch)
     assert [isinstance(each, DecodedRow) for each in alone] == [document["id"] == equals for document in DOCUMENTS]
     assert not any(isinstance(each, Refusal) for each in alone)
+
+
+@FORMATS
+@pytest.mark.parametrize("where", [Condition(("id",), "e1"), Condition(("kind",), "order"), Condition(("amount",), 3)])
+def test_whole_columns_of_other_kinds_are_skipped_the_quick_way(form: TestFormat, where: Condition) -> None:
+    decoder, values = made(form, where=where)
+    proven = decoder.prove(pa.array(values, pa.binary()))
+    assert proven is not None
+    taken = [n for n, document in enumerate(DOCUMENTS) if document.get(where.path[0]) == where.equals]
+    assert proven.places.tolist() == taken
+    assert proven.skipped.tolist() == [n for n in range(len(DOCUMENTS)) if n not in taken]
+
+
+@FORMATS
+def test_what_else_is_in_a_record_of_another_kind_is_not_looked_at(form: TestFormat) -> None:
+    required = (Column("missing", ColumnType("uuid"), ("missing",)), Column("note", ColumnType("date"), ("note",)))
+    decoder, values = made(form, where=Condition(("id",), "e1"), columns=(AMOUNT, *required))
+    alone = [decoder.decode(value, None, KAFKA_TIME) for value in values]
+    expected = [Refusal if document["id"] == "e1" else Skip for document in DOCUMENTS]
+    assert [type(each) for each in alone] == expected
+    proven = decoder.prove(pa.array(values, pa.binary()))
+    quick = proven is not None and proven.skipped.tolist()
+    assert quick == [n for n, each in enumerate(expected) if each is Skip]
+    check(alone, decode_batch(decoder, batch_of(list(values))))
 
 
 @FORMATS

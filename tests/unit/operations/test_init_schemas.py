@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Format, KeyFormat, Limits, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
+from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
+from offset_ledger.decoding.subjects import LANGUAGES
+from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.operations.init.infer import schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import check_proposal
 from offset_ledger.operations.init.sample import Sample, SampledRecord
+from offset_ledger.operations.init.sampled_kinds import sampled_kinds
 from offset_ledger.operations.init.sampled_schemas import SampledSchemas, subject_of
 from tests.fixtures.formats import PROTOBUF
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
@@ -37,9 +40,11 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 
 def proposal(source: Source, sampled: Sample, *found: WriterSchema) -> Proposal:
-    known = SampledSchemas(source, found)
-    inferred = schema_inferred(source, sampled, found)
-    return propose(Wanted("orders", "public.orders", True), source, sampled, inferred, known.lookup)
+    known, kinds = SampledSchemas(source, found), sampled_kinds(sampled, found)
+    inferred = schema_inferred(source, kinds, found)
+    doubts = *kinds.doubts, *inferred.unreadable
+    wanted = Wanted("orders", "public.orders", True)
+    return propose(wanted, source, kinds.sample, inferred.columns, known.lookup, kinds.taken, doubts)
 
 
 def avro(*fields: tuple[str, Any], id_: int = 1) -> WriterSchema:
@@ -137,14 +142,86 @@ def test_a_json_schema_is_refined_by_the_sampled_documents() -> None:
     check_proposal(made)
 
 
+def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": each, "type": type_} for each, type_ in fields]}
+
+
+PROTO = """syntax = "proto3"; package shop;
+message Order { string id = 1; int64 amount = 2; } message Refund { string id = 1; string why = 2; }"""
+ORDER, REFUND = (
+    record("shop.Order", ("id", "string"), ("amount", "int")),
+    record("shop.Refund", ("id", "string"), ("why", "string")),
+)
+TITLED = {"properties": {"id": {"type": "string"}}, "required": ["id"]}
+JSON_ORDER = TITLED | {"title": "shop.Order"}
+JSON_REFUND = {**TITLED, "title": "shop.Refund", "properties": {**TITLED["properties"], "why": {"type": "string"}}}
+KINDS = {
+    "avro": (Format.AVRO, [json.dumps(ORDER), json.dumps(REFUND)], b"\x02a\x04", b"\x02a\x02b", 1),
+    "avro union": (Format.AVRO, [json.dumps([ORDER, REFUND])], b"\x00\x02a\x04", b"\x02\x02a\x02b", 0),
+    "protobuf": (Format.PROTOBUF, [PROTO], b"\x00\x0a\x01a\x10\x04", b"\x02\x02\x0a\x01a\x12\x01b", 0),
+    "json_schema": (
+        *(Format.JSON_SCHEMA, [json.dumps(JSON_ORDER), json.dumps(JSON_REFUND)]),
+        *(b'{"id": "a"}', b'{"id": "a", "why": "b"}', 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_of_several_kinds_the_most_frequent_is_taken(form: str) -> None:
+    format_, texts, order, refund, other = KINDS[form]
+    found = [WriterSchema(n, LANGUAGES[format_], text) for n, text in enumerate(texts, start=1)]
+    orders, refunds = [framed(1, order)] * 2, [framed(1 + other, refund)] * 3
+    made = proposal(replace(SOURCE, format=format_), sample(*orders, *refunds, framed(99, b"")), *found)
+    columns = {"id": ("text", False), "why": ("text", format_ is Format.JSON_SCHEMA)}
+    assert (made.record.schemas, shown(made)) == (("shop.Refund",), columns)
+    said = "the records are of 2 kinds: shop.Refund (3), shop.Order (2); record.where takes shop.Refund, the others are"
+    assert [doubt for doubt in made.doubts if doubt.startswith(said)] == [f"{said} skipped"]
+    unknown = "1 of 4 sampled records would be quarantined: $: expected a schema of the registry, got id 99, which it"
+    assert [doubt for doubt in made.doubts if doubt.startswith(unknown)]
+    check_proposal(made)
+    decoder = compile_decoder(made.source, made.record, Limits(), SampledSchemas(AVRO, tuple(found)).lookup)
+    assert [type(decoder.decode(value, b"k", NOON)) for value in (orders[0], refunds[0])] == [Skip, DecodedRow]
+
+
+def test_kinds_without_a_name_are_all_taken() -> None:
+    texts = [JSON_ORDER, JSON_REFUND, TITLED]
+    found = [WriterSchema(n, SchemaLanguage.JSON, json.dumps(text)) for n, text in enumerate(texts)]
+    sampled = sample(*(framed(n, b'{"id": "a%d"}' % n) for n in range(3)))
+    made = proposal(replace(SOURCE, format=Format.JSON_SCHEMA), sampled, *found)
+    assert (made.record.schemas, made.record.event_id) == ((), ("id",))
+    said = "the records are of 2 kinds: shop.Order (1), shop.Refund (1), and others whose schema has no title: the file"
+    assert [doubt for doubt in made.doubts if doubt.startswith(said)] == [f"{said} takes all"]
+
+
+def test_a_schema_that_cannot_be_read_is_named_and_the_others_are_used() -> None:
+    broken = WriterSchema(2, SchemaLanguage.AVRO, '{"type": "record", "name": "R", "fields": [{"name": "x"}]}')
+    good = avro(("id", "string"), ("n", "int"))
+    values = [framed(1, b"\x02%c\x04" % (97 + n)) for n in range(3)] + [framed(2, b"")]
+    made = proposal(AVRO, sample(*values), good, broken)
+    assert (made.record.event_id, shown(made)) == (("id",), {"n": ("bigint", False)})
+    problem = "R.x: expected 'type' in the Avro schema, got none"
+    assert f"schema id 2 cannot be read, its records are quarantined: {problem}" in made.doubts
+    check_proposal(made)
+    with pytest.raises(
+        UnusableSchema, match=r"^topic shop\.orders: schema id 2 cannot be read, .*; register a valid one$"
+    ):
+        proposal(AVRO, sample(*values), broken)
+    other = WriterSchema(3, SchemaLanguage.AVRO, json.dumps(ORDER))
+    more = sample(*values, framed(3, b"\x02a\x04"))
+    assert (
+        f"schema id 2 cannot be read, its records are quarantined: {problem}"
+        in proposal(AVRO, more, good, broken, other).doubts
+    )
+
+
 def test_a_key_in_avro_is_read_before_it_names_events() -> None:
     value, key = avro(("n", "int")), WriterSchema(9, SchemaLanguage.AVRO, '"string"')
     source = replace(AVRO, key_format=KeyFormat.AVRO)
     records = tuple(SampledRecord(framed(9, bytes([2, 97 + n])), framed(1, b"\x02"), NOON) for n in range(3))
     sampled = Sample("shop.orders", records)
     known = SampledSchemas(source, (value,), (key,))
-    inferred = schema_inferred(source, sampled, known.values)
-    made = propose(Wanted("orders", "public.orders", False), source, sampled, inferred, known.lookup)
+    inferred = schema_inferred(source, sampled_kinds(sampled, known.values), known.values)
+    made = propose(Wanted("orders", "public.orders", False), source, sampled, inferred.columns, known.lookup)
     assert (made.record.event_id, made.source.key_format) == (None, KeyFormat.AVRO)
     assert made.doubts[0] == "event_id: unique in 3 records; there is no other candidate"
     check_proposal(made)

@@ -107,6 +107,39 @@ def test_a_schema_of_another_language_is_one_line(monkeypatch: pytest.MonkeyPatc
         names(SubjectStrategy.TOPIC, {VALUE: other}, [], monkeypatch)
 
 
+ITEM = {"type": "record", "name": "shop.Refund", "fields": [{"name": "why", "type": "string"}]}
+UNION = replace(V1, text=json.dumps([json.loads(TEXT), "null", ITEM]))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "schemas", "latest", "expected"),
+    [
+        (SubjectStrategy.TOPIC, (), UNION, {"(shop.Order)": ["id"], "(shop.Refund)": ["why"]}),
+        (SubjectStrategy.TOPIC, ("shop.Refund",), UNION, {"orders-value version 1": ["why"]}),
+        (SubjectStrategy.TOPIC, ("shop.Other",), V1, {"no known schema has records of shop.Other": []}),
+        (SubjectStrategy.RECORD, ("shop.Order",), schema(1, ("shop.Order", 3)), {"shop.Order version 3": ["id"]}),
+        (SubjectStrategy.TOPIC_RECORD, ("x.Y",), V1, {"the registry has no subject orders-x.Y": []}),
+    ],
+)
+def test_only_the_kinds_of_the_pipeline(
+    strategy: SubjectStrategy,
+    schemas: tuple[str, ...],
+    latest: WriterSchema,
+    expected: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(environment_name("registry_default"), '{"conn_type": "http", "host": "registry"}')
+    subjects = {subject: latest for subject, _ in latest.subjects} | {"shop.Refund": V1}
+    monkeypatch.setattr(module, "connect_registry", lambda _: OfTheRegistry(subjects))
+    of_kinds = framed(strategy)
+    of_kinds = replace(of_kinds, record=replace(of_kinds.record, schemas=schemas))
+    found, notes = known_schemas(of_kinds, [])
+    read = {each.name: [".".join(field.path) for field in each.fields] for each in found} | {note: [] for note in notes}
+    assert len(read) == len(expected)
+    for part, fields in expected.items():
+        assert [fields for name, fields in read.items() if part in name] == [fields]
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

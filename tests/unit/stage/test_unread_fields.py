@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Condition, Format, RecordShape, SchemaFile, Source
+from offset_ledger.decoding.heads import MAX_KINDS
 from offset_ledger.decoding.unread import UnreadMembers, unread
 from offset_ledger.model.unread import MAX_FIELDS, Unread, together
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
@@ -141,6 +142,56 @@ def test_each_message_of_a_proto_file_has_its_own_fields() -> None:
     found = counted(Source("k", "t", format=Format.PROTOBUF, registry="r"), rows(values), schemas=known)
 
     assert found == Unread(4, 4, {"$.new": 3, "$.deep": 1})
+
+
+def test_each_branch_of_a_union_has_its_own_fields() -> None:
+    order = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "string"}, {"name": "new", "type": "int"}],
+    }
+    fields = [{"name": "town", "type": "string"}, {"name": "deep", "type": {"type": "array", "items": "int"}}]
+    union = json.dumps(["null", order, {"type": "record", "name": "Payment", "fields": fields}])
+    known = {1: WriterSchema(1, SchemaLanguage.AVRO, union)}
+    payloads = [b"\2anything", b"\4anything", b"\2", b"\x84\0"]  # the last index has a byte more than it needs
+
+    found = counted(
+        Source("k", "t", format=Format.AVRO, registry="r"),
+        rows([b"\0\0\0\0\1" + each for each in payloads]),
+        schemas=known,
+    )
+
+    assert found == Unread(4, 4, {"$.new": 2, "$.deep": 2})
+    from_file = Source("k", "t", format=Format.AVRO, schema=SchemaFile("r.avsc", union))
+    assert counted(from_file, rows(payloads)) == found
+
+
+def test_more_messages_than_are_counted_together_are_counted_one_by_one() -> None:
+    messages = " ".join(f"message M{n} {{ string id = 1; string f{n} = 2; }}" for n in range(2 * MAX_KINDS))
+    known = {7: WriterSchema(7, SchemaLanguage.PROTOBUF, f'syntax = "proto3"; {messages}')}
+    numbers = [*range(2 * MAX_KINDS)] * 2
+    values = [b"\0\0\0\0\7\2" + bytes([2 * number]) + b"\x0a\1a" for number in numbers]
+
+    found = counted(Source("k", "t", format=Format.PROTOBUF, registry="r"), rows(values), schemas=known)
+
+    assert found == Unread(len(values), len(values), {f"$.f{number}": 2 for number in range(2 * MAX_KINDS)})
+
+
+def test_a_schema_of_too_many_fields_is_not_looked_at() -> None:
+    levels = " ".join(f"message L{n} {{ L{n + 1} a = 1; L{n + 1} b = 2; }}" for n in range(14))
+    text = f'syntax = "proto3"; message R {{ string id = 1; L0 new = 2; }} message L14 {{ string x = 1; }} {levels}'
+    known = {7: WriterSchema(7, SchemaLanguage.PROTOBUF, text)}
+    values = [b"\0\0\0\0\7" + indexes for indexes in (b"\0", b"\0", b"\2\2")]
+
+    found = counted(Source("k", "t", format=Format.PROTOBUF, registry="r"), rows(values), schemas=known)
+
+    assert found == Unread(3, 1, {"$.x": 1}, more=True)
+
+
+def test_the_message_that_the_file_names_is_counted() -> None:
+    text = 'syntax = "proto3"; message A { string id = 1; } message B { string id = 1; string new = 2; }'
+    source = Source("k", "t", format=Format.PROTOBUF, schema=SchemaFile("r.proto", text), message="B")
+    assert counted(source, rows([b"", b"\x0a\1a"])) == Unread(2, 2, {"$.new": 2})
 
 
 def test_slices_are_added_up_and_the_most_frequent_fields_stay() -> None:

@@ -4,23 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from offset_ledger.config.model import JsonPath
-from offset_ledger.decoding.avro.nodes import AvroType, Field, Map, Record, Scalar, Union, shown
-from offset_ledger.decoding.avro.schema import record_schema
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.avro.nodes import AvroType, Field, Map, Record, Scalar, Union, branches_of, shown
+from offset_ledger.decoding.avro.schema import record_or_union
+from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 
+MAX_ALIASES = 100
+"""Paths that a field had before; aliases at each of many levels make more of them than can be counted."""
 
-def schema_fields(schema: WriterSchema) -> tuple[SchemaField, ...]:
-    """The fields in the schema's order; a record that contains itself, or has no fields, is one field.
+
+def schema_fields(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:
+    """The fields in the schema's order, of a union those of the record of this full name, or of its first one.
+
+    A record that contains itself, or has no fields, is one field.
 
     Raises:
-        SchemaProblem: the schema is not valid, or no record.
+        SchemaProblem: the schema is not valid, has no such record, or too many fields.
     """
-    record = record_schema(schema)
-    return tuple(_members(record, _At(), (record,)))
+    records = _records(schema)
+    if name is not None and name not in records:
+        raise SchemaProblem(f"expected record {name} in the schema, which has {', '.join(records)}")
+    record = records[name] if name else next(iter(records.values()))
+    return at_most(_members(record, _At(), (record,)))
+
+
+def record_names(schema: WriterSchema) -> tuple[str, ...]:
+    """The full name of the record, or of each record of a union.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or has no record.
+    """
+    return tuple(_records(schema))
+
+
+def _records(schema: WriterSchema) -> dict[str, Record]:
+    return {each.name: each for each in branches_of(record_or_union(schema)) if isinstance(each, Record)}
 
 
 def has_path(type_: AvroType, path: JsonPath) -> bool:
@@ -48,9 +71,8 @@ class _At:
 
     def member(self, field: Field) -> _At:
         """The place of a field of the record here."""
-        path, *aliases = (
-            (*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases)
-        )
+        every = ((*before, name) for name in (field.name, *field.aliases) for before in (self.path, *self.aliases))
+        path, *aliases = islice(every, 1 + MAX_ALIASES)
         return _At(path, tuple(dict.fromkeys(aliases)), self.nullable)
 
     def field(self, type_: ValueType | None, shown_: str) -> SchemaField:
@@ -71,7 +93,7 @@ def _field(type_: AvroType, at: _At, within: tuple[Record, ...]) -> Iterator[Sch
             yield at.field(type_.value, type_.value.shown)
         case Union():
             yield from _union(type_, at, within)
-        case Record() if type_.fields and type_ not in within:
+        case Record() if type_.fields and type_ not in within and len(at.path) < MAX_NESTED:
             yield from _members(type_, at, (*within, type_))
         case _:
             yield at.field(None, shown(type_))

@@ -23,7 +23,7 @@ from offset_ledger.decoding.avro.lockstep_steps import (
 )
 from offset_ledger.decoding.avro.nodes import Array, AvroType, Map, Record, Scalar, Union
 from offset_ledger.decoding.avro.values import Parts
-from offset_ledger.decoding.outcome import Proven
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.staged import Flags, staged_type
 from offset_ledger.decoding.typed.columns import column_builder

@@ -59,6 +59,18 @@ class Union:
 AvroType = Scalar | Record | Array | Map | Union
 
 
+def branches_of(type_: AvroType) -> tuple[AvroType, ...]:
+    """The branches of a union, or the type itself."""
+    return type_.branches if isinstance(type_, Union) else (type_,)
+
+
+def full_name(type_: AvroType) -> str:
+    """The full name of a named type, and of another one what Avro calls it, as Java's ``getFullName`` says."""
+    if isinstance(type_, Scalar):
+        return type_.name or type_.wire
+    return type_.name if isinstance(type_, Record) else type(type_).__name__.lower()
+
+
 def shown(type_: AvroType) -> str:
     """What Avro calls the type."""
     if isinstance(type_, Scalar):

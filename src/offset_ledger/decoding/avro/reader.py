@@ -18,7 +18,8 @@ from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Recor
 from offset_ledger.decoding.avro.rest import rest_reader
 from offset_ledger.decoding.avro.scalars import Step, read_scalar
 from offset_ledger.decoding.avro.values import Parts, branch, step_of, walk
-from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason
+from offset_ledger.decoding.outcome import Code, Mismatch, Reason
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.staged import Flags
 from offset_ledger.decoding.typed.convert import Convert, converter
@@ -36,7 +37,6 @@ class AvroReader:
     def __init__(self, record: Record, root: Node) -> None:
         self._record, self._root = record, root
         self._read = _Paths().fill(record, root)
-        self._rest = rest_reader(record, root)
 
     def read(self, payload: bytes, found: Found) -> None:
         """Fill the slots; raises Unreadable."""
@@ -50,6 +50,10 @@ class AvroReader:
     def rest(self, payload: bytes) -> dict[str, Any]:
         """What is left of a record; raises RestRefused."""
         return self._rest(payload) if self._rest else {}
+
+    @cached_property
+    def _rest(self) -> Callable[[bytes], dict[str, Any]] | None:
+        return rest_reader(self._record, self._root)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
         """The records that are certainly read without a reason, as columns; None where they cannot walk together."""

@@ -9,7 +9,18 @@ from typing import Any
 import msgspec
 
 from offset_ledger.decoding.avro.logical import PRIMITIVES, meaning
-from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.avro.nodes import (
+    Array,
+    AvroType,
+    Field,
+    Map,
+    Record,
+    Scalar,
+    Union,
+    branches_of,
+    full_name,
+    shown,
+)
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.types import TypeName, ValueType
@@ -22,16 +33,16 @@ _FULL_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _TOO_DEEP = f"expected an Avro schema of at most {MAX_NESTED} nested types, got more"
 
 
-def record_schema(schema: WriterSchema) -> Record:
-    """The record that a schema is.
+def record_or_union(schema: WriterSchema) -> Record | Union:
+    """The record that a schema is, or a union of which some branch is one.
 
     Raises:
-        SchemaProblem: it is not valid, or no record.
+        SchemaProblem: it is not valid, or neither.
     """
     root = parse(schema)
-    if not isinstance(root, Record):
-        raise SchemaProblem(f"expected an Avro record, got {shown(root)}")
-    return root
+    if isinstance(root, Record | Union) and any(isinstance(each, Record) for each in branches_of(root)):
+        return root
+    raise SchemaProblem(f"expected an Avro record, or a union with one, got {shown(root)}")
 
 
 def parse(schema: WriterSchema) -> AvroType:
@@ -129,17 +140,10 @@ def _aliases(field: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _union(branches: list[AvroType], place: str) -> Union:
-    kinds = [_kind(branch) for branch in branches]
+    kinds = [full_name(branch) for branch in branches]
     if len(set(kinds)) < len(kinds) or "union" in kinds:
         raise _problem(place, "a union of different types and no unions", kinds)
     return Union(tuple(branches))
-
-
-def _kind(branch: AvroType) -> str:
-    """What no two branches of a union share."""
-    if isinstance(branch, Scalar):
-        return branch.name or branch.wire
-    return branch.name if isinstance(branch, Record) else shown(branch)
 
 
 def _enum(name: str, said: Mapping[str, Any]) -> Scalar:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.json.trees import Choice, Trees
-from offset_ledger.decoding.json.wire import Places, Wire
-from offset_ledger.decoding.outcome import Proven
+from offset_ledger.decoding.json.wire import Wire
+from offset_ledger.decoding.proven import Places, Proven, joined
 
 MAX_TREES = 16
 """Trees of one slice that are proven; the records of further ones are read one by one."""
@@ -29,8 +29,8 @@ class AliasedWires:
         """What is proven already, and those of the other values that certainly decode at other paths."""
         left = np.ones(len(values), np.bool_)
         left[proven.places] = False
-        found = [proven, *self._groups(values, np.flatnonzero(left), value_bytes)]
-        return Proven.together(found) or proven
+        left[proven.skipped] = False
+        return joined([proven, *self._groups(values, np.flatnonzero(left), value_bytes)])
 
     def _groups(self, values: pa.BinaryArray, places: Places, value_bytes: int) -> Iterator[Proven]:
         groups: dict[Choice, list[int]] = {}
@@ -39,8 +39,7 @@ class AliasedWires:
                 groups.setdefault(choice, []).append(place)
         for choice, group in groups.items():
             if wire := self._wire(choice):
-                own = wire.prove(values.take(pa.array(group)), value_bytes)
-                yield Proven(np.array(group)[own.places], own.columns)
+                yield wire.prove(values.take(pa.array(group)), value_bytes).at(np.array(group))
 
     def _choice(self, text: bytes) -> Choice | None:
         try:

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import cached_property
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import Limits, RecordShape
@@ -26,12 +25,12 @@ from offset_ledger.decoding.outcome import (
     Code,
     DecodedRow,
     Mismatch,
-    Proven,
     Reason,
     Refusal,
     Skip,
     printable,
 )
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.rest import RestRefused, with_rest
 from offset_ledger.decoding.shape import Node, tree
 
@@ -72,13 +71,10 @@ class JsonDecoder:
             return Refusal((Reason(WHOLE, Code.DEPTH, jsonb.TOO_DEEP),))
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode, are the pipeline's and delete nothing, as columns."""
+        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
         proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
         if proven is not None and self._trees:
             proven = self._aliased.prove(values, self.limits.value_bytes, proven)
-        for comparison, wanted in ((self._where, True), (self._deletes, False)):
-            if proven is not None and comparison:
-                proven = _those(comparison, wanted, values, proven)
         if proven is not None and self.record.rest:
             return with_rest(values, proven, self._slots - 1, self._rest_text)
         return proven
@@ -139,13 +135,6 @@ def _read_rest(root: Node, raw: bytes, slots: list[object], reasons: list[Reason
         slots[-1] = rest_text(root, raw)
     except RestRefused as refused:
         reasons.append(refused.reason)
-
-
-def _those(comparison: Comparison, wanted: bool, values: pa.BinaryArray, proven: Proven) -> Proven:
-    """Those of the proven records of which the comparison says that."""
-    records = values.take(pa.array(proven.places)).to_pylist()
-    those = np.fromiter((comparison.check(record) is wanted for record in records), np.bool_, len(records))
-    return proven.only(those)
 
 
 def _text(value: bytes) -> str:

@@ -23,12 +23,12 @@ from offset_ledger.decoding.outcome import (
     Code,
     DecodedRow,
     Mismatch,
-    Proven,
     Reason,
     Refusal,
     Skip,
     printable,
 )
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -71,8 +71,7 @@ class JsonSchemaDecoder:
         if proven is None:
             return None
         texts = values.take(pa.array(proven.places)).to_pylist()
-        valid = np.fromiter(map(self._is_valid, texts), np.bool_, len(texts))
-        return proven.only(valid)
+        return proven.kept(np.fromiter(map(self._is_valid, texts), np.bool_, len(texts)))
 
     def _is_valid(self, text: bytes) -> bool:
         try:

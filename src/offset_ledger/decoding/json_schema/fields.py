@@ -15,11 +15,11 @@ import msgspec
 from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.schema_field import MAX_FIELDS, MAX_NESTED, SchemaField, at_most, too_many
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 
-MAX_NESTED = 100
+MAX_PARTS = 10 * MAX_FIELDS
 _SCALARS = {"string": TypeName.TEXT, "integer": TypeName.INTEGER, "number": TypeName.DECIMAL}
 _SCALARS["boolean"] = TypeName.BOOLEAN
 _OF_VALUE = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
@@ -31,12 +31,12 @@ def schema_fields(schema: WriterSchema) -> tuple[SchemaField, ...]:
     A number is a decimal. ``shown`` has the format of a text in brackets: string (date-time).
 
     Raises:
-        SchemaProblem: the schema is not JSON, or deeper than any that people write.
+        SchemaProblem: the schema is not JSON, or deeper than any that people write, or has too many fields.
     """
     documents = {each.name: _document(each.text) for each in schema.references}
     root = _Reader({**documents, "": _document(schema.text)})
     try:
-        return tuple(root.members(root.merged("", root.documents[""], ()), (), False))
+        return at_most(root.members(root.merged("", root.documents[""], ()), (), False))
     except RecursionError:
         raise SchemaProblem("expected a JSON Schema of fewer nested objects") from None
 
@@ -72,6 +72,7 @@ class _Merged:
 class _Reader:
     def __init__(self, documents: Mapping[str, Any]) -> None:
         self.documents = documents
+        self._parts = 0
 
     def members(self, merged: _Merged, path: JsonPath, nullable: bool) -> Iterator[SchemaField]:
         """The properties of an object at this path."""
@@ -97,6 +98,9 @@ class _Reader:
     def _merge(self, document: str, said: Any, merged: _Merged) -> None:
         if not isinstance(said, dict):
             return
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise too_many()
         if isinstance(reference := said.get("$ref"), str):
             self._follow(document, reference, merged)
         merged.said.update(said)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.heads import HeadedDecoder, OtherKind
 from offset_ledger.decoding.kinds import EVENT_ID
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
+from offset_ledger.decoding.protobuf.fields import has_path
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.parse import Parser
-from offset_ledger.decoding.protobuf.payloads import FramedReader, MessageReader
+from offset_ledger.decoding.protobuf.reader import MessageReader
 from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema, compile_schema, message_named
 from offset_ledger.decoding.protobuf.values import Values
 from offset_ledger.decoding.protobuf.wire import Malformed
@@ -24,16 +27,33 @@ def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, 
     """The decoder of the records of one writer's schema.
 
     A payload is the ``message`` of this full name; without it, it begins with Confluent's message indexes, which say
-    what message follows.
+    what message follows: a message that is none of ``record.schemas`` is skipped.
 
     Raises:
         SchemaProblem: protoc refuses the schema, or it has no such message.
     """
     compiled = compile_schema(schema)
+
+    @cache
+    def decoder_of(found: str) -> Decoder:
+        if record.schemas and found not in record.schemas:
+            return OtherKind(record)
+        of = compiled.message(found)
+        return TypedDecoder(
+            record, limits, lambda root_of: MessageReader(compiled, of, root_of(partial(has_path, compiled, of)))
+        )
+
+    @cache
+    def decoder_at(indexes: tuple[int, ...]) -> Decoder:
+        return decoder_of(message_at(compiled, indexes).full_name)
+
+    def head(payload: bytes) -> tuple[Decoder, int]:
+        indexes, at = message_indexes(payload)
+        return decoder_at(indexes), at
+
     if message is None:
-        return TypedDecoder(record, limits, lambda root_of: FramedReader(compiled, root_of))
-    named = message_named(compiled, message)
-    return TypedDecoder(record, limits, lambda root_of: MessageReader(compiled, named, root_of))
+        return HeadedDecoder(record, limits, head)
+    return decoder_of(message_named(compiled, message).full_name)
 
 
 def key_text(schema: WriterSchema, message: str | None = None) -> Callable[[bytes], str]:

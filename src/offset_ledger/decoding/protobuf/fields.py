@@ -9,7 +9,7 @@ from offset_ledger.decoding.protobuf.indexes import message_at
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema, compile_schema, message_named
 from offset_ledger.decoding.protobuf.values import Values, is_plain_message
 from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
 from offset_ledger.decoding.typed.types import TypeName
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -20,11 +20,11 @@ def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[Sch
     A message that contains itself, or has no fields, is one field.
 
     Raises:
-        SchemaProblem: protoc refuses the schema, or it has no such message.
+        SchemaProblem: protoc refuses the schema, or it has no such message, or too many fields.
     """
     compiled = compile_schema(schema)
     found = message_named(compiled, message) if message else _first(compiled)
-    return tuple(_Fields(compiled).members(found, (), False, (found.full_name,)))
+    return at_most(_Fields(compiled).members(found, (), False, (found.full_name,)))
 
 
 def has_path(schema: ProtobufSchema, message: Message, path: JsonPath) -> bool:
@@ -54,7 +54,7 @@ class _Fields:
 
     def _field(self, field: Field, path: JsonPath, nullable: bool, within: tuple[str, ...]) -> Iterator[SchemaField]:
         nullable = nullable or (field.presence and not field.required)
-        if is_plain_message(field) and field.message not in within:
+        if is_plain_message(field) and field.message not in within and len(path) < MAX_NESTED:
             name = str(field.message)
             message = self._schema.message(name)
             if message.fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from google.protobuf.descriptor import Descriptor
 
@@ -52,6 +52,16 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
         names = " and ".join(sorted(found)) or "none"
         raise Mismatch(Code.SYNTAX, f"expected the indexes of one message, got {[*indexes]}, which fit {names}")
     return schema.message(found.pop())
+
+
+def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]:
+    """What gives the full name of the message that a payload is, and where it begins; it raises Mismatch."""
+
+    def read(payload: bytes) -> tuple[str, int]:
+        indexes, at = message_indexes(payload)
+        return message_at(schema, indexes).full_name, at
+
+    return read
 
 
 def _nested(types: Sequence[Descriptor], indexes: Sequence[int], with_entries: bool) -> Descriptor | None:

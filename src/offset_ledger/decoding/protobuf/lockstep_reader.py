@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.decoding.lockstep import Cursors
-from offset_ledger.decoding.outcome import Proven
+from offset_ledger.decoding.protobuf.lockstep_documents import Documents
 from offset_ledger.decoding.protobuf.lockstep_leaves import Slots, Unprovable, add_absent, sinks_of
 from offset_ledger.decoding.protobuf.lockstep_scalars import column_reader, masked, symbols_of
 from offset_ledger.decoding.protobuf.lockstep_walk import Step, Walk, walk
@@ -17,6 +17,7 @@ from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchem
 from offset_ledger.decoding.protobuf.values import is_plain_message
 from offset_ledger.decoding.protobuf.well_known import BILLION, TIMESTAMP, WELL_KNOWN, WRAPPERS
 from offset_ledger.decoding.protobuf.wire import Wire
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Node
 from offset_ledger.decoding.staged import Flags
 
@@ -30,20 +31,20 @@ class LockstepReader:
     """Proves messages of one type for the leaves of one tree.
 
     Raises:
-        Unprovable: a leaf needs what is not read this way: a repeated field, a map, or a message as a whole.
+        Unprovable: a leaf needs what is not read this way, such as a date from a text and a jsonb of the same field.
     """
 
     def __init__(self, schema: ProtobufSchema, message: Message, root: Node) -> None:
         self._schema = schema
         self._unread: dict[str, list[Step]] = {}
+        self._documents = Documents(schema)
         self._steps = self._compile(message, root)
         self._slots = 1 + max((1, *(leaf.slot for leaf in root.descendants())))
 
-    def prove(self, values: pa.BinaryArray, candidates: Flags, start: int = 0) -> Proven:
-        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`; messages begin after so many bytes."""
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven:
+        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
         slots: Slots = {}
         cursors = Cursors(values, candidates)
-        cursors.skip(np.full(len(values), start))
         places = np.flatnonzero(walk(cursors, np.ones(len(values), np.bool_), slots, self._steps))
         columns = [slots.get(slot) for slot in range(self._slots)]
         if len(places) < len(values):
@@ -52,13 +53,23 @@ class LockstepReader:
         return Proven(places, columns)
 
     def _compile(self, message: Message, node: Node) -> list[Step]:
-        steps = [self._step(field, node.members.get(field.name, _NO_PATHS)) for field in message.fields]
+        steps = [self._step(message, field, node.members.get(field.name, _NO_PATHS)) for field in message.fields]
         for name, member in node.members.items():
             if name not in message.by_name:
                 steps.append(_absent(member))
         return steps
 
-    def _step(self, field: Field, node: Node) -> Step:
+    def _step(self, message: Message, field: Field, node: Node) -> Step:
+        try:
+            return self._columns(field, node)
+        except Unprovable:
+            if not node.leaves:
+                raise
+        pass_over = self._columns(field, Node(node.path, node.members))
+        return self._documents.step(pass_over, message, field, node.leaves)
+
+    def _columns(self, field: Field, node: Node) -> Step:
+        """Fills the leaves with columns of values without parts."""
         if node.members and not is_plain_message(field):
             raise Unprovable
         if field.repeated or field.group:

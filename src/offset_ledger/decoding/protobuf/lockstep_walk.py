@@ -10,6 +10,7 @@ import pyarrow as pa
 from offset_ledger.decoding.lockstep import Cursors
 from offset_ledger.decoding.protobuf.lockstep_leaves import Slots
 from offset_ledger.decoding.protobuf.schema import Field
+from offset_ledger.decoding.proven import Places
 from offset_ledger.decoding.staged import Flags
 
 MAX_DEPTH = 8
@@ -47,6 +48,13 @@ class Walk:
         """Read the next tags of these records."""
         if here.any():
             self._read_tags(here)
+
+    def tag_starts(self) -> Places:
+        """Where the next tag of each record begins, or its message ends."""
+        starts = self.cursors.places()
+        for bits in range(0, 32, 7):
+            starts -= self._tags >> np.uint64(bits) != 0
+        return starts
 
     def done(self) -> Flags:
         """Which records are read to their end."""

@@ -44,10 +44,19 @@ class Parser:
         Raises:
             Malformed: it is not a message of this type.
         """
-        parsed: Parsed = {}
-        self._fields(message.full_name, payload, 0, len(payload), parsed, 0)
+        parsed = self.parse_some(payload, message)
         if self._has_required(message.full_name):
             self._check_required(message, parsed)
+        return parsed
+
+    def parse_some(self, part: bytes, message: Message) -> Parsed:
+        """The fields in a part of a payload, which need not have all that are required.
+
+        Raises:
+            Malformed: it has no such fields.
+        """
+        parsed: Parsed = {}
+        self._fields(message.full_name, part, 0, len(part), parsed, 0)
         return parsed
 
     def _fields(self, name: str, data: bytes, at: int, end: int, into: Parsed, depth: int, group: int = 0) -> int:

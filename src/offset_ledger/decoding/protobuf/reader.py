@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
+from offset_ledger.decoding.protobuf.lockstep_leaves import Unprovable
+from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
-from offset_ledger.decoding.protobuf.rest import left_of
+from offset_ledger.decoding.protobuf.rest import Left, left_of
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
 from offset_ledger.decoding.protobuf.wire import Malformed
+from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Leaf, Node
+from offset_ledger.decoding.staged import Flags
 from offset_ledger.decoding.typed.convert import Convert, converter
 from offset_ledger.decoding.typed.decoder import Found
 
@@ -39,19 +46,20 @@ class _Places:
     missing: tuple[tuple[int, Reason], ...]
 
 
-class ExactReader:
-    """Reads one message type of a schema for the leaves of one tree."""
+class MessageReader:
+    """Reads one message type of a schema for the leaves of one tree.
+
+    See :class:`~offset_ledger.decoding.typed.decoder.Reader`.
+    """
 
     def __init__(self, schema: ProtobufSchema, message: Message, root: Node) -> None:
-        self._schema, self._message = schema, message
+        self._schema, self._message, self._root = schema, message, root
         self._parser = Parser(schema)
         self._values = Values(schema)
         self._places = self._compile(message, root)
-        self._left = left_of(schema, self._values, message, root)
-        self._is_ever_left = self._left.ever
 
     def read(self, payload: bytes, found: Found) -> None:
-        """See :class:`~offset_ledger.decoding.typed.decoder.Reader`."""
+        """Fill the slots; raises Unreadable."""
         try:
             parsed = self._parser.parse(payload, self._message)
         except Malformed as malformed:
@@ -60,7 +68,23 @@ class ExactReader:
 
     def rest(self, payload: bytes) -> dict[str, Any]:
         """What is left of a message that was read; raises RestRefused."""
-        return self._left.of(self._parser.parse(payload, self._message)) if self._is_ever_left else {}
+        return self._left.of(self._parser.parse(payload, self._message)) if self._left else {}
+
+    @cached_property
+    def _left(self) -> Left | None:
+        left = left_of(self._schema, self._values, self._message, self._root)
+        return left if left.ever else None
+
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
+        """The messages that are certainly read without a reason, as columns; None where they cannot walk together."""
+        return self._lockstep.prove(values, candidates) if self._lockstep else None
+
+    @cached_property
+    def _lockstep(self) -> LockstepReader | None:
+        try:
+            return LockstepReader(self._schema, self._message, self._root)
+        except Unprovable:
+            return None
 
     def _compile(self, message: Message, node: Node) -> _Places:
         places: list[_Place] = []

@@ -104,6 +104,16 @@ class ProtobufSchema:
             self._messages[full_name] = _message(self._pool.FindMessageTypeByName(full_name))
         return self._messages[full_name]
 
+    @property
+    def message_names(self) -> tuple[str, ...]:
+        """The full names of the file's own messages, each before those within it."""
+        pending, names = [*self._file.message_types_by_name.values()], list[str]()
+        while pending:
+            message = pending.pop(0)
+            names.append(message.full_name)
+            pending[:0] = [each for each in message.nested_types if not is_entry(each)]
+        return tuple(names)
+
     def has_required(self, full_name: str) -> bool:
         """Whether the message, or one that it can hold, has a required field."""
         return any(field.required for message in self._reachable(full_name) for field in message.fields)

@@ -11,17 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Condition, Limits, RecordShape
+from offset_ledger.decoding.conditions import add_condition, holds, tree_of
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
-from offset_ledger.decoding.kinds import ColumnKind
-from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Mismatch, Proven, Reason, Refusal, Skip, printable
+from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal, Skip
+from offset_ledger.decoding.proven import Places, Proven
 from offset_ledger.decoding.rest import RestRefused, with_rest
-from offset_ledger.decoding.shape import Has, Leaf, Node, tree
+from offset_ledger.decoding.shape import Has, Node, tree
 from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import json_text
-
-_KINDS = {str: "text", bool: "boolean", int: "bigint"}
+from offset_ledger.decoding.typed.rest import text_of
 
 
 class Unreadable(Exception):
@@ -70,7 +68,8 @@ RootOf = Callable[[Has], Node]
 class TypedDecoder:
     """See :class:`~offset_ledger.decoding.outcome.Decoder`; ``make_reader`` compiles a schema for its tree of paths.
 
-    With ``where`` and ``delete_when`` the tree has one more leaf each, after the declared columns.
+    With ``where`` a reader of that value alone comes first: what else is in a record of another kind is not looked at.
+    With ``delete_when`` the tree has one more leaf, after the declared columns.
     """
 
     keys = None
@@ -79,8 +78,10 @@ class TypedDecoder:
         self.record = record
         self._limits = limits
         self._slots = slot_count(record)
-        self._conditions = [each for each in (record.where, record.delete_when) if each]
         self._reader = make_reader(self._root)
+        own_rest = record.rest and record.delete_when  # what is compared is no column
+        self._rest = make_reader(lambda has: tree(record, has)) if own_rest else self._reader
+        self._where = _Where(record.where, make_reader) if record.where else None
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
@@ -90,8 +91,13 @@ class TypedDecoder:
         if unread is not None:
             return unread
         assert value is not None
-        found = Found([None] * (self._slots + len(self._conditions)))
         try:
+            wanted = self._where.check(value) if self._where else True
+            if isinstance(wanted, Reason):
+                return Refusal((wanted,))
+            if not wanted:
+                return Skip()
+            found = Found([None] * (self._slots + 1))
             self._reader.read(value, found)
             if self.record.rest:
                 self._read_rest(value, found)
@@ -100,35 +106,33 @@ class TypedDecoder:
         return self._outcome(found, key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
-        """The values that certainly decode, are the pipeline's and delete nothing, as columns."""
+        """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
         length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
-        proven = self._reader.prove(values, length <= self._limits.value_bytes)
+        candidates = length <= self._limits.value_bytes
+        if self._where is None:
+            return self._rows(values, candidates)
+        told = self._where.prove(values, candidates)
+        if told is None:
+            return None
+        wanted, others = told
+        some = values if len(wanted) == len(values) else values.take(pa.array(wanted))
+        rows = self._rows(some, np.ones(len(wanted), np.bool_)) or Proven()
+        return Proven(wanted[rows.places], rows.columns, others)
+
+    def _rows(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
+        proven = self._reader.prove(values, candidates)
         if proven is None:
             return None
-        if self._conditions:
-            proven = self._wanted(proven)
-        columns = [*proven.columns, *([None] * self._slots)][: self._slots]
-        proven = Proven(proven.places, columns)
-        return with_rest(values, proven, self._slots - 1, self._rest_text) if self.record.rest else proven
-
-    def _wanted(self, proven: Proven) -> Proven:
-        """Those that are the pipeline's and delete nothing."""
-        keep = pa.array(np.ones(len(proven.places), np.bool_))
-        for slot, condition in enumerate(self._conditions, start=self._slots):
-            column = proven.columns[slot]
-            assert column is not None
-            equal = pc.fill_null(pc.equal(column, pa.scalar(condition.equals, column.type)), False)
-            keep = pc.and_(keep, equal if condition is self.record.where else pc.invert(equal))
-        return proven.only(keep.to_numpy(zero_copy_only=False))
+        columns = [*proven.columns, *([None] * self._slots)]
+        rows = Proven(proven.places, columns[: self._slots])
+        if self.record.delete_when:
+            compared = columns[self._slots]
+            assert compared is not None
+            rows = rows.kept(~holds(self.record.delete_when, compared))
+        return with_rest(values, rows, self._slots - 1, self._rest_text) if self.record.rest else rows
 
     def _rest_text(self, value: bytes) -> str | None:
-        left = self._reader.rest(value)
-        if not left:
-            return None
-        try:
-            return json_text(left)
-        except Mismatch as mismatch:
-            raise RestRefused.by(_culprit(left), mismatch) from None
+        return text_of(self._rest.rest(value))
 
     def _read_rest(self, value: bytes, found: Found) -> None:
         slot = self._slots - 1
@@ -139,38 +143,48 @@ class TypedDecoder:
 
     def _root(self, has: Has) -> Node:
         root = tree(self.record, has)
-        for slot, condition in enumerate(self._conditions, start=self._slots):
-            root.add(condition.path, Leaf(slot, ColumnKind(_KINDS[type(condition.equals)], (), ""), nullable=True))
+        if self.record.delete_when:
+            add_condition(root, self.record.delete_when, self._slots)
         return root
 
     def _outcome(
         self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         record = self.record
-        wanted, deleted = self._holds(record.where, found), self._holds(record.delete_when, found)
-        if wanted is False:
-            return Skip()
-        if unclear := [each for each in (wanted, deleted) if isinstance(each, Reason)]:
-            return Refusal((unclear[0],))
+        deleted = _truth(record.delete_when, self._slots, found) if record.delete_when else False
+        if isinstance(deleted, Reason):
+            return Refusal((deleted,))
         reasons = [reason for slot, reason in found.reasons if not deleted or slot < 2]
         slots = found.slots[: self._slots]
         slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
-        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, bool(deleted))
+        return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
 
-    def _holds(self, condition: Condition | None, found: Found) -> bool | Reason | None:
-        """Whether the condition holds of the record, or why that cannot be told; None where there is none."""
-        if condition is None:
+
+class _Where:
+    """Says of the records of one schema which are the pipeline's; the only leaf of its tree has slot 0."""
+
+    def __init__(self, condition: Condition, make_reader: Callable[[RootOf], Reader]) -> None:
+        self._condition = condition
+        self._reader = make_reader(lambda _: tree_of(condition))
+
+    def check(self, payload: bytes) -> bool | Reason:
+        """Whether it is, or why that cannot be told; raises Unreadable."""
+        found = Found([None])
+        self._reader.read(payload, found)
+        return _truth(self._condition, 0, found)
+
+    def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[Places, Places] | None:
+        """The places of those that certainly are, and of those that certainly are not."""
+        proven = self._reader.prove(values, candidates)
+        if proven is None:
             return None
-        slot = self._slots + [each is condition for each in self._conditions].index(True)
-        return dict(found.reasons).get(slot) or found.slots[slot] == condition.equals
+        column = proven.columns[0]
+        assert column is not None
+        wanted = holds(self._condition, column)
+        return proven.places[wanted], proven.places[~wanted]
 
 
-def _culprit(left: dict[str, Any]) -> str:
-    """The path of the first member that does not become JSON."""
-    for name, value in left.items():
-        try:
-            json_text({name: value})
-        except Mismatch:
-            return printable(format_path((name,)))
-    return WHOLE
+def _truth(condition: Condition, slot: int, found: Found) -> bool | Reason:
+    """Whether the condition holds of the record, or why that cannot be told."""
+    return dict(found.reasons).get(slot) or found.slots[slot] == condition.equals

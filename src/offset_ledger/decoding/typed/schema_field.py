@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from offset_ledger.config.model import JsonPath
+from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.types import ValueType
+
+MAX_FIELDS = 10_000
+MAX_NESTED = 100
+"""Records within records; the fields of a deeper one are not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +28,20 @@ class SchemaField:
     shown: str
     nullable: bool
     aliases: tuple[JsonPath, ...] = ()
+
+
+def too_many() -> SchemaProblem:
+    """What is wrong with a schema of more fields than anybody writes."""
+    return SchemaProblem(f"expected a schema of at most {MAX_FIELDS} fields, got more")
+
+
+def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
+    """All fields of a schema; one that nests records twice at each level has more of them than can be counted.
+
+    Raises:
+        SchemaProblem: they are more than MAX_FIELDS.
+    """
+    found = tuple(islice(fields, MAX_FIELDS + 1))
+    if len(found) > MAX_FIELDS:
+        raise too_many()
+    return found

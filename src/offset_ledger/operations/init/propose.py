@@ -44,9 +44,17 @@ class Proposal:
 
 
 def propose(
-    wanted: Wanted, source: Source, sample: Sample, inferred: Sequence[Inferred], lookup: Lookup = no_schemas
+    wanted: Wanted,
+    source: Source,
+    sample: Sample,
+    inferred: Sequence[Inferred],
+    lookup: Lookup = no_schemas,
+    kind: str | None = None,
+    doubts: Sequence[str] = (),
 ) -> Proposal:
     """The pipeline file for these columns, with what the sample says of events, moments and tombstones.
+
+    It takes the records of the ``kind``; ``doubts`` is what was unsure before.
 
     Raises:
         ConfigurationError: there is nothing to make a column of.
@@ -63,20 +71,21 @@ def propose(
         publish_at.path,
         tuple(each.column for each in proposed),
         tombstone=Tombstone.DELETE if _deletes(sample, event_id) else Tombstone.QUARANTINE,
+        schemas=(kind,) if kind else (),
         schema_ids=source.registry is not None,
         event_id_aliases=_aliases(everything, event_id),
         publish_at_aliases=_aliases(everything, publish_at),
     )
     source = _final_source(source, record, sample)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
-    unsure = [*_of_sample(sample, record), *left_out(room), *refused]
+    unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
     head = [f"Proposed by offset-ledger init from {len(sample.records)} records of {sample.topic}.", *unsure]
     name = wanted.name if suite else None
     text = render(wanted.name, head, source, record, proposed, (event_id, publish_at), wanted.table, name)
-    doubts = [f"event_id: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
-    doubts += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
-    return Proposal(text, source, record, suite, tuple(doubts))
+    unsure = [f"event_id: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
+    unsure += [f"column {each.column.name}: {each.doubt}" for each in proposed if each.doubt]
+    return Proposal(text, source, record, suite, tuple(unsure))
 
 
 def _seen(source: Source, sample: Sample, proposed: Sequence[Proposed], lookup: Lookup) -> Seen:

@@ -73,6 +73,9 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
     yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp')}"
     if record.tombstone is not Tombstone.QUARANTINE:
         yield f"  tombstone: {record.tombstone}"
+    if record.schemas:
+        (schema,) = record.schemas
+        yield f"  where: {{schema: {_scalar(schema)}}}"
 
 
 def _columns(proposed: Sequence[Proposed]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.operations.init.infer import json_inferred, schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.sample import Sample, read_sample
+from offset_ledger.operations.init.sampled_kinds import sampled_kinds
 from offset_ledger.operations.init.sampled_schemas import read_schemas
 
 PRINTED = "-"
@@ -65,8 +66,10 @@ def _proposal(wanted: Wanted, source: Source, sample: Sample) -> Proposal:
     if source.registry is None:
         return propose(wanted, source, sample, json_inferred(sample))
     schemas = read_schemas(source, sample)
-    inferred = schema_inferred(schemas.source, sample, schemas.values)
-    return propose(wanted, schemas.source, sample, inferred, schemas.lookup)
+    kinds = sampled_kinds(sample, schemas.values)
+    found = schema_inferred(schemas.source, kinds, schemas.values)
+    doubts = *kinds.doubts, *schemas.unreadable, *found.unreadable
+    return propose(wanted, schemas.source, kinds.sample, found.columns, schemas.lookup, kinds.taken, doubts)
 
 
 def check_proposal(proposal: Proposal) -> None:

@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from offset_ledger.config.model import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.outcome import Mismatch
+from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.operations.init.sample import Sample
 from offset_ledger.schema_registry.client import connect_registry
+from offset_ledger.stage.schemas import schema_or_problem
 
 _FORMATS = {language: Format(name) for name, language in LANGUAGES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class SampledSchemas:
-    """A source with a registry, and the schemas of its records; ``keys`` are those that the keys name."""
+    """A source with a registry, and the schemas of its records; ``keys`` are those that the keys name.
+
+    ``unusable`` are the schemas of values that the registry has, and nobody can read.
+    """
 
     source: Source
     values: tuple[WriterSchema, ...]
     keys: tuple[WriterSchema, ...] = ()
+    unusable: Mapping[int, SchemaProblem] = field(default_factory=dict)
 
     @property
     def lookup(self) -> Lookup:
         """Finds these schemas by id."""
-        known = {schema.schema_id: schema for schema in (*self.values, *self.keys)}
+        known: dict[int, WriterSchema | SchemaProblem] = dict(self.unusable)
+        known |= {schema.schema_id: schema for schema in (*self.values, *self.keys)}
         return lambda ids: {id_: known[id_] for id_ in ids if id_ in known}
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """A line for each of the unusable ones."""
+        return tuple(f"{problem}; its records are quarantined" for problem in self.unusable.values())
 
 
 def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
@@ -40,14 +52,19 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
 
     Raises:
         ConfigurationError: the records name none, or the registry has none of them.
+        UnusableSchema: nobody can read any of them.
         RegistryUnavailable: the registry does not answer.
     """
     assert source.registry
     registry = connect_registry(get_connection(source.registry))
     named = _ids(sample.values)
-    found = [schema for id_ in named if (schema := registry.schema(id_))]
+    answers = {id_: schema_or_problem(registry, id_) for id_ in named}
+    found = [each for each in answers.values() if isinstance(each, WriterSchema)]
+    unusable = {id_: each for id_, each in answers.items() if isinstance(each, SchemaProblem)}
     if not sample.values and (latest := registry.latest(f"{source.topic}-value")):
         found = [latest]
+    if unusable and not found:
+        raise UnusableSchema(f"topic {source.topic}: {next(iter(unusable.values()))}")
     if not found:
         raise ConfigurationError(_no_schema(source, sample, named))
     language = Counter(schema.language for schema in found).most_common(1)[0][0]
@@ -57,7 +74,7 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     keys = tuple(schema for id_ in ids if (schema := registry.schema(id_)))
     if keys:
         source = replace(source, key_format=KeyFormat(_FORMATS[keys[0].language]))
-    return SampledSchemas(replace(source, subject=subject_of(source, values)), values, keys)
+    return SampledSchemas(replace(source, subject=subject_of(source, values)), values, keys, unusable)
 
 
 def _ids(framed: Iterable[bytes]) -> list[int]:

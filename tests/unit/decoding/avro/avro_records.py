@@ -241,3 +241,16 @@ def schemas(draw: Draw, flat: bool = False, logical: bool = True) -> dict[str, A
     """A schema of a record."""
     found: dict[str, Any] = SchemaDraw(draw, flat, logical).record(3)
     return found
+
+
+@st.composite
+def record_unions(draw: Draw, flat: bool = False) -> list[Any]:
+    """A schema that is a union of records, and perhaps null."""
+    drawn, union = SchemaDraw(draw, flat), list[Any]()
+    drawn.namespace = "a"
+    for _ in range(draw(st.integers(1, 3))):
+        record = drawn.record(2)
+        union.append(record | {"name": drawn.done[-1]})
+    if draw(st.booleans()):
+        union.insert(draw(st.integers(0, len(union))), "null")
+    return union

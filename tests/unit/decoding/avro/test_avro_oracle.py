@@ -7,6 +7,7 @@ import json
 import math
 import os
 import struct
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
+from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.kinds import kinds
-from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Refusal
+from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Refusal, Skip
 from offset_ledger.decoding.staged import staged_type
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, column_value, document, kind_of, place
@@ -145,6 +146,49 @@ def check_row(outcome: Any, written: Written, value: Any, record: RecordShape) -
     return True
 
 
+def draw_condition(draw: Draw, written: Written, value: Any) -> Condition:
+    """A condition on one of the schema's places that may hold of the value."""
+    path, _ = draw(st.sampled_from([*written.places(written.parsed), (("none",), None)]))
+    equals = draw(st.sampled_from(["", "a", True, False, 0, 1]))
+    try:
+        _, found = place(written, written.parsed, value, path)
+    except Refused:
+        return Condition(path, equals)
+    own = isinstance(found, str | bool | int) and not (isinstance(found, int) and found >> 63 not in (0, -1))
+    return Condition(path, found if own and draw(st.booleans()) else equals)
+
+
+def is_wanted(written: Written, value: Any, condition: Condition) -> bool | None:
+    """Whether the condition holds of the value, None where that cannot be told."""
+    name = {str: "text", bool: "boolean"}.get(type(condition.equals), "bigint")
+    try:
+        return bool(column_value(*place(written, written.parsed, value, condition.path), name) == condition.equals)
+    except Refused as refused:
+        return False if refused.why in ("missing", "null") else None
+
+
+@many
+@given(st.data())
+def test_takes_exactly_the_records_of_which_a_condition_holds(data: st.DataObject) -> None:
+    schema = data.draw(schemas(flat=data.draw(st.booleans())))
+    written = Written(copy.deepcopy(schema))
+    values = [written.value(data.draw, written.parsed) for _ in range(data.draw(st.integers(1, 6)))]
+    condition = draw_condition(data.draw, written, values[0])
+    record = replace(draw_shape(data.draw, written), where=condition)
+    decoder = avro_decoder(schema_of(schema), record, Limits())
+    records = [written.write(value) for value in values]
+    for value, each in zip(values, records, strict=True):
+        outcome = decoder.decode(each, b"key", NOW)
+        match is_wanted(written, value, condition):
+            case True:
+                check_row(outcome, written, value, record)
+            case False:
+                assert outcome == Skip()
+            case None:
+                assert isinstance(outcome, Refusal)
+    check_proven(decoder, records + [spoil(data.draw, each) for each in records if data.draw(st.booleans())])
+
+
 @many
 @given(st.data())
 def test_decodes_exactly_what_was_written(data: st.DataObject) -> None:
@@ -164,6 +208,9 @@ def check_proven(decoder: Decoder, values: list[bytes]) -> int:
         return 0
     rows = [decoder.decode(values[place], b"key", NOW) for place in proven.places]
     assert all(isinstance(row, DecodedRow) for row in rows)
+    assert all(decoder.decode(values[place], b"key", NOW) == Skip() for place in proven.skipped)
+    if not rows:
+        return 0
     for slot, kind in list(enumerate(kinds(decoder.record)))[2:]:
         column = proven.columns[slot]
         assert column.type == staged_type(kind)

@@ -10,17 +10,18 @@ import pyarrow as pa
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.arrow import _staged
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.outcome import DecodedRow, Decoder
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Skip
 from tests.unit.decoding.protobuf.random_schemas import AT
 
 
 def check_proofs(decoder: Decoder, shape: RecordShape, values: list[bytes]) -> set[int]:
-    """Each proven record is decoded to the same; gives the proven ones."""
+    """Each proven record is decoded to the same, or skipped; gives the proven rows."""
     proven = decoder.prove(pa.array(values, pa.binary()))
     if proven is None:
         return set()
     places = proven.places.tolist()
     assert places == sorted(set(places))
+    assert all(decoder.decode(values[place], b"k", AT) == Skip() for place in proven.skipped)
     for row, place in enumerate(places):
         said = decoder.decode(values[place], b"k", AT)
         assert isinstance(said, DecodedRow), (values[place], said)
