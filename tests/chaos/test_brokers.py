@@ -13,7 +13,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, NotEnoughReplicasError
 
-from offset_ledger.config.model import OnExpired
+from offset_ledger.config.source import OnExpired
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import LogTruncated
 from offset_ledger.local.kafka import Kafka

@@ -84,7 +84,7 @@ def _with_schemas(arguments: Namespace, names: Mapping[str, str]) -> Iterator[Se
 
 
 def _choice(arguments: Namespace, side: str, name: str) -> SchemaChoice:
-    from offset_ledger.config.model import SubjectStrategy
+    from offset_ledger.config.source import SubjectStrategy
     from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
 
     option = _OPTIONS[side]

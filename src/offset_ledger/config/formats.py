@@ -8,7 +8,7 @@ from pathlib import Path
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, Section
 from offset_ledger.config.located import Refused, quoted
-from offset_ledger.config.model import Format, KeyFormat, SchemaFile, Source, SubjectStrategy
+from offset_ledger.config.source import Format, KeyFormat, SchemaFile, Source, SubjectStrategy
 from offset_ledger.config.values import CONNECTION, choice, matching, text
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024

@@ -15,10 +15,11 @@ import yaml
 from offset_ledger.config.document import Mistakes, Value
 from offset_ledger.config.gate import check_quality
 from offset_ledger.config.located import Refused, line_of, quoted, read_yaml
-from offset_ledger.config.model import Limits, Pipeline, RecordShape, Source
+from offset_ledger.config.model import Limits, Pipeline, RecordShape
 from offset_ledger.config.quality import Quality
 from offset_ledger.config.schema import FILE
 from offset_ledger.config.sections import check_columns_from
+from offset_ledger.config.source import Source
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 
 FOLDER = Path("dags/pipelines")

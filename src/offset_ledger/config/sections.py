@@ -11,13 +11,14 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.formats import FORMAT_KEYS, check_format
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused, describe, is_null, quoted
-from offset_ledger.config.model import ColumnsFrom, Evolve, Limits, Merge, OnExpired, Pipeline, Source, StartAt, Target
+from offset_ledger.config.model import ColumnsFrom, Evolve, Limits, Merge, Pipeline, Target
 from offset_ledger.config.names import (
     RESERVED_SCHEMA_PATTERN,
     TABLE_PATTERN,
     TOPIC_PATTERN,
     split_table,
 )
+from offset_ledger.config.source import OnExpired, Source, StartAt
 from offset_ledger.config.times import TIMESTAMP
 from offset_ledger.config.values import CONNECTION, FLAG, choice, different, matching, one_of, text, whole_number
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
-from offset_ledger.config.model import Format, KeyFormat, Limits, RecordShape, Source
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.config.source import Format, KeyFormat, Source
 from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, ReadKey
 from offset_ledger.decoding.heads import OtherKind
 from offset_ledger.decoding.json.decoder import JsonDecoder

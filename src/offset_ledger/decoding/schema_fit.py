@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from offset_ledger.config.model import Format, JsonPath
+from offset_ledger.config.model import JsonPath
+from offset_ledger.config.source import Format
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind
 from offset_ledger.decoding.typed.convert import refusal
 from offset_ledger.decoding.typed.schema_field import SchemaField

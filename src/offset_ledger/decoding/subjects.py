@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from offset_ledger.config.model import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from offset_ledger.config.model import Format, Pipeline, SubjectStrategy
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.record_kinds import fields_of, kind_names
 from offset_ledger.decoding.schema_problem import SchemaProblem

@@ -8,7 +8,8 @@ from typing import Any
 
 from offset_ledger.commit.balance import commit_sheet
 from offset_ledger.commit.step import Committed
-from offset_ledger.config.model import OnExpired, Pipeline
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import OnExpired
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict, TerminalError
 from offset_ledger.kafka.client import connect_kafka

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from offset_ledger.config.model import Pipeline, StartAt
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.config.model import StartAt
+from offset_ledger.config.source import StartAt
 from offset_ledger.errors import (
     LogEndBelowCursor,
     NoStartOffset,

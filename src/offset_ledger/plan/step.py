@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.config.model import Pipeline, StartAt, Tombstone
+from offset_ledger.config.model import Pipeline, Tombstone
+from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
 from offset_ledger.failpoints import Failpoint, reach

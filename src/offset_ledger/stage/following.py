@@ -11,7 +11,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from offset_ledger.config.model import Format, Pipeline
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import Format
 from offset_ledger.decoding.needed_columns import Difference, Needed
 from offset_ledger.errors import UndecidedSchema
 from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging

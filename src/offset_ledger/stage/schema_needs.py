@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from offset_ledger.config.model import Format, Pipeline, RecordShape
+from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.config.source import Format
 from offset_ledger.decoding.needed_columns import Difference, Fields, Follower, Needed
 from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.record_kinds import fields_of, kind_names, kind_reader

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from offset_ledger.config.model import Pipeline, Source
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import Source
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import can_be_of

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from psycopg2 import errors as pg
 from psycopg2.extras import Json
 
-from offset_ledger.config.model import Limits, Pipeline, RecordShape, Source
+from offset_ledger.config.model import Limits, Pipeline, RecordShape
+from offset_ledger.config.source import Source
 from offset_ledger.connections import Connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import Format, JsonPath, RecordShape, Source
+from offset_ledger.config.model import JsonPath, RecordShape
+from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.heads import by_head

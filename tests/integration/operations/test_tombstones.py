@@ -14,7 +14,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
 
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import OnExpired, Pipeline, Tombstone
+from offset_ledger.config.model import Pipeline, Tombstone
+from offset_ledger.config.source import OnExpired
 from offset_ledger.config.spark_application import Spark
 from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMayBeGone
 from offset_ledger.ledger import batches, pipelines

@@ -27,17 +27,15 @@ from offset_ledger.config.model import (
     Condition,
     Limits,
     Merge,
-    OnExpired,
     Pipeline,
     RecordShape,
-    Source,
-    StartAt,
     Target,
     Tombstone,
 )
 from offset_ledger.config.parse import find_pipeline, parse_all, parse_pipeline
 from offset_ledger.config.quality import History, NullBand, Quality, Unusual, VolumeBand
 from offset_ledger.config.schema import PIPELINE, schema_text
+from offset_ledger.config.source import OnExpired, Source, StartAt
 from offset_ledger.config.spark_application import DeployMode, Resources, Spark
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from tests.paths import ROOT

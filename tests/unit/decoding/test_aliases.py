@@ -15,16 +15,8 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.config.model import (
-    Column,
-    ColumnType,
-    Condition,
-    Format,
-    Limits,
-    RecordShape,
-    Source,
-    SubjectStrategy,
-)
+from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.formats import compile_decoder

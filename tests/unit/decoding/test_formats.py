@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Format, KeyFormat, Limits, RecordShape, SchemaFile, Source
+from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
+from offset_ledger.config.source import Format, KeyFormat, SchemaFile, Source
 from offset_ledger.decoding import formats
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.framed import FramedDecoder

@@ -13,17 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import (
-    Column,
-    ColumnType,
-    Format,
-    KeyFormat,
-    Limits,
-    RecordShape,
-    Source,
-    SubjectStrategy,
-    Tombstone,
-)
+from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape, Tombstone
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
 from offset_ledger.decoding.formats import compile_decoder

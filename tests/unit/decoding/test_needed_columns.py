@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offset_ledger.config.column_types import parse_type
-from offset_ledger.config.model import Column, Condition, Evolve, Format, Limits, RecordShape, Source
+from offset_ledger.config.model import Column, Condition, Evolve, Limits, RecordShape
+from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Code, Reason, Refusal

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import REST, Column, ColumnType, Condition, Format, Limits, RecordShape, Source
+from offset_ledger.config.model import REST, Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.formats import compile_decoder

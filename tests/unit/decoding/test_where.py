@@ -10,16 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import (
-    Column,
-    ColumnType,
-    Condition,
-    Format,
-    Limits,
-    RecordShape,
-    Source,
-    SubjectStrategy,
-)
+from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
+from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Refusal, Skip

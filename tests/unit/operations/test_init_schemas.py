@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Format, KeyFormat, Limits, Source, SubjectStrategy
+from offset_ledger.config.model import Limits
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.decoding.subjects import LANGUAGES

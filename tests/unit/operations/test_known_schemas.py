@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.model import Format, Pipeline, SchemaFile, SubjectStrategy
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import Format, SchemaFile, SubjectStrategy
 from offset_ledger.connections import environment_name
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

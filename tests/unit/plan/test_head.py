@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import StartAt
+from offset_ledger.config.source import StartAt
 from offset_ledger.errors import (
     LogEndBelowCursor,
     LogTruncated,

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Format, RecordShape, SchemaFile, Source
+from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape
+from offset_ledger.config.source import Format, SchemaFile, Source
 from offset_ledger.decoding.heads import MAX_KINDS
 from offset_ledger.decoding.unread import UnreadMembers, unread
 from offset_ledger.model.unread import MAX_FIELDS, Unread, together

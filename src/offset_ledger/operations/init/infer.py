@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from offset_ledger.config.model import Format, Limits, RecordShape, Source
+from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred

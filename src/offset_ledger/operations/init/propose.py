@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from offset_ledger.config.model import ColumnType, JsonPath, Limits, RecordShape, Source, Tombstone
+from offset_ledger.config.model import ColumnType, JsonPath, Limits, RecordShape, Tombstone
+from offset_ledger.config.source import Source
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named

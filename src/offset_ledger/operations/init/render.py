@@ -9,16 +9,8 @@ from math import inf
 import yaml
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import (
-    Column,
-    Format,
-    JsonPath,
-    KeyFormat,
-    RecordShape,
-    Source,
-    SubjectStrategy,
-    Tombstone,
-)
+from offset_ledger.config.model import Column, JsonPath, RecordShape, Tombstone
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.inferred import Proposed
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.operations.init.events import Choice

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from offset_ledger.config.located import Refused
-from offset_ledger.config.model import Source
 from offset_ledger.config.names import check_identifier, split_table
 from offset_ledger.config.parse import FOLDER, SUFFIXES, parse_pipeline
+from offset_ledger.config.source import Source
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.inferred import column_name
 from offset_ledger.errors import ConfigurationError

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from offset_ledger.config.model import Format, KeyFormat, Source, SubjectStrategy
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from offset_ledger.config.model import SubjectStrategy
+from offset_ledger.config.source import SubjectStrategy
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import record_names
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable

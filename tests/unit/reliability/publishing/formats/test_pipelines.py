@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Format, Limits, RecordShape, Source, SubjectStrategy
+from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
+from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.decoding.subjects import LANGUAGES
