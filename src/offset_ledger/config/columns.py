@@ -21,7 +21,7 @@ from offset_ledger.config.model import Column, ColumnType, JsonPath
 from offset_ledger.config.names import COLUMN_PATTERN, RESERVED_COLUMNS, check_column_name
 from offset_ledger.config.values import FLAG, different, one_of, text
 
-MAX_COLUMNS = 1591  # of the 1600 of a Postgres table, nine are offset-ledger's own
+MAX_COLUMNS = 1589  # of the 1600 of a Postgres table, up to eleven are offset-ledger's own
 MISREAD: JsonPath = ()
 PATH: Kind[JsonPath] = Kind(lambda value: parse_path(text(value)), {"type": "string", "pattern": PATH_PATTERN})
 ALIASES_KEY = Key(
