@@ -124,7 +124,7 @@ def without_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "_account", believing)
 
 
-STRICT = "(s.publish_at, s._partition, s._offset) > (t.publish_at, t._partition, t._offset)"
+STRICT = "({order}) > ({stored_order})"
 
 
 @pytest.mark.parametrize(
