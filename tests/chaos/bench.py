@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -120,7 +121,9 @@ class Bench:
         path = self.folder / "orders.yaml"
         text = PIPELINE.format(topic=self.topic, order=ORDERS[self.order], **self.settings)
         if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+            draft = path.with_suffix(f".{threading.get_ident()}")
+            draft.write_text(text)
+            draft.replace(path)  # two attempts may begin at once
         return path
 
     @property

@@ -340,7 +340,6 @@ for file, batch in zip(runs[::2], runs[1::2]):
         connections=["kafka_default", "postgres_default"],
         spark=parse_pipeline(Path(file)).spark,
     )
-    operator.application_args[1] = batch
     try:
         said.append(operator.execute({"ti": None}))
     except AirflowException as error:
