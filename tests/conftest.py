@@ -7,6 +7,7 @@ from hypothesis import settings
 pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.registry",
+    "tests.fixtures.registry_bench",
     "tests.fixtures.spark",
     "tests.fixtures.parallel",
 ]

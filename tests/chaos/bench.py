@@ -308,6 +308,17 @@ class Bench:
             self.journal.unknown.pop(mark, None)
         return len(found)
 
+    def note_copies(self) -> int:
+        """Enter the records that the topic has twice, of which the producer knows one place; how many.
+
+        A broker that restarts forgets the producers of records with timestamps as old as these, and takes a retry for
+        new records (test_forgotten_producers.py).
+        """
+        by_mark = {record.mark: record for record in self.journal.acknowledged.values() if record.mark}
+        twice = {p: by_mark[m] for p, m in self.marks().items() if p not in self.journal.acknowledged and m in by_mark}
+        self.journal.acknowledged |= twice
+        return len(twice)
+
     def marks(self) -> dict[Place, str]:
         """The mark of each well-formed record that a plain consumer finds up to the log's end now."""
         places = [TopicPartition(self.topic, p) for p in range(self.partitions)]

@@ -36,6 +36,7 @@ class Outcome:
     faults: list[str]
     records: int = 0
     unanswered: int = 0
+    copies: int = 0
     errors: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -44,9 +45,10 @@ class Outcome:
 
     def __str__(self) -> str:
         seen = f" ({', '.join(sorted(set(self.errors)))})" if self.errors else ""
-        unknown = f" ({self.unanswered} unanswered)" if self.unanswered else ""
+        counts = {"unanswered": self.unanswered, "of them twice in the topic": self.copies}
+        known = "".join(f" ({count} {what})" for what, count in counts.items() if count)
         told = [f"\n    odd: {line}" for line in self.odd] + [f"\n    VIOLATION: {line}" for line in self.violations]
-        head = f"cycle {self.number} by {self.order}: {self.records} records{unknown}, {' + '.join(self.faults)}{seen}"
+        head = f"cycle {self.number} by {self.order}: {self.records} records{known}, {' + '.join(self.faults)}{seen}"
         return f"{head}, {self.seconds:.1f} s{''.join(told)}"
 
 
@@ -67,6 +69,7 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
         answers += bench.drain()
     except TimeoutError as late:
         outcome.violations.append(str(late))
+    copies = bench.note_copies() if "broker_killed_while_producing" in outcome.faults else 0
     failed = [answer for answer in answers if answer.error]
     outcome.errors = [str(answer.error) for answer in failed]
     outcome.odd = [str(answer) for answer in failed if answer.error not in EXPECTED]
@@ -75,7 +78,8 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
     if bench.settle() and not outcome.violations:  # what was unknown is known now: the sheets must fit to the record
         outcome.violations += bench.check()
     outcome.violations += _rerun(bench, random)
-    outcome.records = len(bench.journal.acknowledged) - before
+    outcome.records = len(bench.journal.acknowledged) - before - copies
+    outcome.copies = copies
     outcome.seconds = time.monotonic() - began
     return outcome
 

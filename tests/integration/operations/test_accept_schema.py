@@ -20,7 +20,7 @@ from offset_ledger.operations.answers import answer_loss, question_before_stagin
 from offset_ledger.operations.decode_sample import decode_sample
 from offset_ledger.operations.sample_start import Choice
 from tests.fixtures.following import Bench, avro, bench, ranges, written
-from tests.integration.stage.test_registry_formats import ME
+from tests.fixtures.registry_bench import ME
 
 __all__ = ["bench"]  # the fixture
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -18,9 +18,7 @@ from offset_ledger.local.layout import free_ports
 from offset_ledger.operations.decode_sample import Sample, decode_sample
 from offset_ledger.operations.sample_start import Choice
 from tests.fixtures.formats import AVRO
-from tests.integration.stage.test_registry_formats import NOON, Bench, away, bench, framed
-
-__all__ = ["bench"]  # a topic of two partitions, and a registry
+from tests.fixtures.registry_bench import NOON, RegistryBench, away, framed
 
 JSON = """
 pipeline: orders
@@ -37,7 +35,12 @@ quality: {{max_quarantined_share: 1.0}}
 COLUMNS = "_partition, _offset, event_id, publish_at, amount::text, note, _schema_id"
 
 
-def ledger(bench: Bench) -> Mapping[str, list[Any]]:
+@pytest.fixture
+def bench(open_bench: Callable[[type[RegistryBench]], RegistryBench]) -> RegistryBench:
+    return open_bench(RegistryBench)
+
+
+def ledger(bench: RegistryBench) -> Mapping[str, list[Any]]:
     """Every row of every table of the ledger, and the tables that there are."""
     query = "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname !~ '^pg_|^information_schema'"
     names = sorted(row[0] for row in rows(bench.session, query))
@@ -59,11 +62,11 @@ def refused(sample: Sample) -> set[tuple[Any, ...]]:
     return {(each.partition, each.offset, json.dumps(each.reasons), each.value) for each in sample.refusals}
 
 
-def staged(bench: Bench, column: str = "_schema_id") -> set[tuple[Any, ...]]:
+def staged(bench: RegistryBench, column: str = "_schema_id") -> set[tuple[Any, ...]]:
     return set(bench.rows(COLUMNS.replace("_schema_id", column)))
 
 
-def quarantined(bench: Bench) -> set[tuple[Any, ...]]:
+def quarantined(bench: RegistryBench) -> set[tuple[Any, ...]]:
     found = rows(bench.session, 'SELECT partition, "offset", reasons, value FROM offset_ledger.quarantine')
     return {(row[0], row[1], json.dumps(row[2]), None if row[3] is None else bytes(row[3])) for row in found}
 
@@ -74,12 +77,12 @@ def same_reasons(found: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def json_bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr(Bench, "TEMPLATE", JSON)
+def json_bench(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> RegistryBench:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", JSON)
     return bench
 
 
-def test_json_records_are_what_staging_makes_of_them(json_bench: Bench) -> None:
+def test_json_records_are_what_staging_makes_of_them(json_bench: RegistryBench) -> None:
     good = [b'{"id": "a%d", "amount": %d.50, "note": "n"}' % (n, n) for n in range(6)]
     json_bench.send(*good, b'{"id": "x", "amount": "y"}', b"{", b"\xff\xfe", b'{"id": null, "amount": 1.005}')
     before = ledger(json_bench)
@@ -93,7 +96,7 @@ def test_json_records_are_what_staging_makes_of_them(json_bench: Bench) -> None:
     assert len(sample.refusals) == 4
 
 
-def test_framed_avro_records_too_and_no_schema_is_kept(bench: Bench) -> None:
+def test_framed_avro_records_too_and_no_schema_is_kept(bench: RegistryBench) -> None:
     bench.form = AVRO
     bench.settings |= {"format": AVRO.name}
     ids = bench.register(AVRO.schema(1)), bench.register(AVRO.schema(2))
@@ -122,10 +125,10 @@ def test_framed_avro_records_too_and_no_schema_is_kept(bench: Bench) -> None:
 
 
 def test_records_of_other_kinds_are_counted_as_skipped(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = "where: {{path: $.amount, equals: 1, schema: shop.Order2}}\n  columns:"
-    monkeypatch.setattr(Bench, "TEMPLATE", bench.TEMPLATE.replace("columns:", where))
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", bench.TEMPLATE.replace("columns:", where))
     bench.form = AVRO
     bench.settings |= {"format": AVRO.name}
     ids = bench.register(AVRO.schema(1)), bench.register(AVRO.schema(2))
@@ -144,7 +147,7 @@ def test_records_of_other_kinds_are_counted_as_skipped(
     assert "0 rows, 2 refused, 4 skipped; nothing was written" in capsys.readouterr().out
 
 
-def test_a_registry_that_is_away_is_one_line(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_that_is_away_is_one_line(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send(framed(1, b"{}"))
     away(monkeypatch)
     with pytest.raises(RegistryUnavailable) as error:
@@ -156,7 +159,7 @@ def events(sample: Sample) -> list[str]:
     return [row.event_id for row in sample.rows]
 
 
-def test_it_begins_at_the_cursors_or_where_a_person_says(json_bench: Bench) -> None:
+def test_it_begins_at_the_cursors_or_where_a_person_says(json_bench: RegistryBench) -> None:
     def send(*numbers: int) -> None:
         json_bench.send(*(b'{"id": "a%d"}' % n for n in numbers))
 
@@ -179,7 +182,7 @@ def test_it_begins_at_the_cursors_or_where_a_person_says(json_bench: Bench) -> N
         decode_sample(pipeline, Choice(partition=2), 1)
 
 
-def test_it_needs_no_postgres(json_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_needs_no_postgres(json_bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
     json_bench.send(b'{"id": "a"}', b"{")
     name = environment_name("postgres_default")
     nowhere = Connection("postgres_default", "postgres", "127.0.0.1", free_ports(1)[0], login="nobody")
@@ -191,7 +194,7 @@ def test_it_needs_no_postgres(json_bench: Bench, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command_line_shows_values_cut_and_has_them_whole_in_json(
-    json_bench: Bench, capsys: pytest.CaptureFixture[str]
+    json_bench: RegistryBench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "long " * 30
     json_bench.send(json.dumps({"id": "a", "amount": 1, "note": text}).encode(), b'{"id": 5.5, "note": "' + b"x" * 99)

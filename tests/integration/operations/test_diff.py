@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,10 +15,8 @@ from offset_ledger.ledger.database import transaction
 from offset_ledger.local.layout import free_ports
 from offset_ledger.operations.diff import Diff, diff
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
+from tests.fixtures.registry_bench import RegistryBench, away, framed
 from tests.integration.operations.test_decode_sample import JSON, ledger
-from tests.integration.stage.test_registry_formats import Bench, away, bench, framed
-
-__all__ = ["bench"]  # a topic of two partitions, and a registry
 
 CHANGED = """
 pipeline: orders
@@ -45,6 +44,11 @@ SCHEMA = {
 }
 
 
+@pytest.fixture
+def bench(open_bench: Callable[[type[RegistryBench]], RegistryBench]) -> RegistryBench:
+    return open_bench(RegistryBench)
+
+
 def marks(found: Diff) -> set[tuple[str, str, bool]]:
     return {(line.column or line.path, mark.text, mark.matters) for line in found.lines for mark in line.marks}
 
@@ -53,7 +57,7 @@ def kinds(found: Diff) -> dict[str, tuple[str, str, str]]:
     return {line.column or line.path: (line.schema, line.file, line.table) for line in found.lines}
 
 
-def ingested(bench: Bench, form: TestFormat = AVRO) -> None:
+def ingested(bench: RegistryBench, form: TestFormat = AVRO) -> None:
     """The table is there, with the columns amount and note."""
     bench.form = form
     bench.settings |= {"format": form.name, "subject": "", "evolve": "none"}
@@ -63,7 +67,7 @@ def ingested(bench: Bench, form: TestFormat = AVRO) -> None:
 
 
 @pytest.mark.parametrize("form", [AVRO, PROTOBUF], ids=lambda form: str(form.name))
-def test_what_fits_has_no_marks(bench: Bench, form: TestFormat) -> None:
+def test_what_fits_has_no_marks(bench: RegistryBench, form: TestFormat) -> None:
     ingested(bench, form)
     found = diff(bench.pipeline)
     assert marks(found) == set()
@@ -78,7 +82,7 @@ def test_what_fits_has_no_marks(bench: Bench, form: TestFormat) -> None:
 
 
 def test_each_difference_is_marked_with_what_it_means(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ingested(bench)
     bench.register(json.dumps(SCHEMA))
@@ -86,7 +90,7 @@ def test_each_difference_is_marked_with_what_it_means(
         cursor.execute("ALTER TABLE public.orders ADD COLUMN own integer NOT NULL DEFAULT 1, ADD COLUMN odd integer")
         cursor.execute("UPDATE public.orders SET odd = 1")
         cursor.execute("ALTER TABLE public.orders ALTER COLUMN odd SET NOT NULL")
-    monkeypatch.setattr(Bench, "TEMPLATE", CHANGED)
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", CHANGED)
     before = ledger(bench)
     found = diff(bench.pipeline)
     alter = "ALTER TABLE public.orders"
@@ -138,9 +142,9 @@ def test_each_difference_is_marked_with_what_it_means(
 
 
 def test_json_without_a_registry_is_file_against_table(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", JSON)
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", JSON)
     found = diff(bench.pipeline)
     assert (marks(found), found.schemas) == (set(), ())
     assert found.notes == (
@@ -159,7 +163,7 @@ def test_json_without_a_registry_is_file_against_table(
     assert "table public.orders was not compared: Postgres of connection 'postgres_default'" in capsys.readouterr().out
 
 
-def test_the_subjects_of_other_strategies(bench: Bench) -> None:
+def test_the_subjects_of_other_strategies(bench: RegistryBench) -> None:
     ingested(bench, JSON_SCHEMA)
     name = f"{bench.topic}-Order2"
     assert diff(bench.pipeline).schemas == (f"{bench.topic}-value version 1",)
@@ -173,7 +177,8 @@ def test_the_subjects_of_other_strategies(bench: Bench) -> None:
         path.write_text(text.replace(source, f"{source}, subject: {strategy}"))
         return diff(parse_pipeline(path))
 
-    assert of("any").schemas == (f"{bench.topic}-value version 1",)
+    own = [each for each in of("any").schemas if each.startswith(bench.topic)]  # other tests register the same text
+    assert own == [f"{bench.topic}-value version 1"]
     assert of("topic_record").notes == (
         "no subject is known by source.subject: topic_record, because no record was read yet",
     )
@@ -182,7 +187,7 @@ def test_the_subjects_of_other_strategies(bench: Bench) -> None:
 
 
 def test_a_registry_that_is_away_is_one_line(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     away(monkeypatch)
     with pytest.raises(RegistryUnavailable):

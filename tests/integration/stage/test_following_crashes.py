@@ -19,7 +19,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from tests.fixtures.following import Bench, bench, ranges
 from tests.fixtures.formats import AVRO
-from tests.integration.stage.test_registry_formats import ME
+from tests.fixtures.registry_bench import ME
 
 __all__ = ["bench"]  # the fixture
 

@@ -20,7 +20,7 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.following import Bench, avro, bench, ranges, written
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
-from tests.integration.stage.test_registry_formats import ME
+from tests.fixtures.registry_bench import ME
 
 __all__ = ["bench"]  # the fixture
 
@@ -28,9 +28,12 @@ FORMATS = pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lam
 
 
 @FORMATS
-def test_a_new_field_is_a_column_from_the_first_record_that_has_it_on(bench: Bench, form: TestFormat) -> None:
+@pytest.mark.usefixtures("spark")
+def test_a_new_field_is_a_column_from_the_first_record_that_has_it_on(
+    bench: Bench, form: TestFormat, min_offsets: int
+) -> None:
     bench.form = form
-    bench.settings |= {"format": form.name, "amount": "numeric"}
+    bench.settings |= {"format": form.name, "amount": "numeric", "min_offsets": min_offsets}
     first, second = bench.register(form.schema(1)), bench.register(form.schema(2))
     bench.put(0, *bench.orders(1, first, "abc"), *bench.orders(2, second, "de"), *bench.orders(1, first, "f"))
     bench.put(1, *bench.orders(1, first, "ghijk"), *bench.orders(2, second, "l"))

@@ -4,111 +4,40 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
-from offset_ledger.commit.step import Committed
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import RegistryUnavailable, SchemaChanged
 from offset_ledger.ledger.database import rows, transaction
-from offset_ledger.local.layout import free_ports
-from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.writer_schema import SchemaLanguage
 from offset_ledger.operations.diff import diff
-from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import parse_choice, plan_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan_replay
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.retry import VARIABLE as RETRY_SECONDS
-from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.schema_registry.documents import Reference
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
-from tests.fixtures.servers import Servers
-from tests.fixtures.topic_bench import TopicBench, quiet
+from tests.fixtures.registry_bench import ME, NOON, RegistryBench, away, framed
 from tests.unit.decoding.avro.avro_records import Written
 
 pytestmark = pytest.mark.usefixtures("spark")
-ME = Origin("test")
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FORMATS = pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
 
 
-class Bench(TopicBench):
-    """A topic of two partitions whose records name schemas of a real registry."""
-
-    TEMPLATE = """
-pipeline: orders
-source: {{connection: kafka_default, topic: {topic}, format: {format}, registry: registry_default}}
-record:
-  event_id: $.id
-  publish_at: kafka_timestamp
-  columns:
-    amount: {{type: bigint, nullable: true}}
-    note: {{type: text, nullable: true}}
-target: {{connection: postgres_default, table: public.orders}}
-quality: {{max_quarantined_share: 1.0}}
-spark: {{min_offsets: {min_offsets}}}
-"""
-    DEFAULTS = MappingProxyType({"min_offsets": 1_000, "format": "json_schema"})
-    registry: Registry
-    form: TestFormat
-
-    def register(self, text: str, subject: str | None = None) -> int:
-        return self.registry.register(subject or f"{self.topic}-value", self.form.language, text)
-
-    def send(self, *values: bytes) -> None:
-        """The values, in turns into both partitions."""
-        at = int(NOON.timestamp() * 1000)
-        self.publish(*(Record(None, value, (), at + n, n % 2) for n, value in enumerate(values)))
-
-    def table(self) -> set[tuple[Any, ...]]:
-        return set(self.rows("event_id, amount, note, _schema_id"))
-
-    def quarantine(self) -> set[tuple[Any, ...]]:
-        query = "SELECT value, reasons->0->>'code', schema_id FROM offset_ledger.quarantine WHERE resolved_by IS NULL"
-        return {(bytes(row[0]), row[1], row[2]) for row in rows(self.session, query)}
-
-    def run(self, planned: Any) -> Committed:
-        return run_batch(self.pipeline, planned, ME, quiet).committed
-
-
 @pytest.fixture
-def bench(
-    servers: Servers,
-    topic_name: Callable[[], str],
-    tmp_path: Path,
-    registry_connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Bench]:
-    monkeypatch.setenv(RETRY_SECONDS, "1")
-    with Bench.open(servers, topic_name(), tmp_path, 2, {"retention.ms": "-1"}) as made:
-        made.registry = connect_registry(registry_connection)
-        made.form = JSON_SCHEMA
-        yield made
-
-
-def away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens where the registry was."""
-    nowhere = Connection("registry_default", "http", f"http://127.0.0.1:{free_ports(1)[0]}/apis/ccompat/v7")
-    monkeypatch.setenv(environment_name("registry_default"), nowhere.to_json())
-
-
-def framed(schema_id: int, payload: bytes) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big") + payload
+def bench(open_bench: Callable[[type[RegistryBench]], RegistryBench]) -> RegistryBench:
+    return open_bench(RegistryBench)
 
 
 @FORMATS
 def test_every_record_stands_in_the_table_or_in_quarantine_with_its_schema(
-    bench: Bench, form: TestFormat, min_offsets: int
+    bench: RegistryBench, form: TestFormat, min_offsets: int
 ) -> None:
     bench.form = form
     bench.settings |= {"format": form.name, "min_offsets": min_offsets}
@@ -143,7 +72,7 @@ def test_every_record_stands_in_the_table_or_in_quarantine_with_its_schema(
     assert compare_with_topic(bench.pipeline).violations == ()
 
 
-def test_a_schema_of_another_subject_is_none_of_the_topic(bench: Bench) -> None:
+def test_a_schema_of_another_subject_is_none_of_the_topic(bench: RegistryBench) -> None:
     elsewhere = bench.register(JSON_SCHEMA.schema(9), f"{bench.topic}-key")
     value = framed(elsewhere, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1}))
     bench.send(value)
@@ -156,7 +85,7 @@ def test_a_schema_of_another_subject_is_none_of_the_topic(bench: Bench) -> None:
 
 
 def test_a_replay_and_a_redrive_need_no_registry_for_what_was_read_before(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = bench.register(JSON_SCHEMA.schema(1))
     bench.send(*(framed(schema, JSON_SCHEMA.encode(1, {"id": f"a{n}", "amount": n})) for n in range(6)))
@@ -176,7 +105,7 @@ def test_a_replay_and_a_redrive_need_no_registry_for_what_was_read_before(
 
 
 def test_nothing_is_refused_because_the_registry_is_away(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, registry_connection: Connection
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch, registry_connection: Connection
 ) -> None:
     schema = bench.register(JSON_SCHEMA.schema(1))
     bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
@@ -196,7 +125,7 @@ def test_nothing_is_refused_because_the_registry_is_away(
 
 
 def test_sparks_workers_retry_for_as_long_as_the_process_that_asks_them(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark was started with the default of 30 seconds; one attempt of one slice would take that long."""
     bench.settings |= {"min_offsets": 1}
@@ -209,7 +138,7 @@ def test_sparks_workers_retry_for_as_long_as_the_process_that_asks_them(
     assert time.monotonic() - began < 30
 
 
-def test_an_id_that_means_something_else_by_now_stops_new_records_and_no_replay(bench: Bench) -> None:
+def test_an_id_that_means_something_else_by_now_stops_new_records_and_no_replay(bench: RegistryBench) -> None:
     schema = bench.register(JSON_SCHEMA.schema(1))
     bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
     bench.ingest()
@@ -222,7 +151,7 @@ def test_an_id_that_means_something_else_by_now_stops_new_records_and_no_replay(
     assert bench.quarantine() == set()
 
 
-def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: Bench) -> None:
+def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: RegistryBench) -> None:
     fresh = [JSON_SCHEMA.schema(1).replace("Order1", f"{bench.topic}.{n}") for n in range(2)]
     later = bench.register(fresh[0]) + 1  # one test at a time uses this registry
     value = framed(later, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1}))
@@ -235,7 +164,7 @@ def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: Bench) -> None:
     assert bench.quarantine() == set()
 
 
-def test_timestamps_of_kafka_order_framed_records(bench: Bench) -> None:
+def test_timestamps_of_kafka_order_framed_records(bench: RegistryBench) -> None:
     schema = bench.register(JSON_SCHEMA.schema(1))
     at = int((NOON - timedelta(hours=1)).timestamp() * 1000)
     bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
@@ -258,9 +187,9 @@ quality: {{max_quarantined_share: 1.0}}
 
 @pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
 def test_records_without_a_frame_are_read_with_a_schema_from_a_file(
-    bench: Bench, form: TestFormat, monkeypatch: pytest.MonkeyPatch
+    bench: RegistryBench, form: TestFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", PLAIN)
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", PLAIN)
     message = ", message: shop.Order1" if form is PROTOBUF else ""
     bench.settings |= {"format": form.name, "file": "order.schema", "message": message}
     (bench.folder / "order.schema").write_text(form.schema(1))
@@ -289,8 +218,10 @@ quality: {{max_quarantined_share: 1.0}}
 """
 
 
-def test_keys_in_avro_name_events_and_tombstones_delete_them(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", KEYED)
+def test_keys_in_avro_name_events_and_tombstones_delete_them(
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", KEYED)
     bench.form = AVRO
     schema, key_schema = bench.register(AVRO.schema(1)), bench.register('"long"', f"{bench.topic}-key")
     one, two = (framed(key_schema, bytes([2 * n])) for n in (1, 2))
@@ -321,8 +252,8 @@ quality: {{max_quarantined_share: 1.0}}
 """
 
 
-def test_two_pipelines_read_their_kinds_of_one_topic(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", TWO_KINDS)
+def test_two_pipelines_read_their_kinds_of_one_topic(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", TWO_KINDS)
     kinds = ["order", "refund", "order", None, "refund", "order"]
     values = [json.dumps({"id": f"a{n}", "amount": n, "kind": kind}).encode() for n, kind in enumerate(kinds)]
     poison = b'{"id": "a", "kind": 5}'
@@ -354,15 +285,17 @@ record:
   columns: {{amount: {{type: bigint, nullable: true}}}}
 target: {{connection: postgres_default, table: "public.version{version}"}}
 quality: {{max_quarantined_share: 1.0}}
+spark: {{min_offsets: {min_offsets}}}
 """
 
 
 @FORMATS
 def test_two_pipelines_read_the_records_of_their_schemas(
-    bench: Bench, form: TestFormat, monkeypatch: pytest.MonkeyPatch
+    bench: RegistryBench, form: TestFormat, min_offsets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", BY_SCHEMA)
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", BY_SCHEMA)
     bench.form = form
+    bench.settings["min_offsets"] = min_offsets
     ids = {version: bench.register(form.schema(version), f"{bench.topic}-{version}") for version in (1, 2)}
     versions = [1, 2, 2, 1, 2]
     values = [framed(ids[v], form.encode(v, {"id": f"a{n}", "amount": n})) for n, v in enumerate(versions)]
@@ -385,8 +318,10 @@ def test_two_pipelines_read_the_records_of_their_schemas(
     }
 
 
-def test_the_branches_of_a_union_are_schemas_of_other_subjects(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", BY_SCHEMA.replace(", subject: any", ""))
+def test_the_branches_of_a_union_are_schemas_of_other_subjects(
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", BY_SCHEMA.replace(", subject: any", ""))
     bench.form = AVRO
     names = [f"shop.Order{version}" for version in (1, 2)]
     subjects = [f"{bench.topic}-{name}" for name in names]

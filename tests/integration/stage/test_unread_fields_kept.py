@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from offset_ledger.config.model import Column, ColumnType
-from offset_ledger.connections import Connection
 from offset_ledger.ledger import batches, unread_fields
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.batch import Origin
@@ -19,12 +18,10 @@ from offset_ledger.model.unread import Unread
 from offset_ledger.operations.diff import diff
 from offset_ledger.plan.step import plan
 from offset_ledger.report.step import report
-from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.stage.step import stage
 from tests.fixtures.formats import AVRO
-from tests.fixtures.servers import Servers
+from tests.fixtures.registry_bench import RegistryBench, framed
 from tests.integration.operations.test_decode_sample import JSON
-from tests.integration.stage.test_registry_formats import Bench, framed
 
 ME = Origin("test")
 OF_AVRO = """
@@ -42,19 +39,15 @@ quality: {{max_quarantined_share: 1.0}}
 
 @pytest.fixture
 def bench(
-    servers: Servers,
-    topic_name: Callable[[], str],
-    tmp_path: Path,
-    registry_connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Bench]:
+    open_bench: Callable[[type[RegistryBench]], RegistryBench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> RegistryBench:
     monkeypatch.setenv("OFFSET_LEDGER_REPORTS", str(tmp_path / "reports"))
-    with Bench.open(servers, topic_name(), tmp_path, 2, {"retention.ms": "-1"}) as made:
-        made.registry, made.form = connect_registry(registry_connection), AVRO
-        yield made
+    made = open_bench(RegistryBench)
+    made.form = AVRO
+    return made
 
 
-def counted(bench: Bench, batch_id: int) -> Unread | None:
+def counted(bench: RegistryBench, batch_id: int) -> Unread | None:
     with transaction(bench.session) as cursor:
         return unread_fields.read(cursor, batches.read_batch(cursor, batch_id).attempt)
 
@@ -63,14 +56,14 @@ def document(number: int, **more: Any) -> bytes:
     return json.dumps({"id": f"e{number}", "amount": number, **more}).encode()
 
 
-def page(bench: Bench, batch_id: int) -> str:
+def page(bench: RegistryBench, batch_id: int) -> str:
     found = report(bench.pipeline, batch_id)
     assert found is not None
     return found.read_text()
 
 
-def test_a_batch_that_is_staged_twice_counts_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", JSON)
+def test_a_batch_that_is_staged_twice_counts_once(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", JSON)
     refused = [b'{"id": "x", "amount": "no number", "of_refused": 1}']
     bench.send(*(document(n, new=n, place={"zip": 1}) for n in range(10)), document(10, rare=1), *refused)
     batch = plan(bench.pipeline, ME).batch
@@ -89,12 +82,12 @@ def test_a_batch_that_is_staged_twice_counts_once(bench: Bench, monkeypatch: pyt
     first = page(bench, committed.batch.batch_id)
     assert "In 11 rows" in first
     assert "<code>$.new</code>" in first
-    monkeypatch.setattr(Bench, "TEMPLATE", JSON.replace("    note:", "    new: {{type: bigint}}\n    note:"))
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", JSON.replace("    note:", "    new: {{type: bigint}}\n    note:"))
     assert page(bench, committed.batch.batch_id) == first
 
 
-def test_diff_names_what_the_file_does_not_read_by_now(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", JSON)
+def test_diff_names_what_the_file_does_not_read_by_now(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", JSON)
     bench.send(*(document(n, new=n, place={"zip": 1, "city": "x"}) for n in range(3)))
     (committed,) = bench.ingest()
     bench.ingest()  # nothing is new
@@ -112,8 +105,8 @@ def test_diff_names_what_the_file_does_not_read_by_now(bench: Bench, monkeypatch
     assert marked == {"$.new"}
 
 
-def test_of_records_with_schemas_the_schemas_say_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bench, "TEMPLATE", OF_AVRO)
+def test_of_records_with_schemas_the_schemas_say_it(bench: RegistryBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RegistryBench, "TEMPLATE", OF_AVRO)
     first, second = bench.register(AVRO.schema(1)), bench.register(AVRO.schema(2))
     bench.send(
         *(framed(first, AVRO.encode(1, {"id": f"a{n}", "amount": n})) for n in range(3)),
