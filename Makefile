@@ -65,6 +65,11 @@ test: lint ## Everything that CI runs (WORKERS=0: in one process)
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)
 	@OFFSET_LEDGER_SHOTS=$(SHOTS) $(BIN)/pytest -m ui tests/ui
 
+.PHONY: docs
+docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on port 8000 while you write
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
+	@test -n "$(SERVE)" || echo "open .site/index.html"
+
 .PHONY: chaos
 chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1
 	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect) $(if $(REGISTRY),--registry)

@@ -42,12 +42,7 @@ def migrate(session: Session) -> list[str]:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute(named_sql("migrate/bootstrap"))
         cursor.execute("SELECT number FROM offset_ledger.migration")
-        applied = {row["number"] for row in cursor.fetchall()}
-        if newer := applied - set(known):
-            raise ConfigurationError(
-                f"the ledger has migrations {sorted(newer)}, this version knows {max(known)}; upgrade offset-ledger"
-            )
-        missing = [number for number in known if number not in applied]
+        missing = _missing({row["number"] for row in cursor.fetchall()})
         for number in missing:
             name, text = known[number]
             cursor.execute(text)
@@ -69,14 +64,23 @@ def check_server(version: int) -> None:
 
 
 def check_migrated(session: Session) -> None:
-    """Check that every migration is applied, by one query.
+    """Check that every migration is applied, and none of a newer version, by one query.
 
     Raises:
-        ConfigurationError: the ledger is missing or older than this version.
+        ConfigurationError: the ledger is missing, or older or newer than this version.
     """
     try:
         applied = {row["number"] for row in rows(session, "SELECT number FROM offset_ledger.migration")}
     except pg.UndefinedTable:
         applied = set()
-    if missing := sorted(set(migrations()) - applied):
+    if missing := _missing(applied):
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
+
+
+def _missing(applied: set[int]) -> list[int]:
+    known = set(migrations())
+    if newer := sorted(applied - known):
+        raise ConfigurationError(
+            f"the ledger has migrations {newer}, this version knows {max(known)}; upgrade offset-ledger"
+        )
+    return sorted(known - applied)

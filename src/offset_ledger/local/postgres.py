@@ -90,7 +90,7 @@ class Postgres(Server):
         settings = [f"--{name}={value}" for name, value in wanted.items()]
         user = _system_user()
         self._open_folders(user)
-        launch.start(self.daemon, [_binary("postgres"), "-D", str(self._data), *settings], os.environ, user)
+        launch.start(self.daemon, [binary("postgres"), "-D", str(self._data), *settings], os.environ, user)
 
     def wait(self, launch: Launch | None = None) -> None:
         """Return when it answers.
@@ -137,14 +137,14 @@ class Postgres(Server):
             shutil.chown(draft, user, user)
         self._open_folders(user)
         locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        command = [_binary("initdb"), "-D", str(draft), "-U", _SUPERUSER, "--auth=trust", "--no-sync", *locale]
+        command = [binary("initdb"), "-D", str(draft), "-U", _SUPERUSER, "--auth=trust", "--no-sync", *locale]
         run(command, os.environ, self.directory / "initdb.log", "initdb", user)
         draft.rename(self._data)
 
     def _open_folders(self, user: str | None) -> None:
         if user:
             _open_folders_above(self._data)
-            _open_folders_above(Path(_binary("postgres")))
+            _open_folders_above(Path(binary("postgres")))
 
     def _create_databases(self) -> None:
         connection = psycopg2.connect(self._superuser_url())
@@ -164,7 +164,8 @@ class Postgres(Server):
             connection.close()
 
 
-def _binary(name: str) -> str:
+def binary(name: str) -> str:
+    """The path of one of PostgreSQL's programs."""
     # Importing the package would warn about XDG_RUNTIME_DIR and take a lock; only its files are needed.
     package = find_spec(_PACKAGE)
     if package is None or package.origin is None:

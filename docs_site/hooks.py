@@ -1,0 +1,41 @@
+"""Hooks of MkDocs: the pages of the repository beside docs/, the generated pages, and links that lead to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docs_site import generated, links
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what docs/ does not have."""
+    from mkdocs.structure.files import File
+
+    paths = [f"docs/{file.src_uri}" for file in files.documentation_pages()]
+    texts = {path: (ROOT / path).read_text() for path in [*paths, *links.PAGES]}
+    made = {
+        **{place: texts[path] for path, place in links.PAGES.items()},
+        **{links.on_site(path): generated.source(path, ROOT) for path in links.sources(texts, ROOT)},
+        "reference/cli.md": generated.command_line(),
+        "reference/python.md": generated.python_api(),
+    }
+    for place, content in made.items():
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Let links to the repository lead to their pages on the site."""
+    of_the_root = {place: path for path, place in links.PAGES.items()}
+    place = page.file.src_uri
+    if place.startswith((f"{links.SOURCES}/", "reference/")):
+        return markdown
+    return links.rewritten(markdown, of_the_root.get(place, f"docs/{place}"), ROOT)
