@@ -11,7 +11,9 @@ from offset_ledger.cli.verbs import Outcome, Topics, Verbs, from_1, pipeline_of,
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "plan, stage, validate, commit and report, without Airflow"
-    verb = verbs.add_for_pipeline("ingest", summary, run, Topics.TOGETHER)
+    verb = verbs.add_for_pipeline(
+        "ingest", summary, run, Topics.TOGETHER, example="offset-ledger ingest flights --until-drained"
+    )
     verb.add_argument("--until-drained", action="store_true", help="go on until nothing is new")
     verb.add_argument(
         "--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("publish", "publish a file of records to a topic", run)
+    verb = verbs.add(
+        "publish",
+        "publish a file of records to a topic, as JSON, Avro, Protobuf or JSON Schema",
+        run,
+        example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
+    )
     names, dangers = [*SERIALIZERS, *SCHEMA_SERIALIZERS], ", ".join(Danger)
     verb.add_argument("topic", metavar="TOPIC")
     verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")

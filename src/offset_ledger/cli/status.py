@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verbs.add_for_pipeline("status", "cursors, lag and the open batch", run)
+    verbs.add_for_pipeline(
+        "status", "show cursors, lag, the open batch, and what blocks it", run, example="offset-ledger status flights"
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
