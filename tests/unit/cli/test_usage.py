@@ -76,11 +76,11 @@ def test_help_lists_each_verb_once_in_its_group(
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_an_example_that_the_parser_takes(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = help_of([verb, "--help"], capsys)
-    _, found, example = shown.partition("\nexample:\n  ")
+    _, found, examples = shown.partition("\nexample:\n  ")
     assert found, f"verbs.add({verb!r}, ...) takes example="
-    words = command_words(example)
-    assert (words[0], words[1]) == ("offset-ledger", verb)
-    assert build_parser().parse_args(words[1:]).verb == verb
+    for words in map(command_words, examples.strip().splitlines()):
+        assert (words[0], words[1]) == ("offset-ledger", verb)
+        assert build_parser().parse_args(words[1:]).verb == verb
 
 
 def command_words(example: str) -> list[str]:
