@@ -24,6 +24,7 @@ from offset_ledger.cli import (
     demo,
     diff,
     dismiss,
+    doctor,
     ingest,
     init,
     lab,
@@ -51,7 +52,7 @@ from offset_ledger.version import __version__
 
 # The verbs as ``--help`` lists them: a new one is registered here, in its group.
 _GROUPS = {
-    "set up": (stack, migrate, init, check, preview, diff, completion),
+    "set up": (stack, migrate, init, check, preview, diff, doctor, completion),
     "run": (ingest, replay, redrive, dead_letters),
     "look": (status, batches, quarantine, verify, report),
     "decide": (approve, abandon, skip, dismiss, accept_topic, accept_schema, accept_table, remerge),
