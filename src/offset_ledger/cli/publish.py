@@ -18,10 +18,10 @@ from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, 
 if TYPE_CHECKING:
     from offset_ledger.config.model import JsonPath
     from offset_ledger.connections import Connection
+    from offset_ledger.progress import OnProgress
     from offset_ledger.reliability.publishing.forms import Form
     from offset_ledger.reliability.publishing.limits import RecordLimits
     from offset_ledger.reliability.publishing.outbox import Summary
-    from offset_ledger.reliability.publishing.progress import OnProgress
     from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
     from offset_ledger.reliability.publishing.settings import ProducerSettings
 
@@ -63,7 +63,7 @@ def add_verb(verbs: Verbs) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Publish a file."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.progress import progress
+    from offset_ledger.progress import progress
 
     if arguments.transactional_id == "":
         raise ConfigurationError(
