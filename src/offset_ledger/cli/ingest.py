@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, from_1, pipeline_of, say
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, by_topic, from_1, pipeline_of, say
 
 
 def add_verb(verbs: Verbs) -> None:
@@ -35,7 +35,7 @@ def _preview(arguments: Namespace) -> Outcome:
     planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
     if not pipeline.source.several:
         return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
-    text = "\n\n".join(f"{name}\n{shown}" for name, shown in planned.items())
+    text = by_topic({name: str(shown) for name, shown in planned.items()})
     return Outcome({name: shown.data for name, shown in planned.items()}, text)
 
 

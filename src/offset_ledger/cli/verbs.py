@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -90,13 +90,18 @@ def run_verb(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     if not pipeline.source.several:
         return run(arguments)
-    outcomes = {name: _outcome(each) for name, each in _by_topic(arguments, pipeline).items()}
-    text = "\n\n".join(f"{name}\n{outcome.text}" for name, outcome in outcomes.items())
+    outcomes = {name: _outcome(each) for name, each in _arguments_by_topic(arguments, pipeline).items()}
+    text = by_topic({name: outcome.text for name, outcome in outcomes.items()})
     data = {name: outcome.data for name, outcome in outcomes.items()}
     return Outcome(data, text, max(outcome.exit_code for outcome in outcomes.values()))
 
 
-def _by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, Namespace]:
+def by_topic(texts: Mapping[str, str]) -> str:
+    """The texts of several topics, each under the name of its pipeline."""
+    return "\n\n".join(f"{name}\n{text}" for name, text in texts.items())
+
+
+def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, Namespace]:
     from offset_ledger.errors import ConfigurationError
     from offset_ledger.plan.topics import known_pipelines
 
