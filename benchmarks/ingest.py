@@ -34,8 +34,8 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import total_width
 from offset_ledger.plan.step import plan
+from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
-from offset_ledger.reliability.publishing.progress import progress
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.reader import read_ranges

@@ -16,8 +16,8 @@ from offset_ledger.errors import StackError
 from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, fetch, spark_kafka_jars
 from offset_ledger.local.stack import Stack
+from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
-from offset_ledger.reliability.publishing.progress import progress
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.cds_archive import make_archive
 

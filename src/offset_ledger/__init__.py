@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from offset_ledger.errors import UnsafeSettings as UnsafeSettings
     from offset_ledger.errors import UnserializableValue as UnserializableValue
     from offset_ledger.errors import UnusableSchema as UnusableSchema
+    from offset_ledger.errors import UsageError as UsageError
     from offset_ledger.model.ranges import OffsetRange as OffsetRange
     from offset_ledger.operations.ingest import Ingested as Ingested
     from offset_ledger.operations.status import PipelineStatus as PipelineStatus
@@ -158,6 +159,7 @@ _MODULES = {
         "UnknownTopic",
         "UnreadableRecord",
         "UnreadableTimestamp",
+        "UsageError",
         "UnsafeSettings",
         "UnserializableValue",
         "UnusableSchema",
@@ -224,6 +226,7 @@ __all__ = [
     "UnsafeSettings",
     "UnserializableValue",
     "UnusableSchema",
+    "UsageError",
     "Verified",
     "__version__",
     "audit_dags",

@@ -62,6 +62,12 @@ class ConfigurationError(TerminalError):
     """A connection, a suite file or an environment variable is missing or malformed."""
 
 
+class UsageError(TerminalError):
+    """The command line has a verb, an option or a value that it does not know, or lacks one."""
+
+    exit_code = 2
+
+
 class ContradictoryRequest(TerminalError):
     """The request for a run contradicts itself, or lacks something."""
 

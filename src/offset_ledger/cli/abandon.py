@@ -10,7 +10,13 @@ from offset_ledger.cli.verbs import Outcome, Verbs
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    add_arguments(verbs.add("abandon", "give an open batch up; its ranges are planned again", run))
+    verb = verbs.add(
+        "abandon",
+        "abandon an open batch; its offsets are planned again",
+        run,
+        example='offset-ledger abandon 42 --why "wrong limits in the pipeline file"',
+    )
+    add_arguments(verb)
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -10,7 +10,13 @@ from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "leave the columns as they are although the next records have a schema that does not fit them"
-    add_why(verbs.add_for_pipeline("accept-schema", summary, run), "decision")
+    verb = verbs.add_for_pipeline(
+        "accept-schema",
+        summary,
+        run,
+        example='offset-ledger accept-schema flights --why "nobody needs the new field"',
+    )
+    add_why(verb, "decision")
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -9,8 +9,15 @@ from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = "go on with the table as it is, after it was emptied, restored or corrected on purpose"
-    add_why(verbs.add_for_pipeline("accept-table", summary, run, Topics.TOGETHER), "count of the table")
+    summary = "continue with a table that was emptied, restored or corrected on purpose"
+    verb = verbs.add_for_pipeline(
+        "accept-table",
+        summary,
+        run,
+        Topics.TOGETHER,
+        example='offset-ledger accept-table flights --why "emptied for a new start"',
+    )
+    add_why(verb, "count of the table")
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -9,8 +9,15 @@ from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = "continue with a recreated topic or a truncated log, from where it can be read"
-    add_why(verbs.add_for_pipeline("accept-topic", summary, run, Topics.ONE), "decision")
+    summary = "continue with a recreated topic, or with a truncated log"
+    verb = verbs.add_for_pipeline(
+        "accept-topic",
+        summary,
+        run,
+        Topics.ONE,
+        example='offset-ledger accept-topic flights --why "recreated with more partitions"',
+    )
+    add_why(verb, "decision")
 
 
 def run(arguments: Namespace) -> Outcome:

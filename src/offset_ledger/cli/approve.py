@@ -10,7 +10,13 @@ from offset_ledger.cli.verbs import Outcome, Verbs
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    add_arguments(verbs.add("approve", "let a rejected batch commit what was validated", run))
+    verb = verbs.add(
+        "approve",
+        "let a rejected batch commit what was validated",
+        run,
+        example='offset-ledger approve 42 --why "checked with the producer"',
+    )
+    add_arguments(verb)
 
 
 def run(arguments: Namespace) -> Outcome:

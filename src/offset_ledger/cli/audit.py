@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, pipeline_of
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_pipeline, pipeline_of
 from offset_ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("audit", "check a topic against the rules of reliability", run)
+    verb = verbs.add(
+        "audit",
+        "check a topic against the reliability rules",
+        run,
+        example="offset-ledger audit flights --fail-on warning",
+    )
     verb.set_defaults(topics=Topics.EACH)
-    verb.add_argument("pipeline", metavar="PIPELINE", nargs="?", help="a pipeline, whose topic and cursors are audited")
+    add_pipeline(verb, "the pipeline whose topic and cursors are audited: ", nargs="?")
     verb.add_argument("--topic", help="a topic, instead of a pipeline")
     verb.add_argument("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)")
     verb.add_argument("--ledger", help="Airflow connection id of the database that keeps the result of --topic")

@@ -10,7 +10,12 @@ from offset_ledger.cli.verbs import Outcome, Verbs, from_1, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add_for_pipeline("batches", "the batches with their balance sheets", run)
+    verb = verbs.add_for_pipeline(
+        "batches",
+        "list the newest batches with their balance sheets",
+        run,
+        example="offset-ledger batches flights --limit 5",
+    )
     verb.add_argument("--limit", type=from_1, default=20, help="newest first (20)")
 
 

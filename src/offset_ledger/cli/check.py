@@ -9,7 +9,13 @@ from offset_ledger.cli.verbs import Outcome, Topics, Verbs, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verbs.add_for_pipeline("check", "check a pipeline file, and whether its table fits", run, Topics.TOGETHER)
+    verbs.add_for_pipeline(
+        "check",
+        "check a pipeline file, and whether its table fits",
+        run,
+        Topics.TOGETHER,
+        example="offset-ledger check flights",
+    )
 
 
 def run(arguments: Namespace) -> Outcome:

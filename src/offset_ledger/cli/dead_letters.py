@@ -10,7 +10,9 @@ from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verbs.add_for_pipeline("dead-letters", "deliver the dead letters that wait in the outbox", run)
+    verbs.add_for_pipeline(
+        "dead-letters", "deliver pending dead letters", run, example="offset-ledger dead-letters flights"
+    )
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("demo", "the main job on real data, through Airflow, with its proof", run)
+    verb = verbs.add(
+        "demo",
+        "load real flights through Airflow, and prove every row",
+        run,
+        example="offset-ledger demo --flights 20000",
+    )
     verb.add_argument(
         "--flights", type=from_1, help="only so many flights (default: all 336,776; 20,000 with --formats)"
     )

@@ -19,7 +19,7 @@ _WIDTH = 200  # wider than most terminals: side by side is what it is for
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "compare the latest schema, the pipeline file and the table, and say what each difference means"
-    verbs.add_for_pipeline("diff", summary, run)
+    verbs.add_for_pipeline("diff", summary, run, example="offset-ledger diff orders_avro")
 
 
 def run(arguments: Namespace) -> Outcome:

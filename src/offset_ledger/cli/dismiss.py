@@ -9,8 +9,14 @@ from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = "say that quarantined records will never fit; no redrive takes them"
-    verb = verbs.add_for_pipeline("dismiss", summary, run, Topics.ONE)
+    summary = "dismiss quarantined records that will never be loaded; no redrive takes them"
+    verb = verbs.add_for_pipeline(
+        "dismiss",
+        summary,
+        run,
+        Topics.ONE,
+        example='offset-ledger dismiss flights --partition 0 --offset 17 18 --why "test records"',
+    )
     verb.add_argument("--partition", type=int, help="of the records named by --offset")
     verb.add_argument("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition")
     verb.add_argument("--reason", help="all records refused for this reason code; see: quarantine PIPELINE")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 
 from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, from_1, pipeline_of, say
+from offset_ledger.cli.verbs import Outcome, Topics, Verbs, by_topic, from_1, pipeline_of, say
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "plan, stage, validate, commit and report, without Airflow"
-    verb = verbs.add_for_pipeline("ingest", summary, run, Topics.TOGETHER)
+    verb = verbs.add_for_pipeline(
+        "ingest", summary, run, Topics.TOGETHER, example="offset-ledger ingest flights --until-drained"
+    )
     verb.add_argument("--until-drained", action="store_true", help="go on until nothing is new")
     verb.add_argument(
         "--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"
@@ -33,7 +35,7 @@ def _preview(arguments: Namespace) -> Outcome:
     planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
     if not pipeline.source.several:
         return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
-    text = "\n\n".join(f"{name}\n{shown}" for name, shown in planned.items())
+    text = by_topic({name: str(shown) for name, shown in planned.items()})
     return Outcome({name: shown.data for name, shown in planned.items()}, text)
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "propose a pipeline file and a suite for a topic, from a sample of its records"
-    verb = verbs.add("init", summary, run)
+    verb = verbs.add(
+        "init", summary, run, example="offset-ledger init --topic shop.orders --output dags/pipelines/orders.yaml"
+    )
     verb.add_argument("--topic", required=True, help="the Kafka topic")
     add_connection(verb, "kafka_default")
     verb.add_argument("--registry", metavar="CONNECTION", help="Airflow connection id of the records' schema registry")

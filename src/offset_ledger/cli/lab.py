@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("lab", "show delivery semantics, replication or ordering on real servers that break", run)
+    verb = verbs.add(
+        "lab",
+        "measure delivery guarantees on real servers that fail on purpose",
+        run,
+        example="offset-ledger lab semantics --seed 7",
+    )
     verb.add_argument("name", choices=list(_LABS), metavar="LAB")
     verb.add_argument("--seed", type=int, default=1, help="draws where things break (1)")
 

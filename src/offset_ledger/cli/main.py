@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import logging
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 from offset_ledger.cli import (
@@ -19,10 +19,12 @@ from offset_ledger.cli import (
     audit,
     batches,
     check,
+    completion,
     dead_letters,
     demo,
     diff,
     dismiss,
+    doctor,
     ingest,
     init,
     lab,
@@ -42,34 +44,55 @@ from offset_ledger.cli import (
     topic,
     verify,
 )
+from offset_ledger.cli.completer import complete
+from offset_ledger.cli.parser import Parser
 from offset_ledger.cli.verbs import Verbs, run_verb
-from offset_ledger.errors import OffsetLedgerError, UnexpectedError, one_line
+from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, one_line
 from offset_ledger.version import __version__
 
-# As ``--help`` lists them.
-_VERBS = (
-    *(stack, migrate, init, check, diff, preview, status, batches, verify, report, ingest, replay),
-    *(approve, abandon, skip, accept_topic, accept_schema, remerge, accept_table),
-    *(redrive, quarantine, dismiss, dead_letters, prune),
-    *(publish, audit, topic, lab, spark_server, demo),
-)
+# The verbs as ``--help`` lists them: a new one is registered here, in its group.
+_GROUPS = {
+    "set up": (stack, migrate, init, check, preview, diff, doctor, completion),
+    "run": (ingest, replay, redrive, dead_letters),
+    "look": (status, batches, quarantine, verify, report),
+    "decide": (approve, abandon, skip, dismiss, accept_topic, accept_schema, accept_table, remerge),
+    "Kafka": (publish, audit, topic, lab),
+    "in production": (prune, spark_server),
+    "try it": (demo,),
+}
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All verbs with their arguments."""
-    parser = argparse.ArgumentParser(
-        prog="offset-ledger", description="Exactly-once batch ingestion, Kafka to Postgres."
+    parser = Parser(
+        prog="offset-ledger",
+        usage="offset-ledger VERB ...",
+        description="Exactly-once batch ingestion, Kafka to Postgres.",
+        epilog="offset-ledger VERB --help shows the options of a verb, with an example.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     verbs = Verbs(parser)
-    for verb in _VERBS:
-        verb.add_verb(verbs)
+    for title, modules in _GROUPS.items():
+        verbs.begin_group(title)
+        for module in modules:
+            module.add_verb(verbs)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0, or that of the error."""
-    arguments = build_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:
+        complete(parser)
+    try:
+        arguments = parser.parse_args(given)
+    except UsageError as error:
+        return _fail(error, "--json" in given)
+    return _run(arguments)
+
+
+def _run(arguments: Namespace) -> int:
     _configure_logging(arguments.verbose)
     try:
         outcome = run_verb(arguments)

@@ -9,7 +9,8 @@ from offset_ledger.cli.verbs import Outcome, Verbs, add_connection
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    add_connection(verbs.add("migrate", "create or upgrade the ledger", run), "postgres_default")
+    verb = verbs.add("migrate", "create or upgrade the ledger in Postgres", run, example="offset-ledger migrate")
+    add_connection(verb, "postgres_default")
 
 
 def run(arguments: Namespace) -> Outcome:

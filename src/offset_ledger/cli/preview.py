@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "decode some records of the topic, the next ones for example; nothing is written"
-    verb = verbs.add_for_pipeline("preview", summary, run)
+    verb = verbs.add_for_pipeline(
+        "preview", summary, run, example="offset-ledger preview flights --since 2026-01-31T00:00Z --refused"
+    )
     verb.add_argument("--records", type=_records, default=10, help="how many (10)")
     verb.add_argument("--partition", type=int, help="only records of this partition")
     where = verb.add_mutually_exclusive_group()

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = "remove history by age; one batch stands for all that are removed, and verify still holds"
-    verb = verbs.add_for_pipeline("prune", summary, run)
+    summary = "remove history by age from the ledger; what verify needs is kept as sums"
+    verb = verbs.add_for_pipeline(
+        "prune", summary, run, example="offset-ledger prune flights --older-than 90d --dry-run"
+    )
     verb.add_argument("--older-than", required=True, metavar="AGE", help="since the end of a batch, such as 90d")
     verb.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
 

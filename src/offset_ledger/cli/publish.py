@@ -18,17 +18,22 @@ from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, 
 if TYPE_CHECKING:
     from offset_ledger.config.model import JsonPath
     from offset_ledger.connections import Connection
+    from offset_ledger.progress import OnProgress
     from offset_ledger.reliability.publishing.forms import Form
     from offset_ledger.reliability.publishing.limits import RecordLimits
     from offset_ledger.reliability.publishing.outbox import Summary
-    from offset_ledger.reliability.publishing.progress import OnProgress
     from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
     from offset_ledger.reliability.publishing.settings import ProducerSettings
 
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("publish", "publish a file of records to a topic", run)
+    verb = verbs.add(
+        "publish",
+        "publish a file of records to a topic, as JSON, Avro, Protobuf or JSON Schema",
+        run,
+        example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
+    )
     names, dangers = [*SERIALIZERS, *SCHEMA_SERIALIZERS], ", ".join(Danger)
     verb.add_argument("topic", metavar="TOPIC")
     verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
@@ -58,7 +63,7 @@ def add_verb(verbs: Verbs) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Publish a file."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.progress import progress
+    from offset_ledger.progress import progress
 
     if arguments.transactional_id == "":
         raise ConfigurationError(

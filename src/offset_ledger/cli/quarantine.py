@@ -13,8 +13,10 @@ from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = "the quarantined records by reason, with some coordinates"
-    verb = verbs.add_for_pipeline("quarantine", summary, run)
+    summary = "list the quarantined records by reason, with examples"
+    verb = verbs.add_for_pipeline(
+        "quarantine", summary, run, example="offset-ledger quarantine flights --since 2026-01-31T00:00Z"
+    )
     verb.add_argument("--reason", help="only this reason code")
     verb.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
     verb.add_argument("--limit", type=int, default=5, help="coordinates shown of each reason (5)")

@@ -10,7 +10,12 @@ from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of, say
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add_for_pipeline("redrive", "try quarantined records again, with today's decoder and suite", run)
+    verb = verbs.add_for_pipeline(
+        "redrive",
+        "retry quarantined records, with the current pipeline file and suite",
+        run,
+        example="offset-ledger redrive flights --reason type --limit 1000",
+    )
     verb.add_argument("--reason", help="only records refused for this reason code; see: quarantine PIPELINE")
     verb.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
     verb.add_argument("--limit", type=int, help="maximum number of records (limits.records_per_batch)")

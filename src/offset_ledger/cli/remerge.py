@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     summary = "order all rows of a table by Kafka's timestamps, and replay what the topic still has"
-    add_why(verbs.add_for_pipeline("remerge", summary, run), "decision")
+    verb = verbs.add_for_pipeline(
+        "remerge", summary, run, example='offset-ledger remerge flights --why "publish_at is the timestamp now"'
+    )
+    add_why(verb, "decision")
 
 
 def run(arguments: Namespace) -> Outcome:

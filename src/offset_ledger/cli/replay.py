@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add_for_pipeline("replay", "read offset ranges again; cursors do not move", run, Topics.ONE)
+    verb = verbs.add_for_pipeline(
+        "replay",
+        "read offset ranges, or a window of time, again; the cursors do not move",
+        run,
+        Topics.ONE,
+        example="offset-ledger replay flights --partition 0 --from-offset 1000 --until-offset 2000",
+    )
     verb.add_argument("--partition", type=int, help="the partition of --from-offset and --until-offset")
     verb.add_argument("--from-offset", type=int, help="first offset")
     verb.add_argument("--until-offset", type=int, help="end, exclusive")

@@ -11,7 +11,12 @@ from offset_ledger.errors import ConfigurationError
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("report", "one day of every pipeline, as a page and as numbers", run)
+    verb = verbs.add(
+        "report",
+        "write the daily report of all pipelines: a page, and metrics",
+        run,
+        example="offset-ledger report --date 2026-01-31",
+    )
     verb.add_argument("--date", help="a day in UTC, such as 2026-01-31 (default: today)")
 
 

@@ -9,10 +9,15 @@ from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    summary = (
-        "approve the loss of offsets that retention, or of tombstones that compaction, removed before they were read"
+    summary = "approve a loss: offsets, or tombstones, that were removed before they were read"
+    verb = verbs.add_for_pipeline(
+        "skip",
+        summary,
+        run,
+        Topics.ONE,
+        example='offset-ledger skip flights --why "these days were loaded from the archive"',
     )
-    add_why(verbs.add_for_pipeline("skip", summary, run, Topics.ONE), "batch that records the loss")
+    add_why(verb, "batch that records the loss")
 
 
 def run(arguments: Namespace) -> Outcome:

@@ -10,7 +10,12 @@ from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("spark-server", "run a Spark Connect server that stages batches, until it is stopped", run)
+    verb = verbs.add(
+        "spark-server",
+        "run a Spark Connect server that stages batches, until it is stopped",
+        run,
+        example="offset-ledger spark-server --master 'local[2,3]' --memory 2g",
+    )
     port = DEFAULT_PORTS["spark"]
     verb.add_argument("--host", default=HOST, help=f"address to listen on ({HOST})")
     verb.add_argument("--port", type=int, default=port, help=f"port to listen on ({port})")

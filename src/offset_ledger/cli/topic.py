@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add("topic", "plan, create or describe a topic, and say what each setting gives", run)
+    verb = verbs.add(
+        "topic",
+        "plan, create or describe a topic, with the effect of each setting",
+        run,
+        example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
+    )
     verb.add_argument("action", choices=["plan", "create", "describe"])
     verb.add_argument("topic", metavar="TOPIC")
     add_connection(verb, "kafka_default")

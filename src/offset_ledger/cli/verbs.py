@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from offset_ledger.cli.completer import complete_pipelines
+from offset_ledger.cli.parser import Parser, listed
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import Pipeline
@@ -34,27 +37,45 @@ class Topics(Enum):
 
 
 class Verbs:
-    """The verbs of a parser; each takes --json and --verbose."""
+    """The verbs of a parser, in groups; each takes --json and --verbose."""
 
-    def __init__(self, parser: ArgumentParser) -> None:
-        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-        self._common = ArgumentParser(add_help=False)
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._group = parser.add_argument_group("verbs")
+        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
+        self._common = Parser(add_help=False)
         self._common.add_argument("--json", action="store_true", help="print the result as one JSON document")
         self._common.add_argument("-v", "--verbose", action="store_true", help="log every step")
 
-    def add(self, name: str, summary: str, run: Command) -> ArgumentParser:
-        """A verb, to add its arguments to."""
-        verb = self._verbs.add_parser(name, help=summary, description=summary, parents=[self._common])
-        verb.set_defaults(run=run, topics=Topics.TOGETHER)
+    def begin_group(self, title: str) -> None:
+        """List the verbs that are added from now on under this title."""
+        self._group = self._parser.add_argument_group(title)
+
+    def add(self, name: str, summary: str, run: Command, example: str = "") -> ArgumentParser:
+        """A verb, to add its arguments to; its help ends with the example."""
+        epilog = f"example:\n  {example}" if example else None
+        description = f"{summary[0].upper()}{summary[1:]}."
+        verb = self._verbs.add_parser(
+            name, help=summary, description=description, epilog=epilog, parents=[self._common]
+        )
+        verb.set_defaults(run=run, topics=Topics.TOGETHER, prog=self._parser.prog)
+        self._group._group_actions.append(listed(name, summary))
         return verb
 
-    def add_for_pipeline(self, name: str, summary: str, run: Command, topics: Topics = Topics.EACH) -> ArgumentParser:
+    def add_for_pipeline(
+        self, name: str, summary: str, run: Command, topics: Topics = Topics.EACH, example: str = ""
+    ) -> ArgumentParser:
         """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
-        verb = self.add(name, summary, run)
+        verb = self.add(name, summary, run, example)
         verb.set_defaults(topics=topics)
-        about = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
-        verb.add_argument("pipeline", metavar="PIPELINE", help=about)
+        add_pipeline(verb)
         return verb
+
+
+def add_pipeline(verb: ArgumentParser, about: str = "", **options: Any) -> None:
+    """The argument that names a pipeline."""
+    name = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
+    complete_pipelines(verb.add_argument("pipeline", metavar="PIPELINE", help=f"{about}{name}", **options))
 
 
 def run_verb(arguments: Namespace) -> Outcome:
@@ -69,13 +90,18 @@ def run_verb(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     if not pipeline.source.several:
         return run(arguments)
-    outcomes = {name: _outcome(each) for name, each in _by_topic(arguments, pipeline).items()}
-    text = "\n\n".join(f"{name}\n{outcome.text}" for name, outcome in outcomes.items())
+    outcomes = {name: _outcome(each) for name, each in _arguments_by_topic(arguments, pipeline).items()}
+    text = by_topic({name: outcome.text for name, outcome in outcomes.items()})
     data = {name: outcome.data for name, outcome in outcomes.items()}
     return Outcome(data, text, max(outcome.exit_code for outcome in outcomes.values()))
 
 
-def _by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, Namespace]:
+def by_topic(texts: Mapping[str, str]) -> str:
+    """The texts of several topics, each under the name of its pipeline."""
+    return "\n\n".join(f"{name}\n{text}" for name, text in texts.items())
+
+
+def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, Namespace]:
     from offset_ledger.errors import ConfigurationError
     from offset_ledger.plan.topics import known_pipelines
 

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
-    verb = verbs.add_for_pipeline("verify", "check every invariant of the ledger", run)
+    verb = verbs.add_for_pipeline(
+        "verify",
+        "check every invariant of the ledger, and the number of rows in the table",
+        run,
+        example="offset-ledger verify flights --against-topic",
+    )
     verb.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
     topic = "read again what the topic still has, and compare every row and every quarantined record with it"
     verb.add_argument("--against-topic", action="store_true", help=topic)

@@ -128,6 +128,11 @@ def find_pipeline(name_or_path: str, folder: Path = FOLDER) -> Path:
     return paths[0]
 
 
+def known_names(folder: Path = FOLDER) -> tuple[str, ...]:
+    """The names of the pipelines in the folder, also of files with mistakes; empty if there is no such folder."""
+    return tuple(sorted(_names(folder).values()))
+
+
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -178,7 +183,7 @@ def _names(folder: Path) -> dict[Path, str]:
 
 
 def _known_in(folder: Path) -> str:
-    names = ", ".join(sorted(_names(folder).values()))
+    names = ", ".join(known_names(folder))
     return f"{folder} has {names}" if names else f"{folder} has no pipelines; give the path of a YAML file"
 
 

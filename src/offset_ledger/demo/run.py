@@ -18,9 +18,9 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.local import stack as local
 from offset_ledger.local.stack import Stack
+from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.disturbances import Expected, expected
 from offset_ledger.reliability.publishing.feed import publish_flights
-from offset_ledger.reliability.publishing.progress import progress
 
 TOPIC = "flights.events"
 PIPELINE = "flights"

@@ -25,6 +25,11 @@ def cluster_id(admin: Admin) -> str:
     return str(admin.client.describe_cluster()["cluster_id"])
 
 
+def protocol_version(admin: Admin) -> tuple[int, ...]:
+    """The release of Kafka whose protocol the brokers speak, such as (4, 2)."""
+    return tuple(admin.client._manager.broker_version_data.broker_version)
+
+
 def count_brokers(admin: Admin) -> int:
     """How many brokers the cluster lists."""
     return len(admin.client.describe_cluster()["brokers"])

@@ -18,7 +18,7 @@ from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_argum
 from offset_ledger.kafka.errors import is_transient, unavailable
 from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.snapshot import take_snapshot
-from offset_ledger.kafka.topics import describe_topic, user_topics
+from offset_ledger.kafka.topics import allowed_operations, describe_topic, user_topics
 from offset_ledger.model.moments import FirstAt
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.retry import retrying
@@ -49,6 +49,10 @@ class KafkaClient:
         """How many brokers the cluster lists."""
         return self.ask(brokers.count_brokers)
 
+    def version(self) -> tuple[int, ...]:
+        """The release of Kafka whose protocol the brokers speak."""
+        return self.ask(brokers.protocol_version)
+
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
         return self.ask(user_topics)
@@ -60,6 +64,14 @@ class KafkaClient:
             UnknownTopic: the cluster has no such topic.
         """
         return self.ask(lambda admin: describe_topic(admin, topic))
+
+    def allowed_operations(self, topic: str) -> frozenset[str]:
+        """What the login may do with the topic, such as READ.
+
+        Raises:
+            UnknownTopic: the cluster has no such topic.
+        """
+        return self.ask(lambda admin: allowed_operations(admin, topic))
 
     def snapshot(self, topic: str) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.

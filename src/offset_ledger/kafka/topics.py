@@ -44,6 +44,11 @@ def describe_available_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
     return described
 
 
+def allowed_operations(admin: Admin, topic: str) -> frozenset[str]:
+    """What the login may do with the topic, in words of Kafka's ACLs; everything where there is no authorizer."""
+    return frozenset(map(str, describe_topic(admin, topic)["authorized_operations"]))
+
+
 def partition_numbers(described: Mapping[str, Any]) -> list[int]:
     """The partitions of a described topic, in order."""
     return sorted(int(partition["partition_index"]) for partition in described["partitions"])

@@ -18,7 +18,16 @@ from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
 from offset_ledger.local.process import silent
 
-__all__ = ["Artifact", "Bundle", "artifact_name", "fetch", "kafka_jars", "kafka_tools_jars", "spark_kafka_jars"]
+__all__ = [
+    "Artifact",
+    "Bundle",
+    "artifact_name",
+    "fetch",
+    "kafka_jars",
+    "kafka_tools_jars",
+    "spark_kafka_bundle",
+    "spark_kafka_jars",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +78,14 @@ def spark_kafka_jars(java: JavaRuntime | None = None, say: Callable[[str], None]
     Raises:
         StackError: they could not be fetched.
     """
+    return fetch(spark_kafka_bundle(), java, say)
+
+
+def spark_kafka_bundle() -> Bundle:
+    """The same, wherever they are."""
     connector = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", pyspark.__version__)
     shipped = frozenset(artifact_name(jar) for jar in PYSPARK_JARS.glob("*.jar"))
-    return fetch(Bundle((connector,), without=shipped), java, say)
+    return Bundle((connector,), without=shipped)
 
 
 def fetch(bundle: Bundle, java: JavaRuntime | None, say: Callable[[str], None]) -> tuple[Path, ...]:

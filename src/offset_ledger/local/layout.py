@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from offset_ledger.errors import ConfigurationError, StackError
 
 HOST = "127.0.0.1"
@@ -139,6 +137,8 @@ def accepts(port: int) -> bool:
 
 
 def _holder(port: int) -> str:
+    import psutil  # the command line reads the ports of this module for its help
+
     try:
         connections = psutil.net_connections("tcp")
     except psutil.AccessDenied:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, StateConflict
@@ -14,6 +15,7 @@ from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.prune import Head, OldPart, Run
 from offset_ledger.model.batch import Origin
+from offset_ledger.progress import progress
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline_pages import CHARTED
 from offset_ledger.target import row_counts
@@ -67,10 +69,12 @@ def prune_beyond(
             _check_counted(pipeline, row_counts.comparable(cursor, pipeline.name))
             before = clock(cursor) - older_than
             parts = prune.old_parts(cursor, pipeline.name, before, keep)
-        for part in parts:
-            work = _Work(session, part, origin, dry_run, size)
-            for step in (*work.records(), *work.batches()):
-                done += step
+        with progress(None, "counted" if dry_run else "removed", unit="batches") as advance:
+            for part in parts:
+                work = _Work(session, part, origin, dry_run, size)
+                for step in chain(work.records(), work.batches()):
+                    done += step
+                    advance(step.batches)
         with transaction(session) as cursor:
             delete = prune.count_audits if dry_run else prune.delete_audits
             done += Pruned(audits=delete(cursor, pipeline.name, before))

@@ -23,7 +23,7 @@ from offset_ledger.ledger.database import Cursor, Session, named_sql, transactio
 from offset_ledger.ledger.staging import definitions, refused_types, row_columns, row_types
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.states import BatchKind
-from offset_ledger.reliability.publishing.progress import OnProgress, progress
+from offset_ledger.progress import OnProgress, progress
 from offset_ledger.stage.copy_rows import copy_rows
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup

@@ -15,6 +15,7 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
+from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import State
 from offset_ledger.operations.tombstones import tombstone_question
 from offset_ledger.target.restate import Part, read_unfinished
@@ -66,18 +67,22 @@ def status(pipeline: Pipeline) -> PipelineStatus:
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
         unfinished = read_unfinished(cursor, pipeline.name, snapshot)
-    known = cursors.next_offsets if cursors else {}
-    partitions = tuple(
-        PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
-        for p in snapshot.partitions
-    )
     return PipelineStatus(
         pipeline=pipeline.name,
-        partitions=partitions,
+        partitions=partition_statuses(cursors, snapshot),
         open_batch=str(head) if head else None,
         dead_letters_waiting=letters,
-        waits_for=_waits_for(head),
+        waits_for=waits_for(head),
         remerge=_remerge(pipeline, unfinished),
+    )
+
+
+def partition_statuses(cursors: Cursors | None, snapshot: TopicSnapshot) -> tuple[PartitionStatus, ...]:
+    """The cursors compared with the log, by partition."""
+    known = cursors.next_offsets if cursors else {}
+    return tuple(
+        PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
+        for p in snapshot.partitions
     )
 
 
@@ -91,7 +96,8 @@ def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
     )
 
 
-def _waits_for(head: Batch | None) -> str | None:
+def waits_for(head: Batch | None) -> str | None:
+    """The decision that an open head batch needs, and why; None if it needs none."""
     if late := tombstone_question(head):
         return f"{late.text} offset-ledger skip {late.pipeline} --why ..."
     if head is None or head.state is not State.REJECTED:
@@ -116,14 +122,14 @@ def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             head = batches.open_head(cursor, pipeline.name)
-        waits_for = _waits_for(head)
-        if head is None or waits_for is None:
+        waiting = waits_for(head)
+        if head is None or waiting is None:
             return None
         tables = StagingTables(head.attempt)
         with transaction(session) as cursor:
             there = staging.are_there(cursor, tables)
             reasons = staging.refused_by_reason(cursor, tables, limit) if there else []
-        return RejectedBatch(str(head), waits_for, tuple(reasons))
+        return RejectedBatch(str(head), waiting, tuple(reasons))
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger.batches import open_head
-from offset_ledger.ledger.database import Session, transaction
+from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.ledger.subscribed_topics import read_topics, record_topics
@@ -51,7 +51,14 @@ def known_pipelines(pipeline: Pipeline) -> tuple[Pipeline, ...]:
     if pipeline.source.topic_pattern is None:
         return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        return _of(pipeline, read_topics(cursor, pipeline))
+        return known_in(cursor, pipeline)
+
+
+def known_in(cursor: Cursor, pipeline: Pipeline) -> tuple[Pipeline, ...]:
+    """The same, in a transaction with the ledger."""
+    if pipeline.source.topic_pattern is None:
+        return known_pipelines(pipeline)
+    return _of(pipeline, read_topics(cursor, pipeline))
 
 
 def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:

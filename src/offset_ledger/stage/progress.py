@@ -1,24 +1,25 @@
-"""How far the job of a stage is: a line in the log every few seconds."""
+"""How far a stage by Spark is, wherever its executors are: each slice that is done stands in the ledger."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from offset_ledger.connections import Connection
+from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.ledger.database import connect, named_sql, rows
+from offset_ledger.model.attempt import Attempt
+from offset_ledger.progress import OnProgress, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-_LINE = "staged %d of %d slices, %d running"
-
-
-def progress(spark: SparkSession, every: float = 5.0) -> AbstractContextManager[None]:
-    """Log it while the block runs, whose job is run by a session of this process or of a Spark Connect server."""
-    return _asked(spark, every) if is_classic(spark) else _reported(spark, every)
+_SECONDS = 2.0
 
 
 def is_classic(spark: SparkSession) -> bool:
@@ -27,42 +28,29 @@ def is_classic(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def _asked(spark: SparkSession, every: float) -> Iterator[None]:
+def slices_shown(database: Connection, attempt: Attempt, total: int) -> Iterator[None]:
+    """Show how many of ``total`` offsets are in slices that have committed, while the block runs."""
     done = threading.Event()
-    tracker: Any = spark.sparkContext.statusTracker()
+    with progress(total, "staged", unit="offsets") as advance:
+        thread = threading.Thread(target=_watch, args=(database, attempt, advance, done), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
-    def watch() -> None:
-        while not done.wait(every):
-            for stage_id in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage_id)
-                if info:
-                    log.info(_LINE, info.numCompletedTasks, info.numTasks, info.numActiveTasks)
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
+def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: threading.Event) -> None:
+    """Count until it is done; a short stage is never asked about, and one that cannot be counted goes on uncounted."""
+    if done.wait(_SECONDS):
+        return
+    shown = 0
     try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-@contextmanager
-def _reported(spark: SparkSession, every: float) -> Iterator[None]:
-    """A server reports by itself, every two seconds."""
-    last = time.monotonic()
-
-    def report(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:  # noqa: ARG001
-        nonlocal last
-        if done or time.monotonic() - last < every:
-            return
-        last = time.monotonic()
-        for stage in stages or ():
-            if not stage.done:
-                log.info(_LINE, stage.num_completed_tasks, stage.num_tasks, inflight_tasks)
-
-    spark.registerProgressHandler(report)
-    try:
-        yield
-    finally:
-        spark.removeProgressHandler(report)
+        with connect(database, timeout=0) as session:
+            while not done.wait(_SECONDS):
+                ((staged,),) = rows(session, named_sql("staging/staged_offsets"), asdict(attempt))
+                advance(staged - shown)
+                shown = staged
+    except OffsetLedgerError as error:
+        log.debug("progress is not shown any more: %s", error)

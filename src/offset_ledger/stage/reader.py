@@ -18,7 +18,7 @@ from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import SparkFailed
 from offset_ledger.kafka.connection import spark_kafka_options
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.stage.progress import is_classic, progress
+from offset_ledger.stage.progress import is_classic
 from offset_ledger.stage.same_code import for_same_code
 from offset_ledger.stage.slices import RESULT_SCHEMA, SliceTask, write_slice
 from offset_ledger.stage.spark_failures import classify
@@ -77,8 +77,7 @@ def run_slices(spark: SparkSession, records: DataFrame, task: SliceTask) -> int:
     # A server outlives releases of the package; other executors belong to this process, or get its code with the job.
     job = on_executor if is_classic(spark) else for_same_code(on_executor)
     try:
-        with progress(spark):
-            return len(records.mapInArrow(job, RESULT_SCHEMA).collect())
+        return len(records.mapInArrow(job, RESULT_SCHEMA).collect())
     except (Py4JJavaError, PySparkException) as error:
         known = classify(error)
         log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)

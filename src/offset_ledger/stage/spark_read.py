@@ -12,8 +12,9 @@ from offset_ledger.errors import SparkFailed, UnreadableTimestamp
 from offset_ledger.kafka.records import read_records
 from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.stage.progress import slices_shown
 from offset_ledger.stage.timestamps import check_timestamp
 from offset_ledger.stage.topic_check import losses_checked
 
@@ -47,7 +48,8 @@ def read_slices(
     from offset_ledger.stage.reader import read_ranges, run_slices
 
     try:
-        with losses_checked(partial(check_topic, batch), SparkFailed):
+        shown = slices_shown(task.database, task.tables.attempt, total_width(batch.ranges))
+        with losses_checked(partial(check_topic, batch), SparkFailed), shown:
             return run_slices(spark, read_ranges(spark, kafka, pipeline, batch.ranges), task)
     except UnreadableTimestamp as error:
         _check_timestamps(kafka, pipeline.source.topic, batch.ranges)

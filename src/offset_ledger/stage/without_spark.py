@@ -14,6 +14,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, UnreadableRecord
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.progress import OnProgress, progress
 from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
 from offset_ledger.stage.timestamps import check_exact
 from offset_ledger.stage.topic_check import losses_checked
@@ -45,20 +46,38 @@ def read_slices(
         BrokerUnavailable: worth another try.
     """
     numbered = list(enumerate(batch.ranges))
-    with ThreadPoolExecutor(_THREADS) as pool, losses_checked(partial(check_topic, batch), BrokerUnavailable):
-        parts = [pool.submit(_write, kafka, topic, numbered[n::_THREADS], task) for n in range(_THREADS)]
+    with (
+        progress(total_width(batch.ranges), "staged", unit="offsets") as advance,
+        ThreadPoolExecutor(_THREADS) as pool,
+        losses_checked(partial(check_topic, batch), BrokerUnavailable),
+    ):
+        parts = [pool.submit(_write, kafka, topic, numbered[n::_THREADS], task, advance) for n in range(_THREADS)]
         for part in parts:
             part.result()
     return len(numbered)
 
 
-def _write(kafka: Connection, topic: str, ranges: Sequence[tuple[int, OffsetRange]], task: SliceTask) -> None:
+def _write(
+    kafka: Connection, topic: str, ranges: Sequence[tuple[int, OffsetRange]], task: SliceTask, advance: OnProgress
+) -> None:
     from offset_ledger.kafka.bulk_reader import bulk_reader
     from offset_ledger.stage.slices import write_slice
 
     with bulk_reader(kafka) as read:
         for slice_no, wanted in ranges:
-            list(write_slice(task, slice_no, _record_batches(wanted.partition, read(topic, wanted))))
+            lists = _counted(read(topic, wanted), wanted, advance)
+            list(write_slice(task, slice_no, _record_batches(wanted.partition, lists)))
+
+
+def _counted(lists: Iterable[Sequence[Any]], wanted: OffsetRange, advance: OnProgress) -> Iterator[Sequence[Any]]:
+    """The lists, each counted when the next one is asked for: then its records are decoded and copied."""
+    position = wanted.from_offset
+    for records in lists:
+        yield records
+        after = records[-1].offset() + 1
+        advance(after - position)
+        position = after
+    advance(wanted.until_offset - position)
 
 
 def _record_batches(partition: int, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.stage_failures import StageFailure
 from offset_ledger.model.batch import Origin
+from offset_ledger.operations.doctor.run import examine_pipelines
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import list_quarantined, plan_redrive
 from offset_ledger.operations.status import status
@@ -136,6 +137,27 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"
         ] * 3
+
+
+def test_the_doctor_names_the_rights_that_are_missing(
+    roles: Roles, secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(environment_name("kafka_default"), secured.connection.to_json())
+    path = tmp_path / "orders.yaml"
+    path.write_text(PIPELINE.format(digits=2, min_offsets=1).replace("shop.orders", "shop.examined"))
+    create_topic({"bootstrap.servers": secured.open}, "shop.examined", 1, 1)
+
+    def rights() -> dict[str, tuple[str, str]]:
+        found = examine_pipelines([parse_pipeline(path)])
+        return {each.subject: (str(each.level), each.found) for each in found if "rights" in each.subject}
+
+    on_table, on_topic = "Postgres postgres_default: rights for sales.orders", "orders: topic shop.examined: rights"
+    assert rights() == {on_table: ("ok", "all that the login needs")}  # the topic may not even be described
+    secured.allow("--allow-principal User:ledger --operation Describe --topic shop.examined")
+    execute(roles.owner, f"REVOKE UPDATE ON offset_ledger.batch FROM {roles.writer.login}")
+    execute(roles.owner, f"REVOKE CREATE ON SCHEMA sales FROM {roles.writer.login}")
+    missing = "missing: CREATE on schema sales, UPDATE on offset_ledger.batch"
+    assert rights() == {on_table: ("problem", missing), on_topic: ("problem", "missing: READ, DESCRIBE_CONFIGS")}
 
 
 def test_both_clients_publish_through_the_same_connection(secured: Secured) -> None:

@@ -544,7 +544,7 @@ def test_an_interrupted_command_says_what_is_committed_and_goes_on(
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         with monkeypatch.context() as patch:
-            patch.setattr("offset_ledger.reliability.publishing.progress.progress", pressing_control_c)
+            patch.setattr("offset_ledger.progress.progress", pressing_control_c)
             code, _, err = run()
     finally:
         signal.signal(signal.SIGINT, handler)

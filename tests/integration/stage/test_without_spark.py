@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from kafka import KafkaProducer
 from msgspec import structs
 
+from offset_ledger import progress
 from offset_ledger.errors import OffsetExpired
 from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.kafka import bulk_reader
@@ -26,6 +29,7 @@ from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.stage import progress as slices_progress
 from offset_ledger.stage import session
 from offset_ledger.stage.step import stage
 from tests.fixtures.servers import Servers
@@ -201,3 +205,24 @@ def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
     with pytest.raises(OffsetExpired, match="the log starts at 2 now; 2 offsets are gone"):
         stage(None, bench.pipeline, batch_id, ME)
     assert bench.table() == set()
+
+
+def test_progress_counts_every_offset_whoever_stages(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0)
+    monkeypatch.setattr(slices_progress, "_SECONDS", 0.05)
+    bench.publish(order("a"), order("b", 1), order("c", 1), order("d", 2))
+    with caplog.at_level(logging.INFO, "offset_ledger.progress"):
+        staged = stage(None, bench.pipeline, bench.planned(), ME)
+    assert caplog.messages[-1].partition(" offsets")[0] == "staged 4 of 4"
+
+    caplog.clear()
+    with (
+        caplog.at_level(logging.INFO, "offset_ledger.progress"),
+        slices_progress.slices_shown(bench.servers.postgres, staged.attempt, 4),
+    ):
+        deadline = time.monotonic() + 60
+        while not caplog.messages and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert caplog.messages[0].partition(" offsets")[0] == "staged 4 of 4"  # as if Spark's executors had staged it

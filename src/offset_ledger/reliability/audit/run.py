@@ -51,10 +51,23 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
         UnknownTopic: the cluster has no such topic.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    kafka = get_connection(pipeline.source.connection)
     with open_ledger(pipeline) as session:
-        facts = _facts(kafka, pipeline.source.topic, _reading(session, pipeline), elect)
+        facts = _facts(_kafka_of(pipeline), pipeline.source.topic, _reading(session, pipeline), elect)
         return keep(session, _audit(facts), current_origin())
+
+
+def examine(pipeline: Pipeline) -> Audit:
+    """The same without keeping the result.
+
+    Raises:
+        UnknownTopic, BrokerUnavailable, DatabaseUnavailable: as :func:`audit_pipeline`.
+    """
+    with open_ledger(pipeline) as session:
+        return _audit(_facts(_kafka_of(pipeline), pipeline.source.topic, _reading(session, pipeline), elect=False))
+
+
+def _kafka_of(pipeline: Pipeline) -> Connection:
+    return get_connection(pipeline.source.connection)
 
 
 def audit_topic(connection: Connection, topic: str, ledger: Connection | None = None, elect: bool = False) -> Audit:

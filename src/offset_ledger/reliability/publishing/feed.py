@@ -6,11 +6,11 @@ import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.bulk import bulk_publisher
 from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Disturbance, plan_events
 from offset_ledger.reliability.publishing.outbox import Summary
 from offset_ledger.reliability.publishing.producer import publish_aborted
-from offset_ledger.reliability.publishing.progress import OnProgress
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 

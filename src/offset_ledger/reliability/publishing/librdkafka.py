@@ -22,11 +22,11 @@ from offset_ledger.errors import ConfigurationError, one_line
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.connection import librdkafka_arguments
 from offset_ledger.kafka.settings import topic_configs
+from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.failures import publish_failed
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
 from offset_ledger.reliability.publishing.outbox import GRACE_SECONDS, MAX_WAITING_BYTES, Outbox, Summary
 from offset_ledger.reliability.publishing.partitioner import Custom
-from offset_ledger.reliability.publishing.progress import OnProgress
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import ProducerSettings
 from offset_ledger.reliability.publishing.settings_reader import dotted, read_settings

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafka import errors as kafka_errors
 from kafka.producer.future import FutureRecordMetadata
 
-from offset_ledger.reliability.publishing.progress import OnProgress
+from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.record import Record
 
 OnAck = Callable[[Record, int, int], None]

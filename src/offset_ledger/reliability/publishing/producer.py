@@ -18,11 +18,11 @@ from offset_ledger.errors import (
     TransactionOutcomeUnknown,
     error_line,
 )
+from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.clients import close_producer, connect_producer, retried, within
 from offset_ledger.reliability.publishing.failures import fenced, publish_failed
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
 from offset_ledger.reliability.publishing.outbox import Acknowledged, OnAck, OnError, Outbox, Summary
-from offset_ledger.reliability.publishing.progress import OnProgress
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import ProducerSettings
 from offset_ledger.reliability.publishing.settings_reader import read_settings

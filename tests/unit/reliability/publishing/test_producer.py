@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from offset_ledger.reliability.publishing.clients import client_arguments
 from offset_ledger.reliability.publishing.librdkafka import librdkafka_settings
 from offset_ledger.reliability.publishing.partitioner import Custom, KeyHash, RoundRobin, find_partitioner
 from offset_ledger.reliability.publishing.producer import publish
-from offset_ledger.reliability.publishing.progress import PlainLines, progress
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import Danger
 from offset_ledger.reliability.publishing.settings_reader import read_settings
@@ -174,23 +172,3 @@ def test_unacknowledged_records_are_waited_for_once(monkeypatch: pytest.MonkeyPa
     waiting.settle()
     assert waiting.failed == sent
     assert isinstance(waiting.cause, KafkaTimeoutError)
-
-
-def test_plain_progress_says_a_line_every_five_seconds() -> None:
-    out = io.StringIO()
-    moments = iter([0.0, 1.0, 5.0, 6.0, 10.5])
-    advance = PlainLines(5_000, "published", out, clock=lambda: next(moments))
-    for done in (1_000, 1_000, 1_000, 1_000):
-        advance(done)
-    assert out.getvalue().splitlines() == ["published 2,000 of 5,000 (400/s)", "published 4,000 of 5,000 (381/s)"]
-
-
-def test_a_terminal_gets_a_bar() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    out = Terminal()
-    with progress(1_000, "published", out) as advance:
-        advance(1_000)
-    assert "published: 100%" in out.getvalue()

@@ -1,0 +1,36 @@
+"""``doctor``: whether everything that pipelines need is there, and what to do where it is not."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from offset_ledger.cli.verbs import Outcome, Verbs, add_pipeline, pipeline_of
+
+if TYPE_CHECKING:
+    from offset_ledger.operations.doctor.finding import Finding
+
+
+def add_verb(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    summary = "check what pipelines need: packages, servers, versions, rights, clocks, tables and topics"
+    verb = verbs.add("doctor", summary, run, example="offset-ledger doctor\n  offset-ledger doctor flights")
+    add_pipeline(verb, "only what this pipeline needs: ", nargs="?")
+
+
+def run(arguments: Namespace) -> Outcome:
+    """Run every check; exit code 1 if one found a problem."""
+    from offset_ledger.operations.doctor.run import examine_all, examine_pipelines
+
+    found = list(examine_pipelines([pipeline_of(arguments)]) if arguments.pipeline else examine_all())
+    levels = Counter(str(finding.level) for finding in found)
+    counts = ", ".join(f"{count} {level}" for level, count in sorted(levels.items()))
+    text = "\n".join([*map(_text, found), "", counts])
+    return Outcome([asdict(finding) for finding in found], text, 1 if levels["problem"] else 0)
+
+
+def _text(finding: Finding) -> str:
+    line = f"{finding.level:8} {finding.subject}: {finding.found}"
+    return f"{line}\n{'':8} to do: {finding.remedy}" if finding.remedy else line

@@ -1,0 +1,104 @@
+"""What the doctor reports, and how checks are run: each for a bounded time, and none keeps the others from running."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from offset_ledger.errors import OffsetLedgerError, error_line
+
+log = logging.getLogger(__name__)
+
+SECONDS = 30.0
+
+
+class Level(StrEnum):
+    """A problem stops a pipeline, now or at its next batch; a warning may, once something else happens."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found about ``subject``, and what to do; ``remedy`` is None where nothing is to be done."""
+
+    subject: str
+    level: Level
+    found: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check by name. It is skipped where the check that it ``needs`` could not be done."""
+
+    name: str
+    run: Callable[[], Iterable[Finding]]
+    needs: str | None = None
+
+
+def ok(subject: str, found: str) -> Finding:
+    """Nothing is to be done."""
+    return Finding(subject, Level.OK, found)
+
+
+def warning(subject: str, found: str, remedy: str) -> Finding:
+    """It works now, and may not later."""
+    return Finding(subject, Level.WARNING, found, remedy)
+
+
+def problem(subject: str, found: str, remedy: str) -> Finding:
+    """A pipeline stops at this."""
+    return Finding(subject, Level.PROBLEM, found, remedy)
+
+
+def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Finding]:
+    """The findings of all checks in their order, each as soon as it is there."""
+    undone: set[str] = set()
+    for check in checks:
+        if check.needs in undone:
+            undone.add(check.name)
+            yield Finding(check.name, Level.SKIPPED, f"not checked, because of: {check.needs}")
+            continue
+        findings, done = _bounded(check, seconds)
+        if not done:
+            undone.add(check.name)
+        yield from findings
+
+
+@dataclass(slots=True)
+class _Run:
+    findings: list[Finding] = field(default_factory=list)
+    done: bool = False
+
+
+def _bounded(check: Check, seconds: float) -> tuple[list[Finding], bool]:
+    """What the check finds within the time, and whether it came to its end."""
+    run = _Run()
+    thread = threading.Thread(target=copy_context().run, args=(_complete, check, run), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    findings, done = list(run.findings), run.done
+    if thread.is_alive():
+        hung = f"no answer within {seconds:.0f} s"
+        return [*findings, problem(check.name, hung, "look whether a firewall or a proxy is in between")], False
+    return findings, done
+
+
+def _complete(check: Check, run: _Run) -> None:
+    try:
+        run.findings.extend(check.run())
+        run.done = True
+    except OffsetLedgerError as error:
+        name = type(error).__name__
+        run.findings.append(problem(check.name, f"{name}: {error}", f"docs/runbook.md explains {name}"))
+    except Exception as error:
+        log.info("", exc_info=error)
+        run.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))

@@ -1,0 +1,131 @@
+"""Which checks there are for a pipeline, or for all of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
+from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.errors import ConfigurationError, PipelineFileError
+from offset_ledger.operations.check_table import compare_table
+from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
+from offset_ledger.operations.doctor.installation import installation_checks
+from offset_ledger.operations.doctor.kafka import check_kafka, check_topics
+from offset_ledger.operations.doctor.postgres import check_postgres
+from offset_ledger.retry import retrying_for
+from offset_ledger.schema_registry.client import connect_registry
+from offset_ledger.validate.step import read_suite
+
+_RETRY_SECONDS = 3.0
+_TIMEOUT = 5.0
+
+
+def examine_pipelines(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
+    """The findings about this machine, the servers of these pipelines, and each of the pipelines."""
+    with retrying_for(_RETRY_SECONDS):
+        yield from run_checks(checks_of(pipelines))
+
+
+def examine_all(folder: Path = FOLDER) -> Iterator[Finding]:
+    """The same for all pipelines of the folder, and the mistakes of files that have some."""
+    pipelines = []
+    for path in pipeline_files(folder) if folder.is_dir() else ():
+        try:
+            pipelines.append(parse_pipeline(path))
+        except PipelineFileError as error:
+            for mistake in error.problems:
+                yield problem(f"file {path.name}", mistake, f"offset-ledger check {path} lists the mistakes again")
+    yield from examine_pipelines(pipelines)
+
+
+def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
+    """All checks in the order of the report; a server is checked once for all its pipelines."""
+    kafka, postgres = _of(pipelines, lambda p: p.source.connection), _of(pipelines, lambda p: p.target.connection)
+    registries = _of(pipelines, lambda p: p.source.registry)
+    checks = [*installation_checks()]
+    checks += [Check(f"Kafka {name}", partial(check_kafka, name)) for name in kafka]
+    checks += [
+        Check(
+            f"Postgres {name}",
+            partial(check_postgres, name, [each for each in pipelines if each.target.connection == name]),
+        )
+        for name in postgres
+    ]
+    checks += [Check(f"registry {name}", partial(check_registry, name)) for name in registries]
+    checks += [
+        Check(f"Spark {name}", partial(check_spark, name)) for name in _of(pipelines, lambda p: p.spark.connection)
+    ]
+    for pipeline in pipelines:
+        checks += _checks_of(pipeline)
+    return checks
+
+
+def _of(pipelines: Sequence[Pipeline], connection: Callable[[Pipeline], str | None]) -> list[str]:
+    return sorted({name for pipeline in pipelines if (name := connection(pipeline))})
+
+
+def _checks_of(pipeline: Pipeline) -> list[Check]:
+    name = pipeline.name
+    return [
+        Check(f"{name}: suite", partial(check_suite, pipeline)),
+        Check(f"{name}: table", partial(check_table, pipeline), f"Postgres {pipeline.target.connection}"),
+        Check(f"{name}: topic", partial(check_topics, pipeline), f"Kafka {pipeline.source.connection}"),
+    ]
+
+
+def check_suite(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether the suite can be read."""
+    read_suite(pipeline)
+    suite = pipeline.quality.suite
+    yield ok(f"{pipeline.name}: suite", f"{suite} has no mistakes" if suite else "none is configured")
+
+
+def check_table(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether the table fits the pipeline file."""
+    compared, line = compare_table(pipeline)
+    subject = f"{pipeline.name}: table"
+    yield Finding(subject, Level.SKIPPED, line) if compared == "not compared" else ok(subject, line)
+
+
+def check_registry(conn_id: str) -> Iterator[Finding]:
+    """Whether the registry answers."""
+    subjects = connect_registry(get_connection(conn_id)).subjects()
+    yield ok(f"registry {conn_id}", f"answers, with {len(subjects):,} subjects")
+
+
+def check_spark(conn_id: str) -> Iterator[Finding]:
+    """Whether the Spark that the connection names can be reached; no session is started."""
+    subject = f"Spark {conn_id}"
+    try:
+        connection = get_connection(conn_id)
+    except ConfigurationError:
+        found = "not defined: the command line stages on this machine, and Airflow assumes YARN"
+        remedy = f'set {environment_name(conn_id)}=\'{{"conn_type": "spark", "host": "local[2]"}}\''
+        yield warning(subject, found, remedy)
+        return
+    where = _address(connection)
+    if where is None:
+        yield ok(subject, f"{connection.host or 'local'}, started with each batch")
+        return
+    try:
+        socket.create_connection(where, _TIMEOUT).close()
+    except OSError as error:
+        found = f"{where[0]}:{where[1]} cannot be reached ({error})"
+        yield problem(subject, found, "start the server, or correct host and port of the connection")
+    else:
+        yield ok(subject, f"{where[0]}:{where[1]} can be reached")
+
+
+def _address(connection: Connection) -> tuple[str, int] | None:
+    """Host and port of a Connect server or a standalone master; None where Spark is started with the batch."""
+    scheme, found, host = (connection.host or "").rpartition("://")
+    remote = connection.conn_type.replace("-", "_") == "spark_connect" or scheme == "sc"
+    if not remote and not (found and scheme == "spark"):
+        return None
+    name, _, port = host.rstrip("/").partition(":")
+    default = 15002 if remote else 7077
+    return name or "localhost", connection.port or int(port or default)

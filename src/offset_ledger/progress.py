@@ -1,0 +1,86 @@
+"""Progress of a long run: a bar at a terminal, a plain line every few seconds elsewhere, nothing for a short run."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import ceil
+from threading import Lock
+from typing import TextIO
+
+from offset_ledger.units import show_duration
+
+log = logging.getLogger(__name__)
+
+OnProgress = Callable[[int], None]
+"""Called with how many were done since the last call, from any thread."""
+
+PLAIN_SECONDS = 5.0
+_BAR_AFTER = 1.0  # seconds
+
+
+@contextmanager
+def progress(total: int | None, what: str, out: TextIO | None = None, unit: str = "records") -> Iterator[OnProgress]:
+    """Show how many of ``total`` are done, how fast, and how long the rest takes at that rate.
+
+    A bar is on standard error unless ``out`` is given; lines are in the log, where that takes them.
+    """
+    stream = out or sys.stderr
+    if stream.isatty():
+        from tqdm import tqdm
+
+        bar = tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, delay=_BAR_AFTER, file=stream)
+        with bar:
+            yield _one_at_a_time(bar.update)
+    elif out is None and log.isEnabledFor(logging.INFO):
+        yield _one_at_a_time(PlainLines(total, what, log.info, unit=unit))
+    else:
+        say = partial(print, file=stream, flush=True)
+        yield _one_at_a_time(PlainLines(total, what, say, unit=unit))
+
+
+def _one_at_a_time(advance: Callable[[int], object]) -> OnProgress:
+    lock = Lock()
+
+    def locked(done: int) -> None:
+        with lock:
+            advance(done)
+
+    return locked
+
+
+class PlainLines:
+    """``staged 120,000 of 1,000,000 offsets (24,000/s, 37 s left)``, at most every ``PLAIN_SECONDS``."""
+
+    def __init__(
+        self,
+        total: int | None,
+        what: str,
+        say: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+        unit: str = "records",
+    ) -> None:
+        self._total = total
+        self._what = what
+        self._say = say
+        self._clock = clock
+        self._unit = unit
+        self._done = 0
+        self._began = self._said = clock()
+
+    def __call__(self, done: int) -> None:
+        self._done += done
+        now = self._clock()
+        if now - self._said >= PLAIN_SECONDS:
+            self._said = now
+            self._say(self._line(self._done / (now - self._began)))
+
+    def _line(self, rate: float) -> str:
+        rest = None if self._total is None or not rate else max(0, self._total - self._done) / rate
+        left = "" if rest is None else f", {show_duration(ceil(rest))} left"
+        of = "" if self._total is None else f" of {self._total:,}"
+        return f"{self._what} {self._done:,}{of} {self._unit} ({rate:,.0f}/s{left})"
