@@ -26,6 +26,7 @@ from offset_ledger.cli import (
     ingest,
     init,
     lab,
+    metrics,
     migrate,
     preview,
     prune,
@@ -51,7 +52,7 @@ _VERBS = (
     *(stack, migrate, init, check, diff, preview, status, batches, verify, report, ingest, replay),
     *(approve, abandon, skip, accept_topic, accept_schema, remerge, accept_table),
     *(redrive, quarantine, dismiss, dead_letters, prune),
-    *(publish, audit, topic, lab, spark_server, demo),
+    *(publish, audit, topic, lab, spark_server, metrics, demo),
 )
 
 
