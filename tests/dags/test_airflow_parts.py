@@ -44,9 +44,9 @@ from offset_ledger.operations.metrics import BatchMetrics
 sent = []
 
 class Recorder:
-    def gauge(self, name, value, **more): sent.append(["gauge", name, value, more["tags"]["pipeline"]])
-    def incr(self, name, count, **more): sent.append(["incr", name, count, more["tags"]["pipeline"]])
-    def timing(self, name, dt, **more): sent.append(["timing", name, dt.total_seconds(), more["tags"]["pipeline"]])
+    def gauge(self, name, value, **more): sent.append(["gauge", name, value, more["tags"]])
+    def incr(self, name, count, **more): sent.append(["incr", name, count, more["tags"]])
+    def timing(self, name, dt, **more): sent.append(["timing", name, dt.total_seconds(), more["tags"]])
 
 stats.initialize(factory=Recorder, export_legacy_names=True)
 emit("orders", BatchMetrics(5, 9, 1, {"stage": 2.5}))
@@ -84,13 +84,30 @@ def run(program: str, home: Path, *arguments: str) -> Any:
     return answer_of(program, home, *arguments, **os.environ)
 
 
-def test_batch_metrics_are_metrics_of_airflow(tmp_path: Path) -> None:
+TAGS = {"pipeline": "orders"}
+TAGGED = [
+    ["gauge", "offset_ledger.lag", 5, TAGS],
+    ["incr", "offset_ledger.records", 9, TAGS],
+    ["incr", "offset_ledger.quarantined", 1, TAGS],
+    ["timing", "offset_ledger.seconds", 2.5, {**TAGS, "step": "stage"}],
+]
+
+
+def test_batch_metrics_are_metrics_of_airflow_with_tags_and_by_their_names_of_before(tmp_path: Path) -> None:
     assert run(_METRICS, tmp_path) == [
-        ["gauge", "offset_ledger.orders.lag", 5, "orders"],
-        ["incr", "offset_ledger.orders.records", 9, "orders"],
-        ["incr", "offset_ledger.orders.quarantined", 1, "orders"],
-        ["timing", "offset_ledger.orders.seconds.stage", 2.5, "orders"],
+        *TAGGED,
+        ["gauge", "offset_ledger.orders.lag", 5, TAGS],
+        ["incr", "offset_ledger.orders.records", 9, TAGS],
+        ["incr", "offset_ledger.orders.quarantined", 1, TAGS],
+        ["timing", "offset_ledger.orders.seconds.stage", 2.5, TAGS],
     ]
+
+
+def test_the_names_of_before_are_not_sent_where_airflow_sends_none_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__METRICS__LEGACY_NAMES_ON", "False")
+    assert run(_METRICS, tmp_path) == TAGGED
 
 
 def test_a_late_run_is_one_line(tmp_path: Path) -> None:

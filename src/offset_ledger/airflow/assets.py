@@ -17,12 +17,12 @@ def topic_assets(pipeline: Pipeline) -> list[Asset]:
     source = pipeline.source
     connection = _connection(source.connection)
     try:
-        server = bootstrap_servers(connection).split(",")[0].strip() if connection else None
+        cluster = kafka_namespace(connection) if connection else None
     except ConfigurationError:
-        server = None
+        cluster = None
     topics = source.topics or ((source.topic,) if source.topic else ())
     names = {topic: f"{source.connection}/{topic}" for topic in topics}
-    uris = {topic: f"kafka://{server}/{topic}" if server else _unknown(name) for topic, name in names.items()}
+    uris = {topic: f"{cluster}/{topic}" if cluster else _unknown(name) for topic, name in names.items()}
     return [Asset(name=name, uri=uris[topic]) for topic, name in names.items()]
 
 
@@ -33,9 +33,23 @@ def table_asset(pipeline: Pipeline) -> Asset:
     name = f"{target.connection}/{target.schema}.{target.table}"
     if not (connection and connection.schema):
         return Asset(name=name, uri=_unknown(name))
-    host = "localhost" if not connection.host or connection.host.startswith("/") else connection.host
-    database = f"postgres://{host}:{connection.port or 5432}/{connection.schema}"
+    database = f"{postgres_namespace(connection)}/{connection.schema}"
     return Asset(name=name, uri=f"{database}/{target.schema}/{target.table}")
+
+
+def kafka_namespace(connection: Connection) -> str:
+    """``kafka://host:port`` of the first bootstrap server, as OpenLineage names a cluster.
+
+    Raises:
+        ConfigurationError: the connection has no bootstrap.servers.
+    """
+    return f"kafka://{bootstrap_servers(connection).split(',')[0].strip()}"
+
+
+def postgres_namespace(connection: Connection) -> str:
+    """``postgres://host:port``, as OpenLineage names a server."""
+    host = "localhost" if not connection.host or connection.host.startswith("/") else connection.host
+    return f"postgres://{host}:{connection.port or 5432}"
 
 
 def _connection(conn_id: str) -> Connection | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
+from airflow.configuration import conf
 from airflow.sdk.observability import stats
 
 from offset_ledger.config.model import Pipeline
@@ -15,13 +16,26 @@ log = logging.getLogger(__name__)
 
 
 def emit(pipeline: str, metrics: BatchMetrics) -> None:
-    """Gauge ``offset_ledger.<pipeline>.lag``, counters ``.records``, ``.quarantined``, timers ``.seconds.<step>``."""
-    prefix, tags = f"offset_ledger.{pipeline.replace('@', '.')}", {"pipeline": pipeline}
+    """Gauge ``offset_ledger.lag``, counters ``.records`` and ``.quarantined``, timer ``.seconds``, with tags.
+
+    The names of before, which have the pipeline and the step in them, are sent too, unless Airflow's
+    ``[metrics] legacy_names_on`` says no.
+    """
+    tags = {"pipeline": pipeline}
+    _send("offset_ledger", metrics, tags)
+    for step, seconds in metrics.seconds.items():
+        stats.timing("offset_ledger.seconds", timedelta(seconds=seconds), tags={**tags, "step": step})
+    if conf.getboolean("metrics", "legacy_names_on", fallback=True):
+        prefix = f"offset_ledger.{pipeline.replace('@', '.')}"
+        _send(prefix, metrics, tags)
+        for step, seconds in metrics.seconds.items():
+            stats.timing(f"{prefix}.seconds.{step}", timedelta(seconds=seconds), tags=tags)
+
+
+def _send(prefix: str, metrics: BatchMetrics, tags: dict[str, str]) -> None:
     stats.gauge(f"{prefix}.lag", metrics.lag, tags=tags)
     stats.incr(f"{prefix}.records", metrics.records, tags=tags)
     stats.incr(f"{prefix}.quarantined", metrics.quarantined, tags=tags)
-    for step, seconds in metrics.seconds.items():
-        stats.timing(f"{prefix}.seconds.{step}", timedelta(seconds=seconds), tags=tags)
 
 
 def measure(pipeline: Pipeline, batch_id: int) -> None:

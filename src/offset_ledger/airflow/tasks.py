@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TriggerRule, get_current_context, task, task_group
+from airflow.sdk import TriggerRule, get_current_context, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
 from offset_ledger.airflow.assets import table_asset, topic_assets
+from offset_ledger.airflow.commit_operator import CommitOperator
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
@@ -76,45 +76,18 @@ def after_staging(pipeline: Pipeline, topic: Any) -> ValidateOperator:
         answer_within=pipeline.answer_within,
         **file,
     )
-    commit = _commit(path, topic, topic_assets(pipeline), table_asset(pipeline))
+    commit = CommitOperator(
+        task_id=ids.COMMIT,
+        inlets=topic_assets(pipeline),
+        outlets=[table_asset(pipeline)],
+        trigger_rule=after_a_question(topic),
+        **file,
+    )
     validate >> [verdict, commit]
     verdict >> commit >> _report(path, topic)
     if pipeline.quality.dead_letter_topic:
         commit >> _dead_letters(path, topic)
     return validate
-
-
-def _commit(path: Path, of: Any, inlets: list[Asset], table: Asset) -> Any:
-    @task(
-        task_id=ids.COMMIT,
-        inlets=inlets,
-        outlets=[table],
-        trigger_rule=after_a_question(of),
-        map_index_template=shown_by(of),
-    )
-    def commit_batch(topic: str | None) -> None:
-        from offset_ledger.commit.step import commit, given_up
-        from offset_ledger.ledger.origin import current_origin
-
-        context = get_current_context()
-        batch_id = batch_id_of(context["ti"])
-        if batch_id is None:
-            raise AirflowSkipException("nothing was planned: nothing to commit")
-        with airflow_failures():
-            pipeline = read_pipeline(path, topic)
-            if given_up(pipeline, batch_id):
-                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
-            committed = commit(pipeline, batch_id, current_origin())
-        context["outlet_events"][table].extra = {
-            "batch_id": batch_id,
-            "kind": committed.batch.kind.value,
-            "topic": pipeline.source.topic,
-            "ranges": {str(r.partition): [r.from_offset, r.until_offset] for r in committed.batch.ranges},
-            "counts": asdict(committed.total),
-        }
-        print(f"committed batch {batch_id}: {committed.total}")
-
-    return commit_batch(topic=of)
 
 
 def _report(path: Path, of: Any) -> Any:

@@ -28,6 +28,7 @@ from offset_ledger.cli import (
     ingest,
     init,
     lab,
+    metrics,
     migrate,
     preview,
     prune,
@@ -57,7 +58,7 @@ _GROUPS = {
     "look": (status, batches, quarantine, verify, report),
     "decide": (approve, abandon, skip, dismiss, accept_topic, accept_schema, accept_table, remerge),
     "Kafka": (publish, audit, topic, lab),
-    "in production": (prune, spark_server),
+    "in production": (metrics, prune, spark_server),
     "try it": (demo,),
 }
 

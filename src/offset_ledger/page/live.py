@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Lock
+from functools import partial
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.page.cached_answers import CachedAnswers
 from offset_ledger.page.snapshots import BrokerSnapshot, Retention
 
 log = logging.getLogger(__name__)
@@ -44,12 +42,6 @@ class BrokerAnswer:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    answer: Future[BrokerAnswer]
-    sent_at: float
-
-
 class BrokerCache:
     """Asks brokers in threads of its own; an answer is used for all requests of ``max_age`` seconds."""
 
@@ -61,26 +53,13 @@ class BrokerCache:
         threads: int = 4,
     ) -> None:
         self._ask = ask
-        self._max_age = max_age
-        self._timeout = timeout
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ledger-page")
-        self._requests: dict[Topic, _Request] = {}
-        self._lock = Lock()
+        self._asked: CachedAnswers[Topic, BrokerAnswer] = CachedAnswers("ledger-page", max_age, timeout, threads)
 
     def answers(self, pipelines: Iterable[Pipeline]) -> dict[str, BrokerAnswer]:
         """What is known of each pipeline's topic, after ``timeout`` seconds at the latest."""
-        requests = {pipeline.name: self._request(pipeline) for pipeline in pipelines}
-        left = max((self._timeout - (time.monotonic() - each.sent_at) for each in requests.values()), default=0.0)
-        wait_for([each.answer for each in requests.values()], timeout=max(0.0, left))
-        return {name: _answer_so_far(each.answer) for name, each in requests.items()}
-
-    def _request(self, pipeline: Pipeline) -> _Request:
-        topic = (pipeline.source.connection, pipeline.source.topic)
-        with self._lock:
-            last = self._requests.get(topic)
-            if last is None or (last.answer.done() and time.monotonic() - last.sent_at > self._max_age):
-                last = self._requests[topic] = _Request(self._pool.submit(self._ask_safely, pipeline), time.monotonic())
-            return last
+        topics = {pipeline.name: pipeline for pipeline in pipelines}
+        found = self._asked.get({_topic(each): partial(self._ask_safely, each) for each in topics.values()})
+        return {name: found.get(_topic(each), _NOT_YET) for name, each in topics.items()}
 
     def _ask_safely(self, pipeline: Pipeline) -> BrokerAnswer:
         try:
@@ -93,5 +72,8 @@ class BrokerCache:
             return BrokerAnswer(problem=f"asking about topic {pipeline.source.topic} failed: {type(error).__name__}")
 
 
-def _answer_so_far(answer: Future[BrokerAnswer]) -> BrokerAnswer:
-    return answer.result() if answer.done() else BrokerAnswer(problem="the broker has not answered yet")
+_NOT_YET = BrokerAnswer(problem="the broker has not answered yet")
+
+
+def _topic(pipeline: Pipeline) -> Topic:
+    return pipeline.source.connection, pipeline.source.topic

@@ -60,8 +60,10 @@ class AuditFilter:
 
 
 @contextmanager
-def reading(conn_id: str) -> Iterator[Cursor]:
+def reading(conn_id: str, name: str = "offset-ledger page") -> Iterator[Cursor]:
     """A read-only cursor on one snapshot; it does not wait for a database that is unavailable.
+
+    ``name`` is the application_name of its session.
 
     Raises:
         DatabaseUnavailable: the database did not answer at once.
@@ -69,13 +71,13 @@ def reading(conn_id: str) -> Iterator[Cursor]:
     """
     defined = get_connection(conn_id)
     connection = replace(defined, extra={"connect_timeout": _CONNECT_SECONDS, **defined.extra})
-    with open_ledger_at(connection, "offset-ledger page", timeout=0) as session:
+    with open_ledger_at(connection, name, timeout=0) as session:
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         with transaction(session) as cursor:
             set_local(cursor, "statement_timeout", str(_STATEMENT_MILLISECONDS))
             try:
                 yield cursor
-            except pg.QueryCanceled as error:  # the page's own timeout, so there is no setting to correct
+            except pg.QueryCanceled as error:  # our own timeout, so there is no setting to correct
                 seconds = _STATEMENT_MILLISECONDS // 1000
                 raise DatabaseUnavailable(
                     f"the ledger did not answer the page within {seconds} s; load it again"

@@ -233,7 +233,7 @@ def test_a_page_does_not_wait_for_a_broker_that_does_not_answer() -> None:
     cache, asked = cache_of(slow, max_age=3600, timeout=0)
     assert cache.answers([a_pipeline()]) == {"orders": BrokerAnswer(problem="the broker has not answered yet")}
     answered.set()
-    pending = cache._requests[("kafka_default", "orders")].answer
+    pending = cache._asked._requests[("kafka_default", "orders")].answer
     assert pending.result(60) == BrokerAnswer(a_snapshot())
     assert cache.answers([a_pipeline()]) == {"orders": BrokerAnswer(a_snapshot())}
     assert asked == ["orders"]

@@ -24,6 +24,7 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.airflow_project import new_project, record
 from tests.fixtures.airflow_world import World, until
+from tests.fixtures.http_server import Answering, answering, send_json
 from tests.fixtures.servers import execute
 from tests.fixtures.statsd import Statsd
 
@@ -33,7 +34,14 @@ PASSWORD = secrets.token_urlsafe(24)
 
 
 @pytest.fixture(scope="package")
-def world(stack: Stack, template_database: str) -> Iterator[World]:
+def lineage() -> Iterator[Answering]:
+    """A receiver of OpenLineage's events."""
+    with answering(lambda handler, _: send_json(handler, 201, {})) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="package")
+def world(stack: Stack, template_database: str, lineage: Answering) -> Iterator[World]:
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs", password=PASSWORD)
@@ -41,7 +49,7 @@ def world(stack: Stack, template_database: str) -> Iterator[World]:
     project, statsd = new_project(), Statsd()
     airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
     reports = {"OFFSET_LEDGER_REPORTS": str(project / "reports")}
-    settings = {**stack.environment(), **connections, **statsd.environment(), **reports}
+    settings = {**stack.environment(), **connections, **statsd.environment(), **reports, **sent_to(lineage)}
     environment = {**os.environ, **settings, **airflow.environment()}
     made = World(airflow, environment, settings, postgres, kafka, project, statsd)
     with pytest.MonkeyPatch.context() as patch:
@@ -61,6 +69,12 @@ def world(stack: Stack, template_database: str) -> Iterator[World]:
             airflow.down()
             statsd.close()
             shutil.rmtree(project)
+
+
+def sent_to(lineage: Answering) -> dict[str, str]:
+    """The settings of OpenLineage's provider."""
+    transport = {"type": "http", "url": lineage.url, "endpoint": "api/v1/lineage"}
+    return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport), "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests"}
 
 
 def stored(world: World) -> tuple[Connection, Connection]:

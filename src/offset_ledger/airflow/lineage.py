@@ -1,0 +1,136 @@
+"""A committed batch as OpenLineage's facets; imported only where its provider is installed and switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import attr
+from airflow.providers.openlineage.extractors import OperatorLineage
+from openlineage.client.event_v2 import InputDataset, OutputDataset
+from openlineage.client.facet_v2 import (
+    column_lineage_dataset,
+    data_quality_assertions_dataset,
+    input_statistics_input_dataset,
+    output_statistics_output_dataset,
+    schema_dataset,
+)
+from openlineage.client.generated.base import RunFacet
+
+from offset_ledger.airflow.assets import kafka_namespace, postgres_namespace
+from offset_ledger.commit.step import Committed
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.connections import get_connection
+from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.staging import catalog_type
+from offset_ledger.target.fit import target_columns
+from offset_ledger.validate.suite import SuiteAction
+
+BATCH_FACET = "offsetLedger_batch"
+BATCH_SCHEMA = "urn:offset-ledger:openlineage:1-0-0:OffsetLedgerBatchRunFacet"
+
+
+@attr.define
+class BatchRunFacet(RunFacet):
+    """The batch with the balance sheet of each of its ranges; docs/openlineage has its schema."""
+
+    pipeline: str
+    batchId: int  # noqa: N815 - as OpenLineage writes names
+    kind: str
+    ranges: list[dict[str, Any]]
+    total: dict[str, int]
+
+    @staticmethod
+    def _get_schema() -> str:
+        return BATCH_SCHEMA
+
+
+def lineage_of(pipeline: Pipeline, committed: Committed) -> OperatorLineage[Any, Any]:
+    """Topic to table, with what was read, judged and written by this batch."""
+    cluster = kafka_namespace(get_connection(pipeline.source.connection))
+    record = _record_of(pipeline, committed.batch.batch_id)
+    return OperatorLineage(
+        inputs=[_topic(cluster, pipeline, committed)],
+        outputs=[_table(cluster, pipeline, record, committed)],
+        run_facets={BATCH_FACET: _batch(committed)},
+    )
+
+
+def _record_of(pipeline: Pipeline, batch_id: int) -> RecordShape:
+    """With the columns that follow the records' schemas, which only the ledger knows."""
+    if not pipeline.follows_schemas:
+        return pipeline.record
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        return with_columns(cursor, pipeline, batch_id).record
+
+
+def _topic(cluster: str, pipeline: Pipeline, committed: Committed) -> InputDataset:
+    total = committed.total
+    read = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=total.total - total.gap)
+    judged = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+        assertions=[_assertion(finding) for finding in (committed.batch.verdict or {}).get("findings", ())]
+    )
+    facets: dict[str, Any] = {"inputStatistics": read} | (
+        {"dataQualityAssertions": judged} if judged.assertions else {}
+    )
+    return InputDataset(cluster, pipeline.source.topic, inputFacets=facets)
+
+
+def _assertion(finding: Mapping[str, Any]) -> data_quality_assertions_dataset.Assertion:
+    """An expectation of the suite; OpenLineage has room for one column."""
+    columns = finding["columns"]
+    return data_quality_assertions_dataset.Assertion(
+        assertion=finding["type"],
+        success=finding["success"],
+        column=columns[0] if len(columns) == 1 else None,
+        severity="error" if finding["action"] == SuiteAction.REJECT else "warn",
+        description=finding["text"],
+    )
+
+
+def _table(cluster: str, pipeline: Pipeline, record: RecordShape, committed: Committed) -> OutputDataset:
+    connection, target, total = get_connection(pipeline.target.connection), pipeline.target, committed.total
+    columns = [
+        schema_dataset.SchemaDatasetFacetFields(name, catalog_type(kind)) for name, kind in target_columns(record)
+    ]
+    written = total.inserted + total.updated + total.deleted
+    return OutputDataset(
+        postgres_namespace(connection),
+        f"{connection.schema}.{target.schema}.{target.table}",
+        facets={
+            "schema": schema_dataset.SchemaDatasetFacet(fields=columns),
+            "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(
+                fields=dict(_column_lineage(cluster, pipeline.source.topic, record))
+            ),
+        },
+        outputFacets={
+            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=written)
+        },
+    )
+
+
+def _column_lineage(cluster: str, topic: str, record: RecordShape) -> Iterator[tuple[str, Any]]:
+    """From which path of a record's value each column comes."""
+    keys = (("event_id", record.event_id), ("publish_at", record.publish_at))
+    for name, path in (*keys, *((column.name, column.path) for column in record.columns)):
+        if path:
+            source = column_lineage_dataset.InputField(cluster, topic, format_path(path))
+            yield name, column_lineage_dataset.Fields(inputFields=[source])
+
+
+def _batch(committed: Committed) -> BatchRunFacet:
+    batch = committed.batch
+    ranges = [
+        {
+            "partition": each.partition,
+            "fromOffset": each.from_offset,
+            "untilOffset": each.until_offset,
+            "balanceSheet": asdict(committed.sheet[each.partition]),
+        }
+        for each in batch.ranges
+    ]
+    return BatchRunFacet(batch.pipeline, batch.batch_id, batch.kind.value, ranges, asdict(committed.total))

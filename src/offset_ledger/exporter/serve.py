@@ -1,0 +1,67 @@
+"""The exposition of the metrics: as a text, or over HTTP until the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from offset_ledger.errors import ConfigurationError
+
+
+def exposition(folder: Path) -> str:
+    """What a scrape would get now, in Prometheus' text format; it waits longer for a server than a scrape does.
+
+    Raises:
+        ConfigurationError: prometheus_client is not installed.
+    """
+    with _installed():
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        from offset_ledger.exporter.collector import LedgerCollector
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(LedgerCollector(folder, timeout=15.0))
+    return generate_latest(registry).decode()
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """The samples of an exposition: name, labels and value of each."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return [
+        {"name": sample.name, "labels": sample.labels, "value": sample.value}
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    ]
+
+
+def serve(folder: Path, host: str, port: int) -> tuple[str, int]:
+    """Answer scrapes in a thread of its own from now on; returns the address and the port, chosen if it was 0.
+
+    Raises:
+        ConfigurationError: prometheus_client is not installed, or the address cannot be had.
+    """
+    with _installed():
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        from offset_ledger.exporter.collector import LedgerCollector
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(LedgerCollector(folder))
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({error.strerror}); give --listen a free address of this machine"
+        ) from error
+    return str(server.server_address[0]), int(server.server_address[1])
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"the exporter needs the Python package prometheus-client ({error}); install offset-ledger[prometheus]"
+        ) from error
