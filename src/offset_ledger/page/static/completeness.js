@@ -52,7 +52,8 @@ function summary({ partitions, begin, step, steps, now }) {
   const state = behind
     ? `${number(behind)} of ${plural(partitions.length, "partition")} are not complete`
     : `all of ${plural(partitions.length, "partition")} are complete`;
-  return `${moment(begin, { seconds: false })} to ${moment(end, { seconds: false })}: ${state}.`;
+  const time = (at) => h("span.when", {}, moment(at, { seconds: false }));
+  return [time(begin), " to ", time(end), `: ${state}.`];
 }
 
 function legend(lines) {

@@ -4,19 +4,18 @@ import { chip, stateChip } from "./chips.js";
 import { h } from "./dom.js";
 import { ago, moment, number, plural, share } from "./format.js";
 import { row, table } from "./tables.js";
-import { behind, completeTo, dataLossDeadline } from "./views.js";
+import { behind, dataLossDeadline } from "./views.js";
 
 const COLUMNS = [
   "Pipeline",
   "Condition",
   "Lag in records",
-  "Behind in time",
   "Complete up to",
-  "Quarantined, of its limit",
+  "Quarantined",
   "Data-loss deadline",
-  "Newest batches, last commit",
+  "Newest batches",
 ];
-const CELLS = ["td.lead.when", "td", "td.when", "td.when", "td.when", "td.when", "td.when", "td.when"];
+const CELLS = ["td.lead.when", "td", "td.when", "td.when", "td.when", "td.when", "td.when"];
 const LEVELS = [
   ["bad", "stopped by a loss or an error"],
   ["warn", "waiting for a decision, or close to a loss"],
@@ -25,14 +24,7 @@ const LEVELS = [
 ];
 const MANY = 8; // pipelines that need no filter
 
-const search = h("input.search", {
-  type: "search",
-  placeholder: "Filter by name, topic or table",
-  "aria-label": "Filter the pipelines",
-  "data-key": "search",
-});
-
-/** ``view.level``: the condition that is shown, or all; ``redraw`` shows the page again. */
+/** ``view``: the ``level`` of condition that is shown, or all, and the words to ``search`` for; ``redraw`` shows it again. */
 export function overview(pipelines, view, redraw) {
   if (!pipelines.length)
     return h(
@@ -40,18 +32,30 @@ export function overview(pipelines, view, redraw) {
       {},
       "There is no pipeline that you may see. A pipeline is a YAML file in dags/pipelines/; you see those whose DAG you may read.",
     );
-  search.oninput = redraw;
-  const words = search.value.trim().toLowerCase();
+  const words = view.search.trim().toLowerCase();
   const matching = (p) =>
     (!view.level || p.condition.level === view.level) &&
     (!words || `${p.name} ${p.topic} ${p.target}`.toLowerCase().includes(words));
   const shown = pipelines.filter(matching);
   const largest = Math.max(1, ...pipelines.map((p) => p.totals.lag ?? 0));
   return [
-    h("div.head", {}, tiles(pipelines, view, redraw), pipelines.length > MANY && search),
+    h("div.head", {}, tiles(pipelines, view, redraw), pipelines.length > MANY && search(view, redraw)),
     table("pipelines", COLUMNS, shown.map((p) => line(p, largest))),
     shown.length < pipelines.length && h("p.soft", {}, `${shown.length} of ${plural(pipelines.length, "pipeline")}`),
   ];
+}
+
+function search(view, redraw) {
+  const oninput = ({ target }) => {
+    view.search = target.value;
+    redraw();
+  };
+  const onfocus = ({ target }) => target.setSelectionRange(target.value.length, target.value.length);
+  const name = "Filter by name, topic or table";
+  return h("input.search", {
+    ...{ type: "search", placeholder: name, "aria-label": name, "data-key": "search" },
+    ...{ value: view.search, oninput, onfocus },
+  });
 }
 
 function tiles(pipelines, view, redraw) {
@@ -83,13 +87,27 @@ function line(p, largest) {
       h("span.soft", {}, `${p.topic} → ${p.target}`),
     ],
     condition(p),
-    [p.totals.lag === null ? "not known" : number(p.totals.lag), gauge((p.totals.lag ?? 0) / largest, "waiting")],
-    behind(p),
-    completeTo(p),
+    h(
+      "div",
+      {},
+      p.totals.lag === null ? "not known" : number(p.totals.lag),
+      gauge((p.totals.lag ?? 0) / largest, "waiting"),
+    ),
+    freshness(p),
     quarantined(p),
     dataLossDeadline(p),
-    [strip(p.recent), p.last_commit && h("span.soft", { title: moment(p.last_commit) }, ` ${ago(p.last_commit)}`)],
+    h("div", {}, strip(p.recent), p.last_commit && second({ title: moment(p.last_commit) }, `commit ${ago(p.last_commit)}`)),
   ]);
+}
+
+/** A second line of a cell. */
+const second = (attributes, ...text) => h("span.second.soft", attributes, text);
+
+function freshness(p) {
+  const at = p.totals.complete_to;
+  if (!at) return "not known";
+  const waiting = p.totals.lag === 0 ? "nothing behind" : p.dated_long_ago ? behind(p).join("") : `${behind(p)[0]} behind`;
+  return h("div", {}, h("span", { title: moment(at) }, moment(at, { seconds: false })), second({}, waiting));
 }
 
 function condition(p) {
@@ -106,7 +124,7 @@ function quarantined(p) {
   if (p.quarantined_share === null) return "–";
   const over = p.quarantined_share > p.max_quarantined_share;
   return h(
-    "span",
+    "div",
     { title: `batch ${p.judged_batch}` },
     over ? h("b.over", {}, share(p.quarantined_share)) : share(p.quarantined_share),
     h("span.soft", {}, ` of ${share(p.max_quarantined_share)}`),

@@ -25,6 +25,7 @@ const tab = new URLSearchParams(location.search); // on a DAG's tab: dag_id; on 
 const view = {
   ...unfiltered(),
   level: "",
+  search: "",
   window: localStorage.getItem("offset-ledger.window") ?? "24h",
   run_id: tab.get("run_id"),
 };

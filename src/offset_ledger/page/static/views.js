@@ -9,18 +9,6 @@ import { ago, bytes, duration, moment, number, plural, share, since } from "./fo
 
 const lag = (p) => (p.totals.lag === null ? "not known" : plural(p.totals.lag, "record"));
 
-export function completeTo(p) {
-  const at = p.totals.complete_to;
-  return at
-    ? h(
-        "span",
-        { title: moment(at) },
-        moment(at, { seconds: false }),
-        !p.dated_long_ago && h("span.soft", {}, ` ${ago(at)}`),
-      )
-    : "not known";
-}
-
 export function dataLossDeadline(p) {
   if (!p.retention) return "not known";
   if (p.totals.lag === 0) return h("span.soft", {}, "no lag");
