@@ -125,7 +125,7 @@ def answer_with(page: Page, address: re.Pattern[str], answer: object) -> None:
 def picture(page: Page, name: str) -> None:
     """A picture of the window, if ``$OFFSET_LEDGER_SHOTS`` says where to."""
     if folder := os.environ.get("OFFSET_LEDGER_SHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png", animations="disabled")
+        page.screenshot(path=Path(folder) / f"page-{name}.png", animations="disabled")
 
 
 def unfold(page: Page) -> None:
