@@ -26,11 +26,15 @@ def rights(user: GetUserDep) -> Rights:
     ours = sorted(filter(may_be_ours, existing))
     teams = DagModel.get_dag_id_to_team_name_mapping(ours) if ours else {}
 
+    def details(dag_id: str) -> DagDetails:
+        return DagDetails(id=dag_id, team_name=teams.get(dag_id))
+
     def may_trigger(dag_id: str) -> bool:
-        details = DagDetails(id=dag_id, team_name=teams.get(dag_id))
-        return bool(
-            manager.is_authorized_dag(method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user)
-        )
+        run = DagAccessEntity.RUN
+        return bool(manager.is_authorized_dag(method="POST", access_entity=run, details=details(dag_id), user=user))
+
+    def may_edit(dag_id: str) -> bool:
+        return bool(manager.is_authorized_dag(method="PUT", details=details(dag_id), user=user))
 
     return Rights(
         readable=frozenset(readable),
@@ -38,4 +42,5 @@ def rights(user: GetUserDep) -> Rights:
         existing=frozenset(existing),
         paused=frozenset(dag_id for dag_id, paused in existing.items() if paused),
         import_errors=bool(manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)),
+        editable=frozenset(filter(may_edit, ours)),
     )

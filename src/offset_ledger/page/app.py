@@ -9,37 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, AwareDatetime
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
-from offset_ledger.page import answers, audit_answers
+from offset_ledger.page import answers, audit_answers, completeness_answers, quarantine_answers
 from offset_ledger.page.answers import JsonObject
+from offset_ledger.page.files import report_file, static_file
 from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import KnownPipelines, read_pipelines
+from offset_ledger.page.quarantine import RecordFilter, RecordState
 from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
 from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.reliability.audit.finding import Severity
 from offset_ledger.report.step import reports_folder
-
-_MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-_PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
-)
-# Same origin, so that links between reports carry the session; no script in any case.
-_REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox allow-same-origin"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +99,13 @@ router = APIRouter(dependencies=[Depends(user_rights), Depends(_private)])
 @router.get("/")
 def page() -> Response:
     """The page of the ledger."""
-    return _static("index.html")
+    return static_file("index.html")
 
 
-@router.get("/static/{name}")
+@router.get("/static/{name:path}")
 def static(name: str) -> Response:
     """Style and scripts of both pages."""
-    return _static(name)
+    return static_file(name)
 
 
 @router.get("/api/pipelines")
@@ -157,10 +148,45 @@ def history(pipeline: RequestedPipeline, window: Literal["1h", "24h", "7d", "30d
     return answers.history(pipeline, WINDOWS[window])
 
 
+@router.get("/api/pipelines/{name}/completeness")
+def completeness(
+    pipeline: RequestedPipeline, site: CurrentSite, window: Literal["1h", "24h", "7d", "30d"] = "24h"
+) -> JsonObject:
+    """Which hours of each partition are in the table."""
+    return completeness_answers.completeness(pipeline, WINDOWS[window], site.brokers)
+
+
+@router.get("/api/pipelines/{name}/quarantine")
+def quarantine(
+    pipeline: RequestedPipeline,
+    user: CurrentUser,
+    before: Annotated[str | None, Query(pattern=r"^\d{1,18}:\d{1,18}$")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    state: RecordState = RecordState.UNRESOLVED,
+    reason: PostgresText = None,
+    partition: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+    since: UtcTime | None = None,
+    until: UtcTime | None = None,
+) -> JsonObject:
+    """A page of quarantined records, newest first."""
+    batch_id, record_id = map(int, before.split(":")) if before else (NEWEST, NEWEST)
+    matching = RecordFilter(batch_id, record_id, limit, state, reason, partition, since, until)
+    return quarantine_answers.quarantine(pipeline, matching, user)
+
+
+@router.get("/api/pipelines/{name}/quarantine/{record_id}")
+def quarantined_record(
+    pipeline: RequestedPipeline, user: CurrentUser, record_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]
+) -> JsonObject:
+    """One quarantined record; its bytes for those who may edit the DAG."""
+    found = quarantine_answers.quarantined_record(pipeline, record_id, user)
+    return _or_404(found, f"pipeline {pipeline.name} has no quarantined record {record_id}")
+
+
 @router.get("/audit")
 def audit_page() -> Response:
     """The audit page; in the same folder, so that it has the same style and API."""
-    return _static("audit.html")
+    return static_file("audit.html")
 
 
 @router.get("/api/audits")
@@ -198,32 +224,13 @@ def report(path: str, user: CurrentUser, site: CurrentSite) -> Response:
     served = find_report(reports_folder(), path)
     if served is None or not user.sees_report(served[0], site.known().pipelines):
         raise HTTPException(404, "there is no report here that you may see")
-    return _file(served[1], served[2], _REPORT_POLICY)
+    return report_file(served[1], served[2])
 
 
 def _or_404(answer: JsonObject | None, missing: str) -> JsonObject:
     if answer is None:
         raise HTTPException(404, missing)
     return answer
-
-
-def _static(name: str) -> Response:
-    folder = files("offset_ledger").joinpath("page", "static")
-    known = {file.name: Path(str(file)) for file in folder.iterdir()}
-    path = known.get(name)
-    if path is None or path.suffix not in _MEDIA:
-        raise HTTPException(404, "there is no such file")
-    return _file(path, _MEDIA[path.suffix], _PAGE_POLICY)
-
-
-def _file(path: Path, media_type: str, policy: str) -> Response:
-    headers = {
-        "Content-Security-Policy": policy,
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "same-origin",
-        "Cache-Control": "private, no-cache",
-    }
-    return FileResponse(path, media_type=media_type, headers=headers)
 
 
 def _error_response(_: Request, error: Exception) -> Response:

@@ -30,6 +30,11 @@ class Condition:
     level: Level
     text: str
 
+    @property
+    def severity(self) -> int:
+        """The higher, the more severe."""
+        return tuple(Level).index(self.level)
+
 
 def condition(
     topic_id: str | None,
@@ -45,7 +50,7 @@ def condition(
     )
     if problem:
         return Condition(Level.BAD, problem)
-    warning = _decision_required(open_head) or _retention_warning(whole, now) or _compaction_warning(whole, broker, now)
+    warning = decision_required(open_head) or _retention_warning(whole, now) or _compaction_warning(whole, broker, now)
     if warning:
         return Condition(Level.WARN, warning)
     return _progress(topic_id, open_head, whole)
@@ -60,7 +65,8 @@ def _log_problem(topic_id: str | None, partitions: Sequence[Position], lost: int
     return "the log ends below a cursor" if truncated else None
 
 
-def _decision_required(open_head: Mapping[str, Any] | None) -> str | None:
+def decision_required(open_head: Mapping[str, Any] | None) -> str | None:
+    """What a person has to decide before the pipeline goes on; None if nothing."""
     if open_head and open_head["state"] == "rejected":
         return f"batch {open_head['batch_id']} is rejected and requires a decision"
     if open_head and open_head["state"] == "staging" and open_head.get("late"):

@@ -32,26 +32,23 @@ WINDOWS = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One step. ``head`` and ``again`` are records that head and other batches committed; ``lag`` is the largest lag
-    at the time when a head batch was planned. Lag and share are None if there was no batch.
+    """One step. ``head`` and ``again`` are records that head and other batches committed.
+
+    ``lag``: the largest lag when a head batch was planned. ``lag_after``: the smallest one that a commit left.
+    ``quarantined_share``: the largest one of a batch, of a rejected one too. All three are None if there was no batch.
     """
 
     at: datetime
     head: int = 0
     again: int = 0
     lag: int | None = None
+    lag_after: int | None = None
     quarantined_share: float | None = None
 
 
 def history(rows: Iterable[Mapping[str, Any]], window: HistoryWindow, now: datetime) -> tuple[Point, ...]:
     """One point for each step of the window, whether it has a batch or not."""
-    points = {row["at"]: _point(row) for row in rows}
+    points = {row["at"]: Point(**row) for row in rows}
     begin = window.begin(now)
     times = [begin + window.step * n for n in range(window.span // window.step)]
     return tuple(points.get(at, Point(at)) for at in times)
-
-
-def _point(row: Mapping[str, Any]) -> Point:
-    records = row["head"] + row["again"]
-    share = row["quarantined"] / records if records else None
-    return Point(row["at"], row["head"], row["again"], row["lag"], share)

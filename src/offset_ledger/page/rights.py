@@ -11,17 +11,25 @@ from offset_ledger.ids import DAILY_REPORT_DAG, ingest_dag
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the user who is logged in may do, in DAG ids. ``existing`` are those that Airflow has now."""
+    """What the user who is logged in may do, in DAG ids. ``existing`` are those that Airflow has now.
+
+    ``editable``: those that they may edit, whose quarantined records they may read.
+    """
 
     readable: frozenset[str] = frozenset()
     triggerable: frozenset[str] = frozenset()
     existing: frozenset[str] = frozenset()
     paused: frozenset[str] = frozenset()
     import_errors: bool = False
+    editable: frozenset[str] = frozenset()
 
     def sees(self, pipeline: str) -> bool:
         """Whether the rows of this pipeline are shown."""
         return ingest_dag(pipeline) in self.readable
+
+    def reads_values(self, pipeline: str) -> bool:
+        """Whether keys, values, headers and details of quarantined records are shown, and not only their sizes."""
+        return self.sees(pipeline) and ingest_dag(pipeline) in self.editable
 
     def sees_report(self, folder: str, pipelines: Collection[str]) -> bool:
         """Whether reports under this folder are shown; the daily pages are about all pipelines."""

@@ -131,8 +131,8 @@ def test_the_page_follows_a_pipeline_from_its_first_record_to_a_rejected_batch(b
     assert found["condition"]["text"] == "behind"
     shown = ("partition", "log_start", "cursor", "last_stable", "high_watermark", "lag", "bar")
     assert [[p[name] for name in shown] for p in found["partitions"]] == [
-        [0, 0, 4, 4, 4, 0, [0.0, 1.0, 0.0, 0.0]],
         [1, 0, 3, 5, 5, 2, [0.0, 0.6, 0.4, 0.0]],
+        [0, 0, 4, 4, 4, 0, [0.0, 1.0, 0.0, 0.0]],
     ]
     assert found["totals"]["lag"] == 2
     assert (found["quarantined"], found["findings"], found["broker_problem"]) == (0, [], None)
@@ -200,7 +200,7 @@ def test_a_thousand_batches_of_a_hundred_partitions_are_shown_page_by_page(bench
     assert listed == sorted(listed, reverse=True)
     assert len(set(listed)) == 1000
     partitions = bench.get("/api/pipelines/orders")["partitions"]
-    assert [each["partition"] for each in partitions] == list(range(100))
+    assert sorted(each["partition"] for each in partitions) == list(range(100))
     assert len({each["cursor"] for each in partitions}) == 1
     opened = bench.get(f"/api/pipelines/orders/batches/{listed[1]}")
     assert [each["partition"] for each in opened["ranges"]] == list(range(100))

@@ -60,6 +60,7 @@ def asked(servers: Servers, tmp_path: Path) -> Asked:
     paths = [
         *("/", "/static/page.js", "/api/pipelines", "/api/pipelines/orders", "/api/pipelines/orders/batches"),
         *(f"/api/pipelines/orders/batches/{batch_id}", "/api/pipelines/orders/history", "/reports/orders/1.html"),
+        *("/api/pipelines/orders/completeness", "/api/pipelines/orders/quarantine"),
         *("/audit", "/static/audit.js", "/api/audits", "/api/pipelines/orders/audits"),
         *(f"/api/pipelines/orders/audits/{audit_id}", "/api/pipelines/orders/audits?own=false"),
         *(f"/reports/{path}" for path in ESCAPES),
@@ -151,6 +152,13 @@ def test_the_page_gives_each_user_what_airflow_allows_them(asked: Asked) -> None
     assert {path: asked.status["limited"][path] for path in of_orders} == dict.fromkeys(of_orders, 404)
     for path in ("/api/pipelines", "/api/audits"):
         assert json.loads(asked.text["limited"][path])["pipelines"] == []
+    # What a quarantined record says is for those who may edit the DAG.
+    masked = {
+        user: json.loads(asked.text[user]["/api/pipelines/orders/quarantine"])["masked"]
+        for user in USERS
+        if user != "limited"
+    }
+    assert masked == {"reader": True, "worker": False, "boss": False}
     # No way out of the reports, for anybody.
     for user in USERS:
         assert {path: asked.status[user][path] for path in escapes} == dict.fromkeys(escapes, 404)

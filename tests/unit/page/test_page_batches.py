@@ -88,17 +88,14 @@ def test_a_person_may_decide_what_the_states_allow() -> None:
 
 def test_every_step_of_a_window_has_a_point_and_the_last_holds_now() -> None:
     window = HistoryWindow(timedelta(minutes=3), timedelta(minutes=1))
-    row = {"at": T0 - timedelta(minutes=1), "head": 80, "again": 20, "quarantined": 5, "lag": 300}
+    row = {
+        "at": T0 - timedelta(minutes=1), "head": 80, "again": 20, "quarantined_share": 0.05, "lag": 300, "lag_after": 7
+    }  # fmt: skip
     assert history([row], window, at(30)) == (
         Point(T0 - timedelta(minutes=2)),
-        Point(T0 - timedelta(minutes=1), 80, 20, 300, 0.05),
+        Point(T0 - timedelta(minutes=1), 80, 20, 300, 7, 0.05),
         Point(T0),
     )
-
-
-def test_steps_without_records_have_no_share() -> None:
-    row = {"at": T0, "head": 0, "again": 0, "quarantined": 0, "lag": 4}
-    assert history([row], HistoryWindow(timedelta(minutes=1), timedelta(minutes=1)), T0) == (Point(T0, lag=4),)
 
 
 @pytest.mark.parametrize("window", WINDOWS.values())

@@ -57,7 +57,7 @@ def test_the_blocked_reason_names_what_is_in_the_way() -> None:
 def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) -> None:
     app = create_app(Rights, tmp_path)
     app.dependency_overrides.clear()
-    values = {"name": "orders", "batch_id": "1", "audit_id": "1", "path": "orders/1.html"}
+    values = {"name": "orders", "batch_id": "1", "audit_id": "1", "record_id": "1", "path": "orders/1.html"}
     paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
     assert {"/", "/api/pipelines/orders/batches/1", "/api/pipelines/orders/audits/1", "/reports/orders/1.html"} < set(
         paths
@@ -86,9 +86,27 @@ def test_the_files_of_a_page_are_its_own(tmp_path: Path, path: str) -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
-    for path in (ROOT / "src" / "offset_ledger" / "page" / "static").iterdir():
-        foreign = re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s\"]*", path.read_text())
+    for path in (ROOT / "src" / "offset_ledger" / "page" / "static").rglob("*.*"):
+        # The library's comments say where its algorithms come from; they load nothing.
+        code = re.sub(r"/\*.*?\*/|(?<!:)//[ \t].*?$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        foreign = re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s\"]*", code)
         assert set(foreign) <= {"http://www.w3.org/2000/svg"}, path.name
+
+
+def test_the_charts_library_is_served_with_its_licence_beside_it(tmp_path: Path) -> None:
+    vendor = ROOT / "src" / "offset_ledger" / "page" / "static" / "vendor"
+    (script,) = vendor.glob("uPlot-*.esm.js")
+    version = script.name.removeprefix("uPlot-").removesuffix(".esm.js")
+    assert f"uPlot (v{version})" in script.read_text()[:300]
+    assert "Permission is hereby granted" in (vendor / "uPlot-LICENSE").read_text()
+    answer = Client(create_app(Rights, tmp_path)).get(f"/static/vendor/{script.name}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+
+
+def test_values_are_for_those_who_may_edit_the_dag_that_they_see() -> None:
+    dag = frozenset({"ingest_orders"})
+    readers = [Rights(), Rights(readable=dag), Rights(editable=dag), Rights(readable=dag, editable=dag)]
+    assert [rights.reads_values("orders") for rights in readers] == [False, False, False, True]
 
 
 # -- reports ---------------------------------------------------------------------------------------------------

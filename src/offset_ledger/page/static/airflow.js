@@ -13,7 +13,10 @@ export function followTheme() {
     if (stored === "dark" || stored === "light") return stored;
     return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   };
-  const apply = () => (document.documentElement.dataset.theme = chosen());
+  const apply = () => {
+    document.documentElement.dataset.theme = chosen();
+    window.dispatchEvent(new Event("themechange"));
+  };
   apply();
   if (outer) new MutationObserver(apply).observe(outer, { attributeFilter: ["class"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", apply);

@@ -7,7 +7,7 @@ import { h } from "./dom.js";
 import { changeChip, findingsTable, passedLine, passedTable, severityChip } from "./findings.js";
 import { ago, moment, plural } from "./format.js";
 import { row, table } from "./tables.js";
-import { notice } from "./views.js";
+import { notice } from "./chips.js";
 
 const OVERVIEW = ["Pipeline and topic", "Newest audit", "Changed", "Audited", "By"];
 const PAST = ["Audited", "Findings", "Changed", "By"];

@@ -1,19 +1,19 @@
 // The batches, one line each; an expanded one shows its ranges, steps and transitions.
 
 import { airflowLink, runPath } from "./airflow.js";
+import { sheetChart } from "./charts.js";
+import { chip, stateChip } from "./chips.js";
 import { decide, replay, report } from "./dialogs.js";
 import { h } from "./dom.js";
 import { ago, duration, moment, number, plural, range, share } from "./format.js";
+import { SHEET, sheetBar, sheetCounts, sheetLegend, waterfall } from "./sheet.js";
+import { heads, row as tableRow, table } from "./tables.js";
 
-const SHEET = ["inserted", "updated", "superseded", "duplicate", "deleted", "quarantined", "skipped", "gap"];
 const KINDS = ["head", "backfill", "replay", "redrive", "pruned"];
 const STATES = ["planned", "staging", "staged", "validated", "rejected", "committed", "abandoned"];
-const STATE_LEVEL = { committed: "good", rejected: "bad", abandoned: "plain" };
 const VERDICT_LEVEL = { passed: "good", approved: "warn", rejected: "bad" };
 const COLUMNS = ["Batch", "State", "Ranges", "Balance sheet", "Duration", "Quality", "Planned", "Run"];
-
-export const chip = (level, text) => h(`span.chip.${level}`, {}, text);
-export const stateChip = (state) => chip(STATE_LEVEL[state] ?? "info", state);
+const CELLS = ["td.when", "td", "td", "td.wide", "td.when", "td.when", "td.when", "td.when"];
 
 /** The section of batches. ``view``: filters, pages and expanded batches; ``page``: the API's answer. */
 export function batches(pipeline, view, page, opened, refresh) {
@@ -21,15 +21,8 @@ export function batches(pipeline, view, page, opened, refresh) {
     line(batch, view, refresh),
     view.open.has(batch.batch_id) && unfolded(pipeline, batch, opened.get(batch.batch_id), refresh),
   ]);
-  const none = h(
-    "tr",
-    {},
-    h(
-      "td.soft",
-      { colspan: COLUMNS.length },
-      view.run_id ? "This run has no batch: there was nothing new, or it has not planned yet." : "No batch matches.",
-    ),
-  );
+  const text = view.run_id ? "This run has no batch: there was nothing new, or it has not planned yet." : "No batch matches.";
+  const none = h("tr", {}, h("td.soft", { colspan: COLUMNS.length }, text));
   return h(
     "section",
     {},
@@ -44,24 +37,9 @@ export function batches(pipeline, view, page, opened, refresh) {
         filter(view, "state", "all states", STATES, refresh),
       ),
     ),
-    h(
-      "div.card.scroll",
-      {},
-      h(
-        "table.stacks.batches",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            COLUMNS.map((name) => h("th", {}, name)),
-          ),
-        ),
-        h("tbody", {}, rows.length ? rows : none),
-      ),
-    ),
+    sheetLegend(page.batches.map((batch) => batch.sheet)),
+    !view.run_id && sheetChart(pipeline, page.batches, (id) => refresh({ toggle: id })),
+    table("batches", COLUMNS, rows.length ? rows : none),
     pager(view, page, refresh),
   );
 }
@@ -124,26 +102,25 @@ function line(batch, view, refresh) {
     h("span", { title: moment(batch.planned_at) }, ago(batch.planned_at)),
     [run, run && page && " · ", page || (!run && "–")],
   ];
-  return h(
-    "tr",
-    { class: isOpen ? "open" : null },
-    values.map((value, n) => h("td", { "data-label": COLUMNS[n] }, value)),
-  );
+  return tableRow(COLUMNS, CELLS, values, { class: isOpen ? "open" : null });
 }
 
 const quarantined = (part) => part !== null && h("span.soft.num", {}, ` ${share(part)}`);
 
 function sheet(counts, state) {
   if (!counts) return h("span.soft", {}, state === "abandoned" ? "nothing was committed" : "open");
-  const parts = SHEET.filter((name) => counts[name]).map((name) =>
-    h(`span.count.${name}`, {}, h("b.num", {}, number(counts[name])), ` ${name}`),
-  );
-  return parts.length ? h("span.counts", {}, parts) : "nothing";
+  return [sheetBar(counts), sheetCounts(counts)];
 }
 
 function unfolded(pipeline, batch, details, refresh) {
   const body = details
-    ? [facts(batch), buttons(pipeline, batch, details, refresh), ranges(details.ranges), events(details.events)]
+    ? [
+        facts(batch),
+        buttons(pipeline, batch, details, refresh),
+        details.waterfall && h("div.inner", {}, waterfall(details.waterfall)),
+        ranges(details.ranges),
+        events(details.events),
+      ]
     : h("p.soft", {}, "Reading…");
   return h("tr.unfolded", {}, h("td", { colspan: COLUMNS.length }, body));
 }
@@ -194,24 +171,28 @@ function buttons(pipeline, batch, details, refresh) {
 
 function ranges(rows) {
   const used = SHEET.filter((name) => rows.some((r) => r.sheet?.[name]));
+  const largest = Math.max(...rows.map((r) => r.until_offset - r.from_offset));
   const row = (r) =>
     h(
       "tr",
       {},
-      h("td.when", {}, range(r)),
+      h("th.when", { scope: "row" }, range(r)),
       h("td.num", {}, number(r.until_offset - r.from_offset)),
       used.map((name) => h("td.num", {}, number(r.sheet?.[name]))),
+      h("td.range-bar", {}, r.sheet && scaled(sheetBar(r.sheet), (r.until_offset - r.from_offset) / largest)),
     );
-  const head = h(
-    "tr",
-    {},
-    ["Range", "Offsets", ...used].map((name, n) => h(n ? "th.num" : "th", {}, name)),
-  );
+  const columns = ["Range", "Offsets", ...used];
   return h(
     "div.inner",
-    { "data-scroll": `ranges-${rows[0]?.partition}` },
-    h("table", {}, h("thead", {}, head), h("tbody", {}, rows.map(row))),
+    { "data-scroll": `ranges-${rows[0]?.partition}`, tabindex: 0, role: "region", "aria-label": "Ranges" },
+    h("table", {}, heads([...columns, "By partition"], columns.slice(1)), h("tbody", {}, rows.map(row))),
   );
+}
+
+/** A bar as long as its range is among the others. */
+function scaled(bar, part) {
+  bar.style.width = `${Math.max(part * 100, 2)}%`;
+  return bar;
 }
 
 function events(rows) {
@@ -225,5 +206,10 @@ function events(rows) {
       h("td.who", {}, e.who),
       h("td.why", {}, e.why ?? ""),
     );
-  return h("div.inner", {}, h("table", {}, h("tbody", {}, rows.map(row))));
+  const columns = ["Time", "Transition", "Epoch", "Who", "Why"];
+  return h(
+    "div.inner",
+    { tabindex: 0, role: "region", "aria-label": "Transitions" },
+    h("table", {}, heads(columns), h("tbody", {}, rows.map(row))),
+  );
 }

@@ -1,107 +1,81 @@
-// Small charts: shapes in SVG and text in HTML, so that the text keeps its size when a chart is stretched.
+// The charts of a pipeline: the balance sheets of its newest batches, and records, lag and quarantine over time.
 
-import { h, svg } from "./dom.js";
-import { moment, number, share } from "./format.js";
+import { number, share } from "./format.js";
+import { plot, stacked } from "./plots.js";
+import { SHEET } from "./sheet.js";
 
-const WIDTH = 600;
-const HEIGHT = 100;
-
-/** The three charts of a pipeline. */
-export function charts(points) {
-  return [
-    chart(
-      "Records committed",
-      points,
-      (p) => p.head + p.again || null,
-      number,
-      (scale) =>
-        bars(points, scale, [
-          ["head", "committed"],
-          ["again", "again"],
-        ]),
-      [
-        ["committed", "head"],
-        ["again", "read again"],
-      ],
-    ),
-    chart(
-      "Lag when planned, in records",
-      points,
-      (p) => p.lag,
-      number,
-      (scale) => line(points, scale, "lag"),
-    ),
-    chart(
-      "Quarantined share",
-      points,
-      (p) => p.quarantined_share,
-      share,
-      (scale) => bars(points, scale, [["quarantined_share", "bad"]]),
-    ),
-  ];
-}
-
-function chart(title, points, value, format, draw, legend = []) {
-  const known = points.filter((p) => value(p) !== null);
-  const max = Math.max(0, ...known.map(value));
-  const picture = svg(
-    "svg",
-    {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": `${title}: maximum ${format(max)}`,
-    },
-    max > 0 && draw(max * 1.05),
-    points.map((p, n) => hit(n, points.length, `${moment(p.at, { seconds: false })}: ${format(value(p))}`)),
-  );
-  return h(
-    "figure.chart.card",
-    {},
-    h(
-      "figcaption",
-      {},
-      h("span", {}, title),
-      legend.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)),
-      h("b.num", {}, known.length ? `max ${format(max)}` : ""),
-    ),
-    known.length && max > 0 ? picture : h("div.empty.soft", {}, known.length ? "all zero" : "no batch in this time"),
-    h(
-      "div.axis.soft",
-      {},
-      [points[0], points[points.length >> 1], points.at(-1)].map((p) =>
-        h("span", {}, p ? moment(p.at, { seconds: false, zone: false }).slice(5) : ""), // the year is in the tooltips
-      ),
-    ),
-  );
-}
-
-function bars(points, scale, series) {
-  const width = WIDTH / points.length;
-  return points.flatMap((p, n) => {
-    let y = HEIGHT;
-    return series.map(([name, colour]) => {
-      const height = p[name] ? Math.max(1.5, (p[name] / scale) * HEIGHT) : 0;
-      y -= height;
-      return height > 0 && svg(`rect.${colour}`, { x: n * width + width * 0.1, y, width: width * 0.8, height });
-    });
+/** The balance sheets of the batches, the oldest left; a click opens a batch. */
+export function sheetChart(pipeline, batches, open) {
+  const shown = batches.filter((batch) => batch.sheet).toReversed();
+  if (!shown.length) return null;
+  const used = SHEET.filter((name) => shown.some((batch) => batch.sheet[name]));
+  const series = used.map((name) => ({ label: name, colour: name, kind: "bars", value: number }));
+  const largest = Math.max(...shown.map((batch) => batch.offsets));
+  return plot(`sheets-${pipeline.name}`, {
+    title: "Balance sheets of the batches below",
+    note: `largest ${number(largest)} offsets`,
+    unit: "offsets",
+    time: false,
+    x: shown.map((_, n) => n),
+    label: (n) => (shown[n] ? `${shown[n].batch_id}` : ""),
+    click: (n) => open(shown[n].batch_id),
+    ...stacked(series, used.map((name) => shown.map((batch) => batch.sheet[name]))),
   });
 }
 
-function line(points, scale, name) {
-  const width = WIDTH / points.length;
-  const known = points.map((p, n) => [(n + 0.5) * width, p[name]]).filter(([, value]) => value !== null);
-  const at = known.map(([x, value]) => [x, HEIGHT - (value / scale) * HEIGHT]);
-  const path = at.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
-  const area = `${at[0][0]},${HEIGHT} ${path} ${at.at(-1)[0]},${HEIGHT}`;
-  return [
-    svg("polygon.area", { points: area }),
-    svg("polyline.line", { points: path }),
-    at.map(([x, y]) => svg("path.point", { d: `M${x.toFixed(1)} ${y.toFixed(1)}h0.01` })),
-  ];
+/** Records, lag and quarantined share over time. */
+export function charts(pipeline, points) {
+  const x = points.map((p) => Date.parse(p.at) / 1000);
+  return [records(pipeline, points, x), lag(pipeline, points, x), quarantined(pipeline, points, x)];
 }
 
-function hit(n, count, text) {
-  const width = WIDTH / count;
-  return svg("rect.hit", { x: n * width, y: 0, width, height: HEIGHT }, svg("title", {}, text));
+function records(pipeline, points, x) {
+  const series = [
+    { label: "committed", colour: "inserted", kind: "bars", value: number },
+    { label: "read again", colour: "again", kind: "bars", value: number },
+  ];
+  const sum = points.reduce((all, p) => all + p.head + p.again, 0);
+  return plot(`records-${pipeline.name}`, {
+    title: "Records committed",
+    note: `${number(sum)} in all`,
+    unit: "records",
+    x,
+    ...stacked(series, [points.map((p) => p.head || null), points.map((p) => p.again || null)]),
+  });
 }
+
+/** When batches were planned, what they left, and now. */
+function lag(pipeline, points, x) {
+  const now = pipeline.totals.lag;
+  const nothing = points.map(() => null);
+  return plot(`lag-${pipeline.name}`, {
+    title: "Lag",
+    note: now === null ? "now: not known" : `now ${number(now)}`,
+    unit: "records",
+    x: [...x, Date.now() / 1000],
+    series: [
+      { label: "when planned", colour: "waiting", kind: "line", value: number },
+      { label: "left by the batch", colour: "inserted", kind: "line", value: number },
+      { label: "now", colour: "lost", kind: "line", value: number },
+    ],
+    values: [[...points.map((p) => p.lag), null], [...points.map((p) => p.lag_after), null], [...nothing, now]],
+  });
+}
+
+function quarantined(pipeline, points, x) {
+  const limit = pipeline.max_quarantined_share;
+  const known = points.map((p) => p.quarantined_share).filter((part) => part !== null);
+  return plot(`quarantined-${pipeline.name}`, {
+    title: "Quarantined share of a batch",
+    note: known.length ? `highest ${share(Math.max(...known))}, limit ${share(limit)}` : `limit ${share(limit)}`,
+    unit: "share of the records",
+    format: share,
+    x,
+    series: [
+      { label: "highest", colour: "quarantined", kind: "bars", value: share },
+      { label: "limit", colour: "lost", kind: "limit", value: share },
+    ],
+    values: [points.map((p) => p.quarantined_share), points.map(() => limit)],
+  });
+}
+

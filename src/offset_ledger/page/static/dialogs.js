@@ -85,15 +85,15 @@ function times(form) {
   return { since, until };
 }
 
-/** Retry records from quarantine. */
-export function redrive(pipeline, done) {
+/** Retry records from quarantine. ``suggested``: the reason code to start with. */
+export function redrive(pipeline, done, suggested = "") {
   const codes = pipeline.quarantine_codes ?? [];
   const known = h("datalist", { id: "reason-codes" }, codes.map((code) => h("option", { value: code })));
   const fields = [
     known,
     field(
       "Reason code",
-      h("input", { name: "reason", placeholder: "all reasons", list: "reason-codes" }),
+      h("input", { name: "reason", placeholder: "all reasons", list: "reason-codes", value: suggested }),
       codes.length ? `in quarantine: ${codes.join(", ")}` : "nothing is in quarantine",
     ),
     field("Quarantined since (UTC)", moment("since")),

@@ -1,6 +1,6 @@
 // The result of an audit: findings with the commands that fix them, findings that are gone, and the rules that passed.
 
-import { chip } from "./batches.js";
+import { chip } from "./chips.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { ago, moment, plural } from "./format.js";

@@ -2,7 +2,8 @@
 
 const NONE = "–";
 
-function timeZone() {
+/** The time zone that is set in Airflow. */
+export function timeZone() {
   try {
     const zone = JSON.parse(localStorage.getItem("timezone") ?? '"UTC"');
     return new Intl.DateTimeFormat("en", { timeZone: zone === "local" ? undefined : zone }).resolvedOptions().timeZone;
@@ -12,6 +13,13 @@ function timeZone() {
 }
 
 export const number = (value) => (value === null || value === undefined ? NONE : value.toLocaleString("en-US"));
+
+/** In three digits, for an axis: 12.3 k, 1.2 M. */
+export function compact(value) {
+  if (value === null || value === undefined) return NONE;
+  const text = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+  return text.replace(/(\d)([KMBT])$/, (_, digit, unit) => `${digit} ${unit === "K" ? "k" : unit}`);
+}
 
 /** A share in percent; a small one is never shown as none. */
 export function share(value) {
@@ -26,6 +34,13 @@ export function moment(iso, { seconds = true, zone = true } = {}) {
   const options = { dateStyle: "short", timeStyle: seconds ? "medium" : "short", timeZone: timeZone() };
   const text = new Intl.DateTimeFormat("sv-SE", options).format(new Date(iso));
   return zone ? `${text} ${zoneName(iso)}` : text;
+}
+
+/** A tick of a time axis: the day at midnight and for long steps, else the time. */
+export function tick(seconds, step) {
+  const text = moment(new Date(seconds * 1000).toISOString(), { seconds: false, zone: false });
+  const [day, time] = [text.slice(5, 10), text.slice(11)];
+  return step >= 86400 ? day : time === "00:00" ? day : time;
 }
 
 function zoneName(iso) {

@@ -3,23 +3,43 @@
 import { read } from "./airflow.js";
 import { batches } from "./batches.js";
 import { charts } from "./charts.js";
+import { notice } from "./chips.js";
+import { completeness } from "./completeness.js";
 import { h } from "./dom.js";
 import { newestFindings } from "./findings.js";
+import { overview } from "./overview.js";
 import { partitions } from "./partitions.js";
-import { named, readings } from "./readings.js";
-import { head, notice, overview } from "./views.js";
+import { quarantine, wanted as wantedRecords } from "./quarantine.js";
+import { addressed, named, readings } from "./readings.js";
+import { head } from "./views.js";
 
 const WINDOWS = ["1h", "24h", "7d", "30d"];
+const SECTIONS = [
+  ["", "Batches and partitions"],
+  ["completeness", "Completeness"],
+  ["quarantine", "Quarantine"],
+];
+const SHOWN_BATCHES = 25;
 
 const tab = new URLSearchParams(location.search); // on a DAG's tab: dag_id; on a run's: run_id too
 const view = {
-  kind: "",
-  state: "",
-  pages: [],
-  open: new Set(),
+  ...unfiltered(),
+  level: "",
+  search: "",
   window: localStorage.getItem("offset-ledger.window") ?? "24h",
   run_id: tab.get("run_id"),
 };
+
+function unfiltered() {
+  const records = { state: "unresolved", reason: "", partition: "", since: "", until: "", pages: [], open: null };
+  return { kind: "", state: "", pages: [], open: new Set(), allPartitions: false, records };
+}
+
+/** The part of a pipeline that the address names after it. */
+function section() {
+  const name = addressed()[1] ?? "";
+  return SECTIONS.some(([known]) => known === name) ? name : "";
+}
 
 /** On a DAG's tab its pipelines: one, or one for each topic. */
 function ofTab(pipelines) {
@@ -38,26 +58,47 @@ async function readAll(before) {
 }
 
 async function readPipeline(name, before) {
-  const wanted = new URLSearchParams({ limit: 50 });
+  const at = `pipelines/${encodeURIComponent(name)}`;
+  const shown = section();
+  const part = { completeness: readCompleteness, quarantine: readQuarantine }[shown] ?? readBatches;
+  const [detail, more] = await Promise.all([read(at), part(at, before)]);
+  return { detail, ...more, section: shown };
+}
+
+const readCompleteness = async (at) => ({ complete: await read(`${at}/completeness?window=${view.window}`) });
+
+async function readQuarantine(at) {
+  const { open } = view.records;
+  const record = open === null ? null : read(`${at}/quarantine/${open}`);
+  const [records, opened] = await Promise.all([read(`${at}/quarantine?${wantedRecords(view.records)}`), record]);
+  return { records, record: opened };
+}
+
+async function readBatches(at, before) {
+  const wanted = new URLSearchParams({ limit: SHOWN_BATCHES });
   for (const key of ["kind", "state"]) if (view[key]) wanted.set(key, view[key]);
   if (view.pages.length) wanted.set("before", view.pages.at(-1));
   if (view.run_id) for (const key of ["dag_id", "run_id"]) wanted.set(key, tab.get(key));
-  const at = `pipelines/${encodeURIComponent(name)}`;
-  const [detail, page, points] = await Promise.all([
-    read(at),
+  const [page, points] = await Promise.all([
     read(`${at}/batches?${wanted}`),
     read(`${at}/history?window=${view.window}`),
   ]);
   if (view.run_id && !before?.page) page.batches.forEach((batch) => view.open.add(batch.batch_id)); // a run has few: all open
   const open = page.batches.filter((batch) => view.open.has(batch.batch_id));
   const opened = await Promise.all(open.map((batch) => read(`${at}/batches/${batch.batch_id}`)));
-  return { detail, page, points, opened: new Map(opened.map((batch) => [batch.batch_id, batch])) };
+  return { page, points, opened: new Map(opened.map((batch) => [batch.batch_id, batch])) };
 }
 
 /** Change what the page shows, and read it. */
 function refresh(change = {}) {
   if ("toggle" in change && !view.open.delete(change.toggle)) view.open.add(change.toggle);
-  for (const name of ["kind", "state", "pages", "window"]) if (name in change) view[name] = change[name];
+  for (const name of ["kind", "state", "pages", "window", "allPartitions"]) if (name in change) view[name] = change[name];
+  return reading.refresh();
+}
+
+/** Change which quarantined records are shown. */
+function refreshRecords(change = {}) {
+  Object.assign(view.records, change);
   return reading.refresh();
 }
 
@@ -65,20 +106,42 @@ function draw(shown) {
   const [mine, pipeline] = [ofTab(shown.pipelines), chosen(shown.pipelines)];
   if (!pipeline) {
     const other = tab.has("dag_id") && !mine.length && notice("plain", `${tab.get("dag_id")} is not a DAG of a pipeline.`);
-    return other || [h("h1", {}, "Pipelines"), overview(mine)];
+    return other || [h("h1", {}, "Pipelines"), overview(mine, view, reading.show)];
   }
   const several = mine.length > 1;
-  const detail = shown.name === pipeline.name ? shown.detail : undefined;
-  return [head({ ...pipeline, ...detail }, several, refresh), detail && sections(shown)];
+  const detail = shown.name === pipeline.name && shown.section === section() ? shown.detail : undefined;
+  const tabs = !view.run_id && !pipeline.ledger_problem && sectionTabs(pipeline);
+  return [head({ ...pipeline, ...detail, whole: section() === "" }, several, refresh), tabs, detail && sections(shown)];
 }
 
-function sections({ detail, page, opened, points }) {
+function sectionTabs(pipeline) {
+  const link = ([name, text]) => {
+    const href = `#${encodeURIComponent(pipeline.name)}${name && `/${name}`}`;
+    return h("a.tab", { href, "aria-current": section() === name ? "page" : null, "data-key": `tab-${name}` }, text);
+  };
+  return h("nav.tabs", { "aria-label": "Parts of the pipeline" }, SECTIONS.map(link));
+}
+
+function sections({ detail, page, opened, points, complete, records, record, section: shown }) {
+  if (shown === "completeness")
+    return completeness(complete, windows(), view.allPartitions, () => refresh({ allPartitions: true }));
+  if (shown === "quarantine") return quarantine(detail, records, view.records, record, refreshRecords);
   const list = batches(detail, view, page, opened, refresh);
-  const bars = detail.partitions.length > 0 && partitions(detail.partitions);
-  return view.run_id ? [list, bars] : [bars, overTime(points), newestFindings(detail), list];
+  const places = detail.partitions.length > 0 && partitions(detail);
+  return view.run_id ? [list, places] : [list, places, overTime(detail, points), newestFindings(detail)];
 }
 
-function overTime(points) {
+function overTime(detail, points) {
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Over time"), windows()),
+    h("div.charts", {}, charts(detail, points)),
+  );
+}
+
+/** Buttons that choose the window. */
+function windows() {
   const choose = (name) => () => {
     localStorage.setItem("offset-ledger.window", name);
     refresh({ window: name });
@@ -89,18 +152,13 @@ function overTime(points) {
       { onclick: choose(name), "aria-pressed": String(view.window === name), "data-key": `window-${name}` },
       name,
     );
-  return h(
-    "section",
-    {},
-    h("div.head", {}, h("h2", {}, "Over time"), h("div.buttons.group", {}, WINDOWS.map(button))),
-    h("div.charts", {}, charts(points)),
-  );
+  return h("div.buttons.group", { role: "group", "aria-label": "Window" }, WINDOWS.map(button));
 }
 
 const reading = readings(document.getElementById("page"), readAll, draw);
 if (!WINDOWS.includes(view.window)) view.window = "24h";
 window.addEventListener("hashchange", () => {
-  Object.assign(view, { kind: "", state: "", pages: [], open: new Set() });
+  Object.assign(view, unfiltered());
   reading.show();
   reading.refresh();
 });

@@ -1,7 +1,8 @@
-// A bar for each partition: lost, committed and pending offsets, and those in open transactions.
+// The partitions of a topic on one scale, the largest lag first; from twenty on as a heatmap of their lag.
 
 import { h, svg } from "./dom.js";
-import { moment, number } from "./format.js";
+import { moment, number, plural } from "./format.js";
+import { row, table } from "./tables.js";
 
 const PARTS = [
   ["lost", "deleted before it was read"],
@@ -9,99 +10,106 @@ const PARTS = [
   ["waiting", "pending up to the last stable offset"],
   ["unstable", "in open transactions up to the high watermark"],
 ];
-const FEW = 12;
+const MANY = 20;
+const MOST_LAGGING = 5;
+const COLUMNS = ["Partition", "Log, on one scale", "Lag", "Log start", "Cursor", "Last stable", "High watermark"];
+const CELLS = ["td.num", "td.wide", "td.num", "td.num", "td.num", "td.num", "td.num"];
 
-/** The section of all partitions: a table while they are few, a grid of small bars when they are many. */
-export function partitions(positions) {
-  const shown = positions.length <= FEW ? table(positions) : grid(positions);
-  const legend = PARTS.filter(([, text], n) => text && positions.some((p) => p.bar[n] > 0));
+/** The section of all partitions. ``positions`` come with the largest lag first. */
+export function partitions({ partitions: positions, lag_steps }) {
+  const few = positions.length < MANY;
+  const listed = few ? positions : positions.slice(0, MOST_LAGGING);
   return h(
     "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Partitions"), legend(listed)),
+    !few && heatmap(positions, lag_steps),
+    !few && h("h3", {}, `The ${MOST_LAGGING} with the largest lag`),
+    table("partitions", COLUMNS, listed.map(line), COLUMNS.filter((name) => name !== COLUMNS[1])),
+  );
+}
+
+function legend(positions) {
+  const used = PARTS.filter((_, n) => positions.some((p) => p.bar[n] > 0));
+  return h(
+    "div.legends",
+    {},
+    used.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)),
+  );
+}
+
+function line(p) {
+  return row(COLUMNS, CELLS, [
+    p.partition,
+    bar(p),
+    [number(p.lag), gauge(p)],
+    number(p.log_start),
+    number(p.cursor),
+    number(p.last_stable),
+    number(p.high_watermark),
+  ]);
+}
+
+/** The lag as a share of the largest one. */
+function gauge(p) {
+  const part = h("i.ground-waiting", {});
+  part.style.width = `${p.lag ? Math.max(2, p.lag_length * 100) : 0}%`;
+  return h("span.gauge", { "aria-hidden": "true" }, part);
+}
+
+const described = (p) =>
+  [
+    `partition ${p.partition}`,
+    `lag ${number(p.lag)}`,
+    `cursor ${number(p.cursor)}`,
+    `log ${number(p.log_start)} to ${number(p.high_watermark)}`,
+    `complete up to ${moment(p.complete_to)}`,
+  ].join("\n");
+
+/** The parts of the log; its length is its share of the longest one. */
+function bar(p) {
+  let x = 0;
+  const part = (length, n) => {
+    const place = { x: `${x * 100}%`, y: 0, width: `${length * 100}%`, height: "100%" };
+    x += length;
+    return length > 0 && svg(`rect.${PARTS[n][0]}`, place);
+  };
+  const label = { role: "img", "aria-label": described(p) };
+  const picture = svg("svg.bar", label, svg("title", {}, described(p)), svg("rect.ground", { width: "100%", height: "100%" }), p.bar.map(part));
+  picture.style.width = `${Math.max(4, p.length * 100)}%`;
+  return picture;
+}
+
+/** A square for each partition, in the order of their numbers. */
+function heatmap(positions, steps) {
+  const cell = (p) =>
+    h(
+      `li.heat.heat-${p.step ?? "unknown"}`,
+      { title: described(p) },
+      h("span", {}, p.partition),
+      h("span.offscreen-text", {}, `: lag ${number(p.lag)}`),
+    );
+  const ordered = positions.toSorted((a, b) => a.partition - b.partition);
+  const behind = positions.filter((p) => p.lag).length;
+  return h(
+    "div.card.heatmap",
     {},
     h(
       "div.head",
       {},
-      h("h2", {}, "Partitions"),
-      h(
-        "div",
-        {},
-        legend.map(([name, text]) => h("span.legend", {}, h(`i.dot.${name}`), text)),
-      ),
+      h("span.soft", {}, `Lag of ${plural(positions.length, "partition")}; ${number(behind)} behind`),
+      heatLegend(steps, positions.some((p) => p.step === null)),
     ),
-    shown,
+    h("ul.heats", { "aria-label": "Lag by partition" }, ordered.map(cell)),
   );
 }
 
-function table(positions) {
-  const heads = ["Partition", "", "Log start", "Cursor", "Last stable", "High watermark", "Lag"];
-  const row = (p) =>
-    h(
-      "tr",
-      {},
-      h("td.num", { "data-label": "Partition" }, p.partition),
-      h("td.wide", {}, bar(p)),
-      cells(p).map(([name, value]) => h("td.num", { "data-label": name }, number(value))),
-    );
+function heatLegend(steps, unknown) {
+  const names = ["no lag", ...steps.map((limit) => `up to ${number(limit)}`)];
   return h(
-    "div.card.scroll",
+    "div.legends",
     {},
-    h(
-      "table.stacks",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          heads.map((name, n) => h(n === 1 ? "th.wide" : "th.num", {}, name)),
-        ),
-      ),
-      h("tbody", {}, positions.map(row)),
-    ),
-  );
-}
-
-function grid(positions) {
-  const cell = (p) =>
-    h(
-      "div.partition",
-      { title: tooltip(p) },
-      h("span.num.soft", {}, p.partition),
-      bar(p),
-      h("span.num", {}, number(p.lag)),
-    );
-  return h("div.card.partitions", {}, positions.map(cell));
-}
-
-const cells = (p) => [
-  ["Log start", p.log_start],
-  ["Cursor", p.cursor],
-  ["Last stable", p.last_stable],
-  ["High watermark", p.high_watermark],
-  ["Lag", p.lag],
-];
-
-const tooltip = (p) =>
-  [
-    `partition ${p.partition}`,
-    ...cells(p).map(([name, value]) => `${name.toLowerCase()} ${number(value)}`),
-    `complete up to ${moment(p.complete_to)}`,
-  ].join("\n");
-
-function bar(p) {
-  let x = 0;
-  const part = (length, n) => {
-    const rect =
-      length > 0 && svg(`rect.${PARTS[n][0]}`, { x: `${x * 100}%`, y: 0, width: `${length * 100}%`, height: "100%" });
-    x += length;
-    return rect;
-  };
-  return svg(
-    "svg.bar",
-    { role: "img", "aria-label": tooltip(p) },
-    svg("title", {}, tooltip(p)),
-    svg("rect.ground", { width: "100%", height: "100%" }),
-    p.bar.map(part),
+    names.map((text, n) => h("span.legend", {}, h(`i.dot.heat-${n}`), text)),
+    unknown && h("span.legend", {}, h("i.dot.heat-unknown"), "not known"),
   );
 }

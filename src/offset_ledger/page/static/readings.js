@@ -3,7 +3,7 @@
 import { followTheme } from "./airflow.js";
 import { fill, h } from "./dom.js";
 import { moment } from "./format.js";
-import { notice } from "./views.js";
+import { notice } from "./chips.js";
 
 const REFRESH_INTERVAL = 8000; // milliseconds
 

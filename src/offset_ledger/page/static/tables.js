@@ -2,13 +2,24 @@
 
 import { h } from "./dom.js";
 
+/** The heads of columns; those in ``numeric`` stand on the right, over their numbers. */
+export const heads = (columns, numeric = []) =>
+  h(
+    "thead",
+    {},
+    h(
+      "tr",
+      {},
+      columns.map((column) => h(numeric.includes(column) ? "th.num" : "th", { scope: "col" }, column)),
+    ),
+  );
+
 /** A table in a card: its class besides ``stacks``, the names of its columns, and rows. */
-export function table(name, columns, rows) {
-  const heads = columns.map((column) => h("th", {}, column));
+export function table(name, columns, rows, numeric = []) {
   return h(
     "div.card.scroll",
-    {},
-    h(`table.stacks.${name}`, {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)),
+    { tabindex: 0, role: "region", "aria-label": name },
+    h(`table.stacks.${name.replaceAll(" ", "-")}`, {}, heads(columns, numeric), h("tbody", {}, rows)),
   );
 }
 
@@ -17,6 +28,6 @@ export function row(columns, cells, values, attributes = {}) {
   return h(
     "tr",
     attributes,
-    columns.map((column, n) => h(cells[n], { "data-label": column }, values[n])),
+    columns.map((column, n) => h(cells[n] ?? "td", { "data-label": column }, values[n])),
   );
 }

@@ -1,80 +1,15 @@
-// The overview of all pipelines, and the header of one.
+// The header of one pipeline: its condition, metrics, problems and buttons.
 
 import { airflowLink, runPath } from "./airflow.js";
-import { chip, stateChip } from "./batches.js";
+import { rejection } from "./rejection.js";
+import { chip, notice, stateChip } from "./chips.js";
 import { decide, redrive, replay, report } from "./dialogs.js";
 import { h } from "./dom.js";
-import { ago, bytes, duration, moment, number, plural, since } from "./format.js";
-
-const COLUMNS = [
-  "Pipeline",
-  "Condition",
-  "Lag",
-  "Complete up to",
-  "Data-loss deadline",
-  "Open batch",
-  "Last commit",
-];
-
-/** All pipelines, one line each. */
-export function overview(pipelines) {
-  if (!pipelines.length)
-    return h(
-      "p.notice",
-      {},
-      "There is no pipeline that you may see. A pipeline is a YAML file in dags/pipelines/; you see those whose DAG you may read.",
-    );
-  const row = (p) => {
-    const values = [
-      [h("a.name", { href: `#${p.name}`, "data-key": p.name }, p.name), h("span.soft", {}, `${p.topic} → ${p.target}`)],
-      chip(p.condition.level, p.condition.text),
-      lag(p),
-      completeTo(p),
-      dataLossDeadline(p),
-      p.open_batch ? [stateChip(p.open_batch.state), ` ${p.open_batch.batch_id}`] : "none",
-      h("span", { title: moment(p.last_commit) }, ago(p.last_commit)),
-    ];
-    return h(
-      "tr",
-      {},
-      values.map((value, n) => h(n ? "td" : "td.lead", { "data-label": COLUMNS[n] }, value)),
-    );
-  };
-  return h(
-    "div.card.scroll",
-    {},
-    h(
-      "table.stacks",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          COLUMNS.map((name) => h("th", {}, name)),
-        ),
-      ),
-      h("tbody", {}, pipelines.map(row)),
-    ),
-  );
-}
+import { ago, bytes, duration, moment, number, plural, share, since } from "./format.js";
 
 const lag = (p) => (p.totals.lag === null ? "not known" : plural(p.totals.lag, "record"));
 
-function completeTo(p) {
-  const at = p.totals.complete_to;
-  return at
-    ? h(
-        "span",
-        { title: moment(at) },
-        moment(at, { seconds: false }),
-        !p.dated_long_ago && h("span.soft", {}, ` ${ago(at)}`),
-      )
-    : "not known";
-}
-
-function dataLossDeadline(p) {
+export function dataLossDeadline(p) {
   if (!p.retention) return "not known";
   if (p.totals.lag === 0) return h("span.soft", {}, "no lag");
   const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
@@ -96,7 +31,7 @@ function tombstoneDeadline(p) {
 const datedSince = (p) => `records dated ${moment(p.totals.complete_to, { zone: false }).slice(0, 10)}`;
 
 /** How long pending records have been waiting; timestamps of long ago say nothing about that. */
-function behind(p) {
+export function behind(p) {
   const at = p.totals.complete_to;
   if (!at) return ["not known"];
   if (!p.totals.lag) return ["nothing"];
@@ -161,6 +96,7 @@ function metrics(p) {
     ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
     ["Data-loss deadline", dataLossDeadline(p)],
     ...(p.totals.tombstones_after ? [["Tombstone deadline", tombstoneDeadline(p)]] : []),
+    ["Last batch refused", share(p.quarantined_share), ` limit ${share(p.max_quarantined_share)}`],
     [
       "In quarantine",
       more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined),
@@ -201,19 +137,6 @@ function notices(p, refresh) {
         "bad",
         `${plural(p.totals.lost, "offset")} above the cursors were deleted by retention before they were read. Runs fail until the loss is approved.`,
       ),
-    open?.state === "rejected" &&
-      h(
-        "div.notice.warn.head",
-        {},
-        h(
-          "span",
-          {},
-          `The quality gate rejected batch ${open.batch_id}. Nothing was merged. Approval required.`,
-        ),
-        h("div.buttons", {}, act("approve"), act("abandon")),
-      ),
+    p.rejection && rejection(p, act),
   ];
 }
-
-/** A line above everything else. */
-export const notice = (level, ...text) => h(`p.notice.${level}`, { role: "status" }, text);

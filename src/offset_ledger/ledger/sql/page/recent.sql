@@ -1,0 +1,12 @@
+-- The newest batches of each pipeline, and the newest share that the gate compared with its limit.
+SELECT p.pipeline, recent.batches, judged.batch_id AS judged_batch, judged.share AS quarantined_share
+FROM unnest(%(pipelines)s::text[]) AS p (pipeline)
+CROSS JOIN LATERAL (
+    SELECT coalesce(json_agg(b ORDER BY b.batch_id), '[]') AS batches
+    FROM (SELECT batch_id, kind, state FROM offset_ledger.batch
+          WHERE pipeline = p.pipeline ORDER BY -batch_id LIMIT %(limit)s) AS b
+) AS recent
+LEFT JOIN LATERAL (
+    SELECT batch_id, (verdict->>'quarantined_share')::double precision AS share FROM offset_ledger.batch
+    WHERE pipeline = p.pipeline AND verdict IS NOT NULL ORDER BY -batch_id LIMIT 1
+) AS judged ON true

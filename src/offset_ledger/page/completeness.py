@@ -1,0 +1,112 @@
+"""Which hours of each partition are in the table, from the balance sheets of its ranges. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import groupby
+from typing import Any
+
+from offset_ledger.page.history import HistoryWindow
+from offset_ledger.page.positions import LedgerPartition, Position
+
+
+class Cover(StrEnum):
+    """What the table has of a step of time: its records, none because there were none, or not all of them yet."""
+
+    TABLE = "table"
+    EMPTY = "empty"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Steps ``start`` to ``end``, exclusive, of the same cover and marks; the counts are those of all of them."""
+
+    start: int
+    end: int
+    cover: Cover
+    records: int = 0
+    again: int = 0
+    quarantined: int = 0
+    gap: int = 0
+    from_offset: int | None = None
+    until_offset: int | None = None
+
+    @property
+    def kind(self) -> tuple[Cover, bool, bool, bool]:
+        """What it looks like; neighbours of one kind are one run."""
+        return self.cover, self.again > 0, self.quarantined > 0, self.gap > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One partition: its runs, and their sums."""
+
+    partition: int
+    lag: int | None
+    cursor: int | None
+    complete_to: datetime | None
+    runs: tuple[Run, ...]
+    records: int
+    again: int
+    quarantined: int
+    gap: int
+
+
+def anchor(window: HistoryWindow, known: Iterable[LedgerPartition], now: datetime) -> datetime:
+    """The end of the window: now, or the newest record where all records are older than a window that ends now."""
+    newest = max((each.complete_to for each in known if each.complete_to), default=now)
+    return now if newest >= window.begin(now) else newest + window.step
+
+
+def lines(
+    rows: Iterable[Mapping[str, Any]], positions: Sequence[Position], window: HistoryWindow, end: datetime
+) -> tuple[Line, ...]:
+    """A line for each partition, from rows of ``page/completeness.sql``; the window ends at ``end``."""
+    begin, count = window.begin(end), window.span // window.step
+    found = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}
+    return tuple(_line(each, found.get(each.partition, ()), begin, window.step, count) for each in positions)
+
+
+def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime, step: timedelta, count: int) -> Line:
+    steps = [_uncovered(position, n, begin + step * n) for n in range(count)]
+    for row in rows:
+        at, since = (row["at"] - begin) // step, max(0, (row["since"] - begin) // step)
+        for n in range(since, at):
+            if steps[n].cover is not Cover.TABLE:
+                steps[n] = replace(steps[n], cover=Cover.TABLE)
+        counts = {name: row[name] for name in _COPIED}
+        steps[at] = Run(at, at + 1, Cover.TABLE, **counts)
+    sums = {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
+    runs = tuple(map(_joined, _alike(steps)))
+    return Line(position.partition, position.lag, position.cursor, position.complete_to, runs, **sums)
+
+
+_SUMMED = ("records", "again", "quarantined", "gap")
+_COPIED = (*_SUMMED, "from_offset", "until_offset")
+
+
+def _uncovered(position: Position, n: int, at: datetime) -> Run:
+    complete = position.complete_to is not None and at < position.complete_to
+    return Run(n, n + 1, Cover.EMPTY if complete else Cover.PENDING)
+
+
+def _alike(steps: Iterable[Run]) -> Iterable[list[Run]]:
+    return (list(each) for _, each in groupby(steps, key=lambda step: step.kind))
+
+
+def _joined(steps: Sequence[Run]) -> Run:
+    sums = {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
+    begins = [each.from_offset for each in steps if each.from_offset is not None]
+    ends = [each.until_offset for each in steps if each.until_offset is not None]
+    return Run(
+        steps[0].start,
+        steps[-1].end,
+        steps[0].cover,
+        **sums,
+        from_offset=min(begins, default=None),
+        until_offset=max(ends, default=None),
+    )

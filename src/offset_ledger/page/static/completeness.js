@@ -1,0 +1,125 @@
+// Which hours of each partition are in the table, with quarantine, gaps and what was read again.
+
+import { h, svg } from "./dom.js";
+import { moment, number, plural, tick } from "./format.js";
+import { heads } from "./tables.js";
+
+const COVERS = [
+  ["table", "records in the table"],
+  ["empty", "no records"],
+  ["pending", "not complete yet"],
+];
+const MARKS = [
+  ["quarantined", "with quarantined records"],
+  ["gap", "with offsets without a record"],
+  ["again", "read again"],
+];
+const MANY = 50; // partitions that are shown at first
+const TICKS = 6;
+const SUMS = ["Records", "Quarantined", "Gap", "Read again", "Lag"];
+
+/** The section. ``all``: whether every partition is shown; ``showAll`` shows them. */
+export function completeness(answer, windows, all, showAll) {
+  const lines = answer.partitions;
+  const shown = all ? lines : lines.toSorted(leastComplete).slice(0, MANY).toSorted((a, b) => a.partition - b.partition);
+  const rest = lines.length - shown.length;
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Completeness by record time"), windows),
+    h("p.soft", {}, summary(answer)),
+    legend(lines),
+    h(
+      "div.card.scroll",
+      { tabindex: 0, role: "region", "aria-label": "Completeness by partition" },
+      h(
+        "table.timeline",
+        {},
+        timeHeads(answer),
+        h("tbody", {}, shown.map((line) => timeline(line, answer))),
+      ),
+    ),
+    rest > 0 &&
+      h("button", { onclick: showAll, "data-key": "all-partitions" }, `Show ${plural(rest, "more partition")}`),
+  );
+}
+
+const leastComplete = (a, b) => (b.lag ?? Infinity) - (a.lag ?? Infinity) || a.partition - b.partition;
+
+function summary({ partitions, begin, step, steps, now }) {
+  const behind = partitions.filter((line) => line.lag).length;
+  const end = now ?? new Date(Date.parse(begin) + steps * step * 1000).toISOString();
+  const state = behind
+    ? `${number(behind)} of ${plural(partitions.length, "partition")} are not complete`
+    : `all of ${plural(partitions.length, "partition")} are complete`;
+  const time = (at) => h("span.when", {}, moment(at, { seconds: false }));
+  return [time(begin), " to ", time(end), `: ${state}.`];
+}
+
+function legend(lines) {
+  const runs = lines.flatMap((line) => line.runs);
+  return h(
+    "div.legends",
+    {},
+    COVERS.filter(([name]) => runs.some((run) => run.cover === name)).map(([name, text]) =>
+      h("span.legend", {}, h(`i.dot.cover-${name}`), text),
+    ),
+    MARKS.filter(([name]) => runs.some((run) => run[name])).map(([name, text]) =>
+      h("span.legend", {}, h(`i.dot.mark-${name}`), text),
+    ),
+  );
+}
+
+function timeHeads(answer) {
+  const parts = heads(["Partition", "Record time", ...SUMS], ["Partition", ...SUMS]);
+  parts.querySelectorAll("th")[1].append(axis(answer));
+  return parts;
+}
+
+function axis({ begin, step, steps }) {
+  const at = Array.from({ length: TICKS }, (_, n) => Math.round((n * steps) / TICKS));
+  const label = (n) => tick(Date.parse(begin) / 1000 + n * step, step * Math.round(steps / TICKS));
+  return h("div.axis", {}, at.map((n) => h("span", {}, label(n))));
+}
+
+function timeline(line, answer) {
+  const cells = [line.records, line.quarantined, line.gap, line.again, line.lag];
+  return h(
+    "tr",
+    {},
+    h("th.num", { scope: "row" }, line.partition),
+    h("td.time", {}, picture(line, answer)),
+    cells.map((value) => h("td.num", {}, number(value))),
+  );
+}
+
+function picture(line, answer) {
+  const label = `partition ${line.partition}: ${line.runs.map((run) => described(run, answer)).join("; ")}`;
+  return svg("svg.bar", { role: "img", "aria-label": label }, line.runs.map((run) => drawn(run, answer)));
+}
+
+function drawn(run, answer) {
+  const width = (run.end - run.start) / answer.steps;
+  const place = { x: `${(run.start / answer.steps) * 100}%`, width: `${width * 100}%` };
+  const mark = ([name], n) => run[name] > 0 && svg(`rect.mark-${name}`, { ...place, y: `${n * 34}%`, height: "32%" });
+  return svg(
+    "g",
+    {},
+    svg("title", {}, described(run, answer)),
+    svg(`rect.cover-${run.cover}`, { ...place, y: 0, height: "100%" }),
+    MARKS.map(mark),
+  );
+}
+
+function described(run, { begin, step }) {
+  const at = (n) => moment(new Date(Date.parse(begin) + n * step * 1000).toISOString(), { seconds: false, zone: false });
+  const cover = COVERS.find(([name]) => name === run.cover)[1];
+  const offsets = run.until_offset !== null && `offsets ${number(run.from_offset)} to ${number(run.until_offset - 1)}`;
+  const counts = [
+    run.records && plural(run.records, "record"),
+    run.quarantined && `${number(run.quarantined)} quarantined`,
+    run.gap && `${plural(run.gap, "offset")} without a record`,
+    run.again && `${number(run.again)} read again`,
+  ];
+  return [`${at(run.start)} to ${at(run.end)}`, cover, offsets, ...counts].filter(Boolean).join(", ");
+}

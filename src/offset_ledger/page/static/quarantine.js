@@ -1,0 +1,134 @@
+// The quarantined records of a pipeline: filters, a list in pages, and one record with its bytes.
+
+import { pager } from "./batches.js";
+import { chip } from "./chips.js";
+import { copyButton } from "./copy.js";
+import { redrive } from "./dialogs.js";
+import { h } from "./dom.js";
+import { ago, bytes, moment, number } from "./format.js";
+import { content, reasonLines } from "./record.js";
+import { row, table } from "./tables.js";
+
+const STATES = ["unresolved", "dismissed", "resolved"];
+const COLUMNS = ["Record", "Reasons", "Timestamp", "Quarantined", "Batch", "Value"];
+const CELLS = ["td.when", "td.wide", "td.when", "td.when", "td.num", "td.num"];
+
+/** What the API is asked for. */
+export function wanted(filters) {
+  const query = new URLSearchParams({ limit: 50, state: filters.state });
+  for (const name of ["reason", "partition"]) if (filters[name]) query.set(name, filters[name]);
+  for (const name of ["since", "until"]) if (filters[name]) query.set(name, new Date(`${filters[name]}Z`).toISOString());
+  if (filters.pages.length) query.set("before", filters.pages.at(-1));
+  return query;
+}
+
+/** The section. ``change`` sets filters and reads again. */
+export function quarantine(pipeline, page, filters, opened, change) {
+  const rows = page.records.flatMap((each) => [line(each, filters, change), filters.open === each.quarantine_id && unfolded(pipeline, each, opened)]);
+  const none = h("tr", {}, h("td.soft", { colspan: COLUMNS.length }, "No record matches."));
+  return h(
+    "section",
+    {},
+    h("div.head", {}, h("h2", {}, "Quarantined records"), h("div.buttons", {}, redriveButton(pipeline, filters, change))),
+    form(pipeline, filters, change),
+    page.masked &&
+      h("p.notice", {}, "Keys, values, headers and details are shown to users who may edit the DAG; you see their sizes."),
+    table("quarantined records", COLUMNS, rows.length ? rows : none, ["Batch", "Value"]),
+    pager(filters, page, change),
+  );
+}
+
+function redriveButton(pipeline, filters, change) {
+  const { blocked_reason } = pipeline.actions.redrive;
+  const name = filters.reason ? `Redrive ${filters.reason}…` : "Redrive…";
+  const attributes = { disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": "redrive-filtered" };
+  return h("button", { onclick: () => redrive(pipeline, change, filters.reason), ...attributes }, name);
+}
+
+function form(pipeline, filters, change) {
+  const set = (name) => (event) => change({ [name]: event.target.value, pages: [], open: null });
+  const field = (text, input) => h("label.filter", {}, h("span", {}, text), input);
+  const select = (name, choices, all) =>
+    h(
+      "select",
+      { onchange: set(name), "data-key": `quarantine-${name}` },
+      all && h("option", { value: "" }, all),
+      choices.map((c) => h("option", { value: c, selected: filters[name] === c }, c)),
+    );
+  const input = (name, type, more = {}) =>
+    h("input", { type, value: filters[name], onchange: set(name), "data-key": `quarantine-${name}`, ...more });
+  const codes = [...new Set([...pipeline.quarantine_codes, filters.reason])].filter(Boolean);
+  return h(
+    "div.filters",
+    { role: "search", "aria-label": "Filter the records" },
+    field("State", select("state", STATES)),
+    field("Reason", select("reason", codes, "all reasons")),
+    field("Partition", select("partition", pipeline.partitions.map((p) => `${p.partition}`).sort((a, b) => a - b), "all")),
+    field("Quarantined since (UTC)", input("since", "datetime-local")),
+    field("until (UTC)", input("until", "datetime-local")),
+  );
+}
+
+function line(each, filters, change) {
+  const isOpen = filters.open === each.quarantine_id;
+  const toggle = h(
+    "button.toggle",
+    {
+      onclick: () => change({ open: isOpen ? null : each.quarantine_id }),
+      "aria-expanded": String(isOpen),
+      "data-key": `record-${each.quarantine_id}`,
+    },
+    h("span.arrow", { "aria-hidden": "true" }, isOpen ? "▾" : "▸"),
+    ` ${each.partition}:${number(each.offset)}`,
+  );
+  const values = [
+    toggle,
+    [reasonLines(each.reasons), each.retried_by !== null && h("span.soft", {}, `also in redrive ${each.retried_by}`)],
+    moment(each.timestamp),
+    h("span", { title: moment(each.quarantined_at) }, ago(each.quarantined_at)),
+    each.batch_id,
+    each.value_bytes === null ? "null" : bytes(each.value_bytes),
+  ];
+  return row(COLUMNS, CELLS, values, { class: isOpen ? "open" : null });
+}
+
+function unfolded(pipeline, each, opened) {
+  const body = opened?.quarantine_id === each.quarantine_id ? details(pipeline, opened) : h("p.soft", {}, "Reading…");
+  return h("tr.unfolded", {}, h("td", { colspan: COLUMNS.length }, body));
+}
+
+function details(pipeline, record) {
+  const dismissed = record.state === "dismissed" && `${record.dismissed_who}, ${moment(record.dismissed_at)}: ${record.dismissed_why}`;
+  const facts = [
+    ["State", [chip(record.state === "unresolved" ? "warn" : "plain", record.state), dismissed && ` ${dismissed}`, record.resolved_by !== null && ` by batch ${record.resolved_by}`]],
+    ["Coordinates", `partition ${record.partition}, offset ${number(record.offset)}, topic id ${record.topic_id}`],
+    ["Timestamp", moment(record.timestamp)],
+    ["Quarantined", `${moment(record.quarantined_at)} by batch ${record.batch_id}`],
+    record.schema_id !== null && ["Schema id", record.schema_id],
+    ["Reasons", reasonLines(record.reasons)],
+    record.retried_reasons.length > 0 && [`Reasons in redrive ${record.retried_by}`, reasonLines(record.retried_reasons)],
+    ["Key", content(record.key)],
+    ["Value", content(record.value)],
+    record.headers.length > 0 && [`Headers (${number(record.header_count)})`, headers(record.headers)],
+    record.state === "unresolved" && ["Dismiss it", dismissal(pipeline, record)],
+  ];
+  return h(
+    "dl.facts",
+    {},
+    facts.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
+}
+
+const headers = (all) =>
+  h("ul.reasons", {}, all.map(({ name, value }) => h("li", {}, h("b", {}, name), " ", content(value, "line"))));
+
+/** Airflow has no DAG for it, and the page changes nothing itself. */
+function dismissal(pipeline, record) {
+  const command = `offset-ledger dismiss ${pipeline.name} --partition ${record.partition} --offset ${record.offset} --why "…"`;
+  return h(
+    "div.command",
+    {},
+    h("code", {}, command),
+    copyButton(command, "the command", `dismiss-${record.quarantine_id}`),
+  );
+}

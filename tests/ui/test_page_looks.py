@@ -1,0 +1,267 @@
+"""How the ledger page looks and is used, in Chromium without an Airflow: keyboard, phones, contrast, pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Route, expect
+
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.ledger.database import connect
+from offset_ledger.local.layout import free_ports
+from offset_ledger.local.stack import Stack
+from offset_ledger.page.app import create_app
+from tests.fixtures.page_world import FULL, PageWorld, make_world
+from tests.fixtures.servers import new_database
+
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+DESK, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
+SERIOUS = ("serious", "critical")
+VIEWS = (
+    "",
+    "orders",
+    "events",
+    "bookings",
+    "refunds",
+    "orders/completeness",
+    "events/completeness",
+    "orders/quarantine",
+)
+# A text that is a date and a time; on more than one line it has more than one rectangle.
+BROKEN_DATES = """() => {
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    if (!/^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d/.test(walk.currentNode.data)) continue;
+    const range = document.createRange();
+    range.selectNodeContents(walk.currentNode);
+    if (new Set([...range.getClientRects()].map((r) => r.top)).size > 1) found.push(walk.currentNode.data);
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(stack: Stack, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The page of a filled ledger, served as it is, for somebody who may do everything."""
+    home = tmp_path_factory.mktemp("looks")
+    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})
+    with pytest.MonkeyPatch.context() as patch, new_database(stack, template_database) as postgres:
+        for connection in (kafka, postgres):
+            patch.setenv(environment_name(connection.conn_id), connection.to_json())
+        patch.setenv("OFFSET_LEDGER_REPORTS", str(home / "reports"))
+        world = PageWorld(home / "pipelines", dict(kafka.extra))
+        with connect(postgres) as session:
+            brokers = make_world(session, world)
+        with served(create_app(lambda: FULL, world.folder, brokers)) as where:
+            yield where
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """The address of an application behind a port of its own, until the block ends."""
+    port = free_ports(1)[0]
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def open_page(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
+    """Open a part of the page in a theme and a size; none of its scripts may fail."""
+    contexts, errors = [], []
+
+    def opened(part: str = "", theme: str = "light", viewport: Any = DESK) -> Page:
+        context = browser.new_context(viewport=viewport, reduced_motion="reduce")
+        contexts.append(context)
+        context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(error.stack or error.message))
+        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        return shown(page, address, part)
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def shown(page: Page, address: str, part: str) -> Page:
+    """The page at this part, once it has been read and its charts are drawn."""
+    page.goto(f"{address}/#{part}")
+    page.reload()
+    expect(page.locator("footer")).to_be_visible()
+    if page.locator(".plot").count():
+        expect(page.locator(".plot canvas").last).to_be_visible()
+    return page
+
+
+def answer_with(page: Page, address: re.Pattern[str], answer: object) -> None:
+    """Let the page get this answer in the place of the server's."""
+
+    def fulfil(route: Route) -> None:
+        route.fulfill(body=json.dumps(answer), content_type="application/json")
+
+    page.route(address, fulfil)
+
+
+def picture(page: Page, name: str) -> None:
+    """A picture of the window, if ``$OFFSET_LEDGER_SHOTS`` says where to."""
+    if folder := os.environ.get("OFFSET_LEDGER_SHOTS"):
+        page.screenshot(path=Path(folder) / f"page-{name}.png", animations="disabled")
+
+
+def unfold(page: Page) -> None:
+    """Open the batch of the pipeline that has the most to show, and a quarantined record."""
+    for toggle in page.locator('button[data-key="batch-2"], button[data-key="record-9"]').all():
+        toggle.click()
+        expect(page.locator(".unfolded table, .unfolded dl").first).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_has_no_serious_finding(open_page: Callable[..., Page], address: str, theme: str) -> None:
+    page = open_page("", theme)
+    found = {}
+    for part in VIEWS:
+        unfold(shown(page, address, part))
+        for violation in Axe().run(page).response["violations"]:
+            if violation["impact"] in SERIOUS:
+                found[part, violation["id"]] = [node["html"][:200] for node in violation["nodes"]][:3]
+    assert found == {}
+
+
+def test_axe_finds_what_is_wrong(open_page: Callable[..., Page]) -> None:
+    page = open_page("orders")
+    page.evaluate("document.querySelector('h2').style.color = '#ddd'")
+    ids = [each["id"] for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
+    assert ids == ["color-contrast"]
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_no_part_scrolls_sideways_and_no_date_is_broken(
+    open_page: Callable[..., Page], address: str, viewport: dict[str, int]
+) -> None:
+    page = open_page("", viewport=viewport)
+    for part in VIEWS:
+        unfold(shown(page, address, part))
+        assert (part, page.evaluate("document.documentElement.scrollWidth")) == (part, viewport["width"])
+        assert (part, page.evaluate(BROKEN_DATES)) == (part, [])
+
+
+def test_heads_of_columns_and_rows_say_what_they_are_of(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page()
+    for part in VIEWS:
+        unfold(shown(page, address, part))
+        assert (
+            page.locator("th:not([scope])").locator("visible=true").and_(page.locator(":not(.u-legend th)")).count()
+            == 0
+        )
+
+
+def test_a_batch_is_opened_and_closed_with_the_keyboard(open_page: Callable[..., Page]) -> None:
+    page = open_page("orders")
+    toggle = page.locator('button[data-key="batch-2"]')
+    toggle.focus()
+    for expanded in ("true", "false", "true"):
+        page.keyboard.press("Enter")
+        expect(toggle).to_have_attribute("aria-expanded", expanded)
+        expect(toggle).to_be_focused()
+    steps = page.locator("table.waterfall tbody tr")
+    names = steps.locator("th").all_inner_texts()
+    assert names == ["offsets", "quarantined", "decoded", "superseded", "written", "updated", "inserted"]
+    counts = [int(re.sub(r"\D", "", text)) for text in steps.locator("td:nth-child(2)").all_inner_texts()]
+    assert counts == [490, 9, 481, 80, 401, 400, 1]
+
+
+def test_a_click_on_a_bar_opens_its_batch(open_page: Callable[..., Page]) -> None:
+    page = open_page("orders")
+    over = page.locator(".u-over").first
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    over.click(position={"x": box["width"] * 0.5, "y": box["height"] * 0.8})
+    expect(page.locator('button[data-key="batch-2"]')).to_have_attribute("aria-expanded", "true")
+
+
+def test_quarantined_records_are_filtered_opened_and_redriven_by_reason(open_page: Callable[..., Page]) -> None:
+    page = open_page("orders/quarantine")
+    toggles = page.locator("tbody button.toggle")
+    expect(toggles).to_have_count(9)
+    page.get_by_label("Partition").select_option("1")
+    expect(toggles).to_have_count(3)
+    page.get_by_label("Reason").select_option("precision")
+    toggles.first.click()
+    record = page.locator(".unfolded")
+    expect(record).to_contain_text('"amount": 12.345')
+    expect(record).to_contain_text("offset-ledger dismiss orders --partition 1 --offset")
+    page.locator('button[data-key="redrive-filtered"]').click()
+    expect(page.get_by_role("dialog").locator('input[name="reason"]')).to_have_value("precision")
+
+
+def test_two_hundred_pipelines_are_filtered_by_condition_and_name(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page()
+    answer = page.request.get(f"{address}/api/pipelines").json()
+    orders = next(each for each in answer["pipelines"] if each["name"] == "orders")
+    bookings = next(each for each in answer["pipelines"] if each["name"] == "bookings")
+    many = [{**(orders if n % 20 == 0 else bookings), "name": f"pipeline_{n}"} for n in range(200)]
+    answer_with(page, re.compile("/api/pipelines$"), {"problems": [], "pipelines": many})
+    shown(page, address, "")
+    names = page.locator("a.name")
+    expect(names).to_have_count(200)
+    page.get_by_label("Filter by name").press_sequentially("pipeline_19")
+    expect(names).to_have_count(11)
+    page.get_by_label("Filter by name").fill("")
+    page.get_by_role("button", name="waiting for a decision").click()
+    expect(names).to_have_count(10)
+
+
+def test_five_hundred_partitions_are_a_heatmap_and_a_timeline_of_those_that_are_behind(
+    open_page: Callable[..., Page], address: str
+) -> None:
+    page = open_page()
+    for kind in ("", "/completeness"):
+        answer = page.request.get(f"{address}/api/pipelines/events{kind}").json()
+        places = answer["partitions"]
+        answer["partitions"] = [{**places[n % 100], "partition": n} for n in range(500)]
+        answer_with(page, re.compile(rf"/api/pipelines/events{kind}(\?.*)?$"), answer)
+    shown(page, address, "events")
+    expect(page.locator(".heat")).to_have_count(500)
+    expect(page.locator("table.partitions tbody tr")).to_have_count(5)
+    shown(page, address, "events/completeness")
+    expect(page.locator("table.timeline tbody tr")).to_have_count(50)
+    page.get_by_role("button", name="Show 450 more partitions").click()
+    expect(page.locator("table.timeline tbody tr")).to_have_count(500)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_pictures_of_the_documents(open_page: Callable[..., Page], address: str, theme: str) -> None:
+    page = open_page("", theme)
+    picture(page, f"overview-{theme}")
+    unfold(shown(page, address, "orders"))
+    page.get_by_role("heading", name="Batches", exact=True).scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('.tabs').scrollIntoView()")
+    picture(page, f"batches-{theme}")
+    shown(page, address, "events")
+    page.get_by_role("heading", name="Partitions").evaluate("(e) => e.scrollIntoView()")
+    picture(page, f"partitions-{theme}")
+    shown(page, address, "orders/completeness")
+    picture(page, f"completeness-{theme}")
+    unfold(shown(page, address, "orders/quarantine"))
+    picture(page, f"quarantine-{theme}")
