@@ -88,7 +88,6 @@ class Airflow:
             **_SETTINGS,
             "AIRFLOW_HOME": str(self.directory),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.passwords),
             "AIRFLOW__CORE__FERNET_KEY": generated["fernet_key"],
