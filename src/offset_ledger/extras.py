@@ -25,8 +25,13 @@ def require(extra: str, what: str, where: str = "") -> None:
     Raises:
         ConfigurationError: it is not; the line has the command that installs it.
     """
-    if find_spec(MODULES[extra]) is None:
+    if not is_installed(extra):
         raise missing(extra, what, MODULES[extra], where)
+
+
+def is_installed(extra: str) -> bool:
+    """Whether it is."""
+    return find_spec(MODULES[extra]) is not None
 
 
 def missing(extra: str, what: str, package: str, where: str = "") -> ConfigurationError:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.connections import Connection, environment_name
+from offset_ledger.connections import Connection, environment_name, parse_connection
 from offset_ledger.ledger.database import connect
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.publishing.producer import publish
@@ -139,8 +139,6 @@ def send(connections: dict[str, str], *event_ids: str) -> None:
 
 
 def committed(connections: dict[str, str]) -> list[tuple[object, ...]]:
-    from offset_ledger.connections import parse_connection
-
     postgres = parse_connection("postgres_default", connections[environment_name("postgres_default")])
     with connect(postgres) as session, session.cursor() as cursor:
         cursor.execute("SELECT event_id, state FROM public.parcels ORDER BY 1")
