@@ -20,8 +20,7 @@ RUN uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python -
 # Spark's Kafka connector, of pyspark's own version; found in its cache, it is not fetched again.
 # The archive of the driver's classes lies in the environment.
 RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.local.jars import spark_kafka_jars; spark_kafka_jars()" \
-    && OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.cds_archive import make_archive; make_archive()" \
-    && mkdir -p plugins
+    && OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.cds_archive import make_archive; make_archive()"
 
 FROM base
 # Volumes take over the owner of the folder they are first mounted on.
@@ -32,15 +31,12 @@ COPY --from=build /opt/venv /opt/venv
 WORKDIR /opt/offset-ledger
 COPY --from=build /build/cache/jars cache/jars
 COPY --from=build /build/dags dags
-COPY --from=build /build/jobs jobs
-COPY --from=build /build/plugins plugins
 COPY --from=build /build/expectations expectations
 # The scheduler imports once what each task needs.
 RUN install --directory /var/lib/airflow/config \
     && printf 'from offset_ledger.airflow.preload import preload\n\npreload()\n' > /var/lib/airflow/config/airflow_local_settings.py
 ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/offset-ledger/dags \
-    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/offset-ledger/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     GX_ANALYTICS_ENABLED=false \
     OFFSET_LEDGER_CACHE=/opt/offset-ledger/cache \

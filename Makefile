@@ -46,6 +46,10 @@ up: install ## Start three brokers, Postgres and Airflow, to look around
 down: ## Stop them; the data stay
 	@test ! -e $${OFFSET_LEDGER_HOME:-.local}/stack.json || { $(MAKE) --silent --no-print-directory install && $(BIN)/offset-ledger stack down; }
 
+.PHONY: dist
+dist: install ## The wheel and the source distribution, into dist/
+	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
+
 .PHONY: lint
 lint: install ## ruff, mypy and import-linter
 	@$(BIN)/ruff check --no-cache

@@ -31,7 +31,6 @@ _PAUSE = 0.05
 def project(folder: Path, engine: str) -> Path:
     """The project folder of Airflow with one pipeline."""
     (folder / "dags" / "pipelines").mkdir(parents=True)
-    (folder / "plugins").mkdir()
     shutil.copy("dags/ingest.py", folder / "dags")
     text = PIPELINE + ("" if engine == "process" else "spark: {min_offsets: 1}\n")
     (folder / "dags" / "pipelines" / "bench.yaml").write_text(text)

@@ -120,7 +120,7 @@ class SparkUnavailable(TransientError):
 
 
 class SparkMismatch(TerminalError):
-    """The Spark Connect server runs another version of Spark, or of this package, than its client."""
+    """Versions differ: the Spark Connect server's and its client's, or those of pyspark and pyspark-client."""
 
 
 # -- schemas ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.outline import outline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import BatchRejected
 from offset_ledger.ledger.database import connect, rows
@@ -73,7 +75,7 @@ class Led(NewRecords):
         return super().waiting()
 
 async def look():
-    async for event in Led(sys.argv[1], 0).run():
+    async for event in Led(json.loads(sys.argv[1]), 0).run():
         print(json.dumps(event.payload), flush=True)
 
 asyncio.run(look())
@@ -131,8 +133,8 @@ class Trigger:
 
 
 @contextmanager
-def triggering(file: Path, home: Path) -> Iterator[Trigger]:
-    program = [sys.executable, "-c", _TRIGGER, str(file)]
+def triggering(pipeline: Pipeline, home: Path) -> Iterator[Trigger]:
+    program = [sys.executable, "-c", _TRIGGER, json.dumps(outline(pipeline))]
     environment = {**os.environ, "AIRFLOW_HOME": str(home)}
     with subprocess.Popen(program, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as made:
         try:
@@ -156,7 +158,7 @@ def test_the_trigger_fires_once_for_each_move_of_ends_or_cursors_and_not_while_a
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic=topic))
     pipeline = parse_pipeline(file)
-    with triggering(file, tmp_path) as trigger, connect(servers.postgres) as session:
+    with triggering(pipeline, tmp_path) as trigger, connect(servers.postgres) as session:
         assert trigger.look() == []
         send(good, good, b"not JSON")
         assert trigger.look() == [{"last_stable": {"0": 3}}]

@@ -1,17 +1,20 @@
-"""The plugin file as every process of Airflow meets it."""
+"""The package as Airflow finds it by its entry points: a plugin, and a provider."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.dags.fresh import answer_of
+from tests.paths import ROOT
 
 _LOOK = """
-import json, runpy, sys
+import json, sys
 import airflow.plugins_manager
 known = set(sys.modules)
-found = runpy.run_path("plugins/offset_ledger_plugin.py")
-plugin = found["OffsetLedgerPlugin"]
+from offset_ledger.page.plugin import OffsetLedgerPlugin as plugin
 plugin.validate()
 print(json.dumps({
     "imported": sorted(set(sys.modules) - known),
@@ -20,9 +23,33 @@ print(json.dumps({
 }))
 """
 
+_FOUND = """
+import json
+from airflow import plugins_manager
+from airflow.providers_manager import ProvidersManager
+plugins_manager.ensure_plugins_loaded()
+apps, _ = plugins_manager.get_fastapi_plugins()
+provider = ProvidersManager().providers["offset-ledger"]
+print(json.dumps({
+    "apps": [app["url_prefix"] for app in apps if app["name"] == "Offset ledger"],
+    "provider": [provider.version, provider.data["name"]],
+}))
+"""
+
 
 def test_it_registers_and_imports_nothing(tmp_path: Path) -> None:
     found = answer_of(_LOOK, tmp_path)
-    assert [name for name in found["imported"] if not name.startswith("asyncio")] == []
+    ours = {"offset_ledger.page", "offset_ledger.page.plugin"}
+    assert {name for name in found["imported"] if not name.startswith("asyncio")} - {"offset_ledger"} == ours
     assert len(set(found["routes"])) == 4
     assert found["prefix"] == ["/offset-ledger"]
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["installed", "and left in the plugins folder"])
+def test_airflow_finds_it_once_and_lists_the_provider(copied: bool, tmp_path: Path) -> None:
+    if copied:  # as it was installed before it had entry points
+        (tmp_path / "plugins").mkdir()
+        shutil.copy(ROOT / "src/offset_ledger/page/plugin.py", tmp_path / "plugins" / "offset_ledger_plugin.py")
+    found = answer_of(_FOUND, tmp_path)
+    assert found["apps"] == ["/offset-ledger"]
+    assert found["provider"][1] == "Offset ledger"

@@ -133,7 +133,7 @@ def world(chromium: str) -> Iterator[World]:  # noqa: ARG001 - without a browser
 
 
 def _write_project(project: Path) -> None:
-    for folder in ("dags", "plugins", "expectations"):
+    for folder in ("dags", "expectations"):
         shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
     # The demo's file, but for a schedule that starts no run of its own while a test looks.
     flights = project / "dags" / "pipelines" / "flights.yaml"

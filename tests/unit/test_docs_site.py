@@ -26,7 +26,7 @@ from tests.paths import ROOT
         ("docs/architecture.md", "../src/offset_ledger/ledger/sql/", "source/src/offset_ledger/ledger/sql.md"),
         ("README.md", "docs/spark.md", "spark.md"),
         ("README.md", "docs/adr/", "index.md"),
-        ("README.md", "docs/pictures/ledger-page.png", "pictures/ledger-page.png"),
+        ("README.md", "docs/pictures/trigger-form.png", "pictures/trigger-form.png"),
         ("README.md", "https://keepachangelog.com", "https://keepachangelog.com"),
         ("README.md", "no/such/file", "no/such/file"),
     ],

@@ -26,6 +26,7 @@ from offset_ledger.airflow.operators import StageOperator
 from offset_ledger.airflow.steps import PlanOperator
 from offset_ledger.airflow.tasks import about, after_a_question, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.outline import outline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.questions import QuestionAnswer
 
@@ -91,7 +92,7 @@ def _schedule(pipeline: Pipeline) -> Any:
         return cron
     from offset_ledger.airflow.triggers import NewRecords
 
-    watcher = AssetWatcher(name=f"new_records_{pipeline.name}", trigger=NewRecords(str(pipeline.path)))
+    watcher = AssetWatcher(name=f"new_records_{pipeline.name}", trigger=NewRecords(outline(pipeline)))
     news = Asset(name=f"new_records_{pipeline.name}", uri=f"offset-ledger://{pipeline.name}/new", watchers=[watcher])
     return AssetOrTimeSchedule(timetable=cron, assets=[news]) if cron else [news]
 

@@ -9,16 +9,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
+from offset_ledger.airflow.spark_submit import SparkSubmitOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.stage import submitted
+from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
@@ -72,7 +73,7 @@ class StageOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=str(JOB),
+            application=JOB.name,
             conf={**SETTINGS, **spark.conf},
             **{**_arguments(spark), **kwargs},
         )
@@ -129,7 +130,8 @@ class StageOperator(SparkSubmitOperator):
         self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
 
     def _submit(self, context: Context, pipeline: Pipeline, batch_id: int, origin: Origin) -> None:
-        self.jars = spark_jars()
+        check_spark()
+        self.application, self.jars = str(JOB), spark_jars()
         connections = map(get_connection, self._connection_ids)
         submission = Submission.of(str(uuid.uuid4()), origin, *connections)
         with scratch() as folder:

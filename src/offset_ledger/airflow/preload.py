@@ -31,11 +31,13 @@ def preload() -> bool:
     """
     if not forks_tasks(sys.argv):
         return False
+    from offset_ledger.extras import is_installed
     from offset_ledger.validate.expectations import load
 
     for name in _STEPS:
         import_module(name)
-    load()
+    if is_installed("gx"):
+        load()
     return True
 
 

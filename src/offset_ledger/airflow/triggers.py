@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.config.outline import from_outline
 from offset_ledger.errors import OffsetLedgerError
 
 log = logging.getLogger(__name__)
@@ -25,17 +24,18 @@ class NewRecords(BaseEventTrigger):
     """Fires when there is lag and no run works on it: once each time that log ends or cursors have moved.
 
     It fires again after ten minutes if the lag is still the same, because the run failed or the event was lost.
+    ``pipeline`` is the outline of the pipeline file, which the triggerer does not have.
     """
 
-    def __init__(self, pipeline_file: str, seconds: float = 30) -> None:
+    def __init__(self, pipeline: Mapping[str, Any], seconds: float = 30) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.pipeline_file = pipeline_file
+        self.pipeline = pipeline
         self.seconds = seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """How Airflow keeps it."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "pipeline_file": self.pipeline_file,
+            "pipeline": dict(self.pipeline),
             "seconds": self.seconds,
         }
 
@@ -64,7 +64,7 @@ class NewRecords(BaseEventTrigger):
 
         try:
             waiting = Waiting()
-            for pipeline in find_pipelines(parse_pipeline(Path(self.pipeline_file)), record=False):
+            for pipeline in find_pipelines(from_outline(self.pipeline), record=False):
                 lagging = _lagging(pipeline)
                 if not lagging:
                     record_stable_offsets(pipeline)  # no run plans while nothing is new

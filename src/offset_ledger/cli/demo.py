@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import Outcome, Verbs, from_1, say
+from offset_ledger.extras import require
 
 if TYPE_CHECKING:
     from offset_ledger.demo.formats.run import FormatsProof
@@ -35,6 +36,7 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """The main job on real data, or the record formats."""
+    require("local", "the demo")
     if arguments.formats:
         return _formats(arguments.flights)
     from offset_ledger.demo.run import run

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Verbs, say
+from offset_ledger.extras import require
 
 if TYPE_CHECKING:
     from offset_ledger.reliability.labs.report import Report
@@ -27,6 +28,7 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Run one lab in a folder of its own and show its table."""
+    require("local", "a lab")
     import tempfile
 
     began = time.monotonic()

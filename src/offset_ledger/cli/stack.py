@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Verbs, say
+from offset_ledger.extras import require
 
 if TYPE_CHECKING:
     from offset_ledger.local.stack import PartStatus
@@ -28,6 +29,7 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Start, stop or show the local servers."""
+    require("local", "the local stack")
     from offset_ledger.local import stack
     from offset_ledger.stage.cds_archive import make_archive
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.config.source import Format, KeyFormat, Source
@@ -14,6 +13,7 @@ from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.extras import require
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -30,8 +30,8 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
     """
     if source.format is Format.JSON:
         return JsonDecoder(record, limits)
-    for name in {source.format, source.key_format}:
-        _check_installed(name)
+    for name in {source.format, source.key_format} & _EXTRAS.keys():
+        require(_EXTRAS[name], f"a record in {name}", ", also where Spark's executors run")
     compile_ = _DECODERS[source.format]
     if source.schema is None:
         return FramedDecoder(record, limits, _checked(source, record, limits), lookup, _keys(source, lookup))
@@ -39,15 +39,6 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
         return compile_(source, WriterSchema(0, LANGUAGES[source.format], source.schema.text), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
-
-
-def _check_installed(name: str) -> None:
-    module, extra = _LIBRARIES.get(name, ("msgspec", ""))
-    if find_spec(module) is None:
-        raise ConfigurationError(
-            f"records in {name} need {module}, which is not installed; run pip install 'offset-ledger[{extra}]', also "
-            "where Spark's executors run"
-        )
 
 
 def _checked(source: Source, record: RecordShape, limits: Limits) -> Callable[[WriterSchema], Decoder]:
@@ -74,10 +65,7 @@ def _keys(source: Source, lookup: Lookup) -> FramedKeys | None:
     return FramedKeys(checked, lookup)
 
 
-_LIBRARIES: Mapping[str, tuple[str, str]] = {
-    Format.PROTOBUF: ("grpc_tools", "protobuf"),
-    Format.JSON_SCHEMA: ("jsonschema_rs", "json-schema"),
-}
+_EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}
 
 
 # A format's library is imported where a pipeline has that format.

@@ -64,12 +64,14 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Airflow:
-    """The four components, on the ``airflow`` database of the stack's Postgres."""
+    """The four components, on a database of the stack's Postgres."""
 
     directory: Path
     project: Path
     port: int
     postgres: Postgres
+    database: str = AIRFLOW_DATABASE
+    python: str = sys.executable
 
     @property
     def daemons(self) -> tuple[Daemon, ...]:
@@ -88,7 +90,6 @@ class Airflow:
             **_SETTINGS,
             "AIRFLOW_HOME": str(self.directory),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.passwords),
             "AIRFLOW__CORE__FERNET_KEY": generated["fernet_key"],
@@ -96,7 +97,7 @@ class Airflow:
             "AIRFLOW__API__BASE_URL": self.address,
             "AIRFLOW__API__SECRET_KEY": generated["secret_key"],
             "AIRFLOW__API_AUTH__JWT_SECRET": generated["jwt_secret"],
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres_url(self.postgres.connection(AIRFLOW_DATABASE)),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres_url(self.postgres.connection(self.database)),
         }
 
     def up(self, connections: Mapping[str, str], launch: Launch) -> None:
@@ -108,11 +109,11 @@ class Airflow:
         missing = [daemon for daemon in self.daemons if daemon.pid() is None]
         if "api-server" in (daemon.name for daemon in missing):
             require_free("Airflow", self.port)
-        env = {**_outer_environment(), **connections, **self.environment()}
+        env = {**_outer_environment(Path(self.python)), **connections, **self.environment()}
         self._write_local_settings()
         self._migrate(env, launch)
         for daemon in missing:
-            command = [sys.executable, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
+            command = [self.python, "-m", "airflow", daemon.name, *_COMPONENTS[daemon.name]]
             launch.start(daemon, command, env, cwd=self.project)
         launch.wait(self.daemons, self.ready, _READY_SECONDS)
 
@@ -193,12 +194,12 @@ class Airflow:
         if marker.exists() and marker.read_text() == f"{release} {self._revision()}":
             return
         launch.say("migrating the Airflow database")
-        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        command = [self.python, "-m", "airflow", "db", "migrate"]
         run(command, env, self.directory / "migrate.log", "airflow db migrate")
         marker.write_text(f"{release} {self._revision()}")
 
     def _revision(self) -> str | None:
-        connection = psycopg2.connect(self.postgres.url(AIRFLOW_DATABASE))
+        connection = psycopg2.connect(self.postgres.url(self.database))
         try:
             with connection, connection.cursor() as cursor:
                 cursor.execute("SELECT version_num FROM alembic_version")
@@ -210,7 +211,7 @@ class Airflow:
             connection.close()
 
 
-def _outer_environment() -> dict[str, str]:
-    """This environment without the settings of another Airflow, and with this interpreter's programs first."""
+def _outer_environment(python: Path) -> dict[str, str]:
+    """This environment without the settings of another Airflow, and with the programs beside ``python`` first."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-    return {**kept, "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
+    return {**kept, "PATH": os.pathsep.join((str(python.parent), os.environ.get("PATH", os.defpath)))}

@@ -18,6 +18,7 @@ from psycopg2 import sql
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
+from offset_ledger.extras import require
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, only_one, require_free
 from offset_ledger.local.process import Daemon, Server, run, silent
@@ -167,9 +168,10 @@ class Postgres(Server):
 def binary(name: str) -> str:
     """The path of one of PostgreSQL's programs."""
     # Importing the package would warn about XDG_RUNTIME_DIR and take a lock; only its files are needed.
+    require("local", "the local stack")
     package = find_spec(_PACKAGE)
-    if package is None or package.origin is None:
-        raise StackError(f"the package {_PACKAGE} is not installed; install the `local` extra of offset-ledger")
+    assert package
+    assert package.origin
     return str(Path(package.origin).parent / "pginstall18" / "bin" / name)
 
 

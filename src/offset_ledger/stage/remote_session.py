@@ -12,6 +12,7 @@ from urllib.parse import quote
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, OffsetLedgerError, SparkMismatch, SparkUnavailable, one_line
 from offset_ledger.retry import retrying
+from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.same_code import PROPERTY, check_code, code_of_this_process
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def remote_session(connection: Connection, wait: bool = True) -> Iterator[SparkS
         SparkMismatch: it runs another version of Spark or of this package.
         AccessDenied: it refuses the token of the connection.
     """
+    check_spark()
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session: Any = _open(connection, wait)

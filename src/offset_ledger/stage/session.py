@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.config.spark_application import Spark
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import SparkUnavailable
+from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
 from offset_ledger.stage.spark_settings import spark_jars
 from offset_ledger.stage.submission import is_standalone
@@ -83,6 +84,7 @@ def local_session(cores: int = 2, memory: str = "1g", conf: Mapping[str, str] = 
 
 
 def _own_session(make: Callable[[ExitStack], SparkSession]) -> SparkSession:
+    check_spark()
     from pyspark.sql import SparkSession
 
     with _making:

@@ -12,6 +12,7 @@ from offset_ledger.connections import without_connections
 from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.cds_archive import with_archive
+from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.scratch import with_scratch
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, spark_jars
 
@@ -64,5 +65,6 @@ class SparkServer:
 
 def become_server(server: SparkServer, folder: Path) -> None:
     """Replace this process by the server; does not return."""
+    check_spark()
     command = server.command(folder)
     os.execve(command[0], command, server.environment(os.environ))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib.util import find_spec
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,8 @@ _THREADS = 2  # one decodes while the other waits for Postgres
 
 
 def takes_spark(pipeline: Pipeline, batch: Batch) -> bool:
-    """Whether the batch is too large for this process, or librdkafka is not installed."""
-    return total_width(batch.ranges) >= pipeline.spark.min_offsets or find_spec("confluent_kafka") is None
+    """Whether the batch is too large for this process."""
+    return total_width(batch.ranges) >= pipeline.spark.min_offsets
 
 
 def read_slices(

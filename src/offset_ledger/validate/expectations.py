@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.errors import one_line
+from offset_ledger.extras import require
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
@@ -18,7 +19,12 @@ _TYPE_CHECKS = frozenset({"expect_column_values_to_be_of_type", "expect_column_v
 
 
 def load() -> ModuleType:
-    """The package ``great_expectations``."""
+    """The package ``great_expectations``.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    require("gx", "a suite")
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     # It logs each function that its documentation leaves out: 170 lines.
     logging.getLogger("great_expectations._docs_decorators").setLevel(logging.WARNING)

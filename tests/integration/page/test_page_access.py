@@ -128,7 +128,6 @@ def _environment(folder: Path) -> dict[str, str]:
         "OFFSET_LEDGER_REPORTS": str(folder / "reports"),
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__AUTH_MANAGER": "tests.fixtures.limited_auth.LimitedAuthManager",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),

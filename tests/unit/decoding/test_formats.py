@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from offset_ledger import extras
 from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.config.source import Format, KeyFormat, SchemaFile, Source
 from offset_ledger.decoding import formats
@@ -48,6 +49,6 @@ def test_what_a_spark_task_carries_makes_the_same_decoder_elsewhere() -> None:
 
 @pytest.mark.parametrize("format_", [Format.PROTOBUF, Format.JSON_SCHEMA])
 def test_a_library_that_is_not_installed_is_named(format_: Format, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"not installed; run pip install 'offset-ledger\["):
         compile_decoder(Source("k", "t", format=format_, registry="r"), SHAPE, Limits())

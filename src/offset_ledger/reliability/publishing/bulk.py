@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from kafka.partitioner import Partitioner
@@ -60,8 +59,6 @@ def publish_in_bulk(records: Iterable[Record], extra: Mapping[str, str], topic: 
 
 def _obstacle(extra: Mapping[str, str], partitioner: Partitioner | None) -> str | None:
     """Why librdkafka cannot take this over; None if it can."""
-    if find_spec("confluent_kafka") is None:
-        return "confluent-kafka is not installed (pip install 'offset-ledger[librdkafka]')"
     if not (partitioner is None or isinstance(partitioner, KeyHash | Custom)):
         return "it has no such partitioner"
     if "GSSAPI" in (extra.get("sasl.mechanism"), extra.get("sasl.mechanisms")):

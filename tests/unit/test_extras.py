@@ -1,0 +1,50 @@
+"""An extra that is missing is named by the line that fails, and each that is named exists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.util import find_spec
+
+import pytest
+
+from offset_ledger import extras
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.extras import MODULES, require
+from tests.paths import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DECLARED = PROJECT["optional-dependencies"]
+
+
+def test_what_is_missing_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("gx", "a suite")
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError) as raised:
+        require("gx", "a suite")
+    assert str(raised.value) == (
+        "a suite needs great_expectations, which is not installed; run pip install 'offset-ledger[gx]'"
+    )
+
+
+def test_each_extra_has_a_module_that_it_installs() -> None:
+    assert set(MODULES) == set(DECLARED) - {"all", "dev"}
+    assert [module for module in MODULES.values() if find_spec(module) is None] == []
+
+
+def test_the_extra_all_is_everything_but_the_stack_of_this_project() -> None:
+    (everything,) = DECLARED["all"]
+    assert set(re.split("[][,]", everything)[1:-1]) == set(MODULES) - {"local"}
+
+
+def test_every_extra_that_code_or_page_names_exists() -> None:
+    files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "Dockerfile"]
+    named = [name for file in files for name in re.findall(r"offset-ledger\[([a-z,-]+)\]", file.read_text())]
+    assert named
+    assert {extra for name in named for extra in name.split(",")} <= set(DECLARED)
+
+
+def test_no_requirement_is_a_pin_but_those_of_the_local_stack() -> None:
+    """A package that is added to an environment takes the versions that are there."""
+    shared = [*PROJECT["dependencies"], *(line for name in set(MODULES) - {"local"} for line in DECLARED[name])]
+    assert [line for line in shared if "==" in line.partition(";")[0]] == []
