@@ -6,6 +6,7 @@ from hypothesis import settings
 
 pytest_plugins = [
     "tests.fixtures.servers",
+    "tests.fixtures.merge_ways",
     "tests.fixtures.registry",
     "tests.fixtures.registry_bench",
     "tests.fixtures.spark",

@@ -92,6 +92,7 @@ def run_history(session: Session, pipeline: Pipeline) -> list[str]:
     return oracle.check(session, pipeline, journal_of([*FIRST, *SECOND]))
 
 
+@pytest.mark.usefixtures("merge_way")
 def test_unbroken_the_history_passes(session: Session, pipeline: Pipeline) -> None:
     assert run_history(session, pipeline) == []
 
@@ -159,10 +160,11 @@ def test_another_merge_order_is_found_by_identities(
     session: Session,
     pipeline: Pipeline,
     monkeypatch: pytest.MonkeyPatch,
+    merge_way: str,
     broken: Callable[[str], str],
     found: str,
 ) -> None:
-    with_sql(monkeypatch, "commit/merge_newest_wins", broken)
+    with_sql(monkeypatch, f"commit/{merge_way}_newest_wins", broken)
     without_accounts(monkeypatch)
     told = run_history(session, pipeline)
     assert [line for line in told if line.startswith(found)], told
@@ -195,7 +197,7 @@ def test_another_merge_order_is_found_by_identities(
     ],
 )
 def test_the_account_objects_to_a_row_that_should_have_won(
-    session: Session, monkeypatch: pytest.MonkeyPatch, how: Merge, change: tuple[str, str]
+    session: Session, monkeypatch: pytest.MonkeyPatch, merge_way: str, how: Merge, change: tuple[str, str]
 ) -> None:
     """Only a row that lost by the whole order is counted, so a wrong merge cannot close its own balance sheet."""
     pipeline = a_pipeline(merge=how)
@@ -204,7 +206,7 @@ def test_the_account_objects_to_a_row_that_should_have_won(
     events = [*SECOND, Event(7, 1, 3, "d"), Event(6, 1, 4, "d")]
     tables = prepared(session, pipeline, [OffsetRange(0, 2, 4), OffsetRange(1, 1, 5)], events)
     with monkeypatch.context() as broken:
-        with_sql(broken, f"commit/merge_{how}", lambda text: text.replace(*change))
+        with_sql(broken, f"commit/{merge_way}_{how}", lambda text: text.replace(*change))
         with pytest.raises(LedgerViolation, match="has not lost to another record either"):
             commit(pipeline, tables.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) == before
@@ -212,11 +214,12 @@ def test_the_account_objects_to_a_row_that_should_have_won(
 
 
 def test_greater_or_equal_makes_a_rerun_write_rows(
-    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, merge_way: str
 ) -> None:
     run_history(session, pipeline)
     before = oracle.fingerprint(session, pipeline)
-    with_sql(monkeypatch, "commit/merge_newest_wins", lambda text: text.replace(STRICT, STRICT.replace(">", ">=")))
+    greater_or_equal = STRICT.replace(">", ">=")
+    with_sql(monkeypatch, f"commit/{merge_way}_newest_wins", lambda text: text.replace(STRICT, greater_or_equal))
     replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.BatchKind.REPLAY), FIRST)
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
@@ -403,18 +406,18 @@ def in_two_transactions(monkeypatch: pytest.MonkeyPatch, statement: str) -> None
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("commit/merge_newest_wins", "did not commit that offset"),
+        ("commit/{way}_newest_wins", "did not commit that offset"),
         ("commit/close_ranges", "in the chain"),
         ("commit/move_cursor", "in the chain"),
     ],
 )
 def test_a_commit_in_two_transactions_is_found_when_it_dies_between(
-    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, statement: str, found: str
+    session: Session, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, merge_way: str, statement: str, found: str
 ) -> None:
     ranges, events = HISTORY[0]
     tables = prepared(session, pipeline, ranges, events)
     with monkeypatch.context() as broken:
-        in_two_transactions(broken, statement)
+        in_two_transactions(broken, statement.format(way=merge_way))
         with pytest.raises(OffsetLedgerError):
             commit(pipeline, tables.batch_id, ME)
     told = oracle.check(session, pipeline, journal_of(events), drained=False)

@@ -1,4 +1,7 @@
-"""The merge: one statement that is independent of the order of batches, and the account of what it did."""
+"""The merge: one statement that is independent of the order of batches, and the account of what it did.
+
+MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDATE and an INSERT in one statement do.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,15 @@ class Names:
         }
 
 
+MERGE_RETURNS_ROWS = 170_000  # as libpq has versions
+
+
+def merge_statement(cursor: Cursor, rule: Merge) -> str:
+    """The statement that merges by this rule on the cursor's server."""
+    way = "merge" if cursor.connection.server_version >= MERGE_RETURNS_ROWS else "update_insert"
+    return named_sql(f"commit/{way}_{rule}")
+
+
 def work_memory(rows: int) -> str:
     """``work_mem`` for one sort and the hash joins of so many staged rows: in memory where 1 GiB is enough.
 
@@ -83,7 +95,7 @@ def _merge(
     triggers: Sequence[str],
 ) -> dict[int, MergeCounts]:
     set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
-    merge_rows = sql.SQL(named_sql(f"commit/merge_{pipeline.target.merge}")).format(**names.formats())
+    merge_rows = sql.SQL(merge_statement(cursor, pipeline.target.merge)).format(**names.formats())
     cursor.execute(merge_rows, {"batch_id": tables.batch_id})
     fresh = {row["_partition"]: row for row in cursor.fetchall()}
     cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now

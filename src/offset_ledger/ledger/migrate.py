@@ -12,7 +12,7 @@ from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 
 _LOCK = 0x0FF5E7  # one migration at a time in a database
 
-OLDEST = 17  # its MERGE returns what it did with each row
+OLDEST = 15  # the first with UNIQUE NULLS NOT DISTINCT
 
 
 @cache

@@ -5,6 +5,7 @@ A folder of the cache is complete or absent: it is filled under another name and
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pyspark
 
+from offset_ledger.errors import ConfigurationError
 from offset_ledger.local.ivy import PYSPARK_JARS, Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
@@ -25,6 +27,7 @@ __all__ = [
     "fetch",
     "kafka_jars",
     "kafka_tools_jars",
+    "kafka_version",
     "spark_kafka_bundle",
     "spark_kafka_jars",
 ]
@@ -45,18 +48,37 @@ class Bundle:
 
 
 KAFKA_VERSION = "4.2.0"
+KAFKA_VERSION_VARIABLE = "OFFSET_LEDGER_KAFKA_VERSION"
+_LOG4J = "2.25.3"
+
+
+def kafka_version() -> str:
+    """The version of the local brokers: OFFSET_LEDGER_KAFKA_VERSION, else that of the package.
+
+    Raises:
+        ConfigurationError: the variable names no version.
+    """
+    version = os.environ.get(KAFKA_VERSION_VARIABLE) or KAFKA_VERSION
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise ConfigurationError(
+            f"{KAFKA_VERSION_VARIABLE} should be a version of Kafka such as {KAFKA_VERSION}, found {version!r}"
+        )
+    return version
 
 
 def kafka_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[Path, ...]:
     """The class path of a Kafka broker.
 
     Raises:
+        ConfigurationError: as :func:`kafka_version`.
         StackError: they could not be fetched.
     """
-    broker = Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
+    broker = Artifact("org.apache.kafka", "kafka_2.13", kafka_version())
     # The broker's artifact has no logging backend: without one, the reason of a failed start is lost.
-    logging = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3")
-    return fetch(Bundle((broker, logging)), java, say)
+    logging = [Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J)]
+    if broker.version.startswith("3."):  # its brokers do not start without the classes of Log4j 1
+        logging.append(Artifact("org.apache.logging.log4j", "log4j-1.2-api", _LOG4J))
+    return fetch(Bundle((broker, *logging)), java, say)
 
 
 def kafka_tools_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[Path, ...]:
@@ -68,7 +90,7 @@ def kafka_tools_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> 
     broker = kafka_jars(java, say)
     # What the tools use of Kafka Connect, half of their dependencies, is not needed for producing and consuming.
     without = frozenset({"connect-api", "connect-json", "connect-runtime", *map(artifact_name, broker)})
-    tools = Artifact("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
+    tools = Artifact("org.apache.kafka", "kafka-tools", kafka_version())
     return (*broker, *fetch(Bundle((tools,), without), java, say))
 
 

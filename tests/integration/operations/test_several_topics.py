@@ -42,6 +42,8 @@ from offset_ledger.validate.step import validate
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
+pytestmark = pytest.mark.usefixtures("merge_way")
+
 ME = Origin("test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KEEP = {"retention.ms": "-1"}  # the records are older than a week

@@ -27,6 +27,8 @@ from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, planned, staged, validated
 
+pytestmark = pytest.mark.usefixtures("merge_way")
+
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: orders}}

@@ -27,6 +27,8 @@ from offset_ledger.target.table import ensure_target
 from tests.fixtures.servers import new_database
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 
+pytestmark = pytest.mark.usefixtures("merge_way")
+
 BOTH = pytest.mark.parametrize("how", list(Merge))
 
 

@@ -137,6 +137,6 @@ def test_of_an_error_of_this_project_and_its_causes_the_error_is_reported() -> N
 
 
 def test_an_old_postgres_is_reported_before_anything_is_created() -> None:
-    check_server(170000)
-    with pytest.raises(ConfigurationError, match=r"PostgreSQL 17 or newer is needed, found 16\.9"):
-        check_server(160009)
+    check_server(150000)
+    with pytest.raises(ConfigurationError, match=r"PostgreSQL 15 or newer is needed, found 14\.19"):
+        check_server(140019)
