@@ -74,6 +74,10 @@ docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on por
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
 	@test -n "$(SERVE)" || echo "open .site/index.html"
 
+.PHONY: matrix
+matrix: install ## The support matrix in README.md, on each Postgres, Kafka and Python (ONLY=Kafka: one of them)
+	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))
+
 .PHONY: chaos
 chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1
 	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect) $(if $(REGISTRY),--registry)

@@ -35,8 +35,8 @@ class Admin:
             **{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments}
         )
 
-    def send(self, request: Any, node: int) -> Any:
-        """The answer of one broker to one request of the protocol."""
+    def send(self, request: Any, node: int | None = None) -> Any:
+        """The answer of one broker, or of any, to one request of the protocol."""
 
         async def send() -> Any:
             return await self.client._manager.send(request, node_id=node)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kafka import errors as kafka_errors
+from kafka.protocol.admin import DescribeClusterRequest
 
 from offset_ledger.kafka.admin import Admin
 
@@ -22,7 +24,7 @@ class LiveBroker:
 
 def cluster_id(admin: Admin) -> str:
     """The id of the cluster."""
-    return str(admin.client.describe_cluster()["cluster_id"])
+    return str(_described(admin)["cluster_id"])
 
 
 def protocol_version(admin: Admin) -> tuple[int, ...]:
@@ -32,14 +34,14 @@ def protocol_version(admin: Admin) -> tuple[int, ...]:
 
 def count_brokers(admin: Admin) -> int:
     """How many brokers the cluster lists."""
-    return len(admin.client.describe_cluster()["brokers"])
+    return len(_described(admin)["brokers"])
 
 
 def live_brokers(admin: Admin) -> tuple[LiveBroker, ...]:
     """The brokers that are not fenced, by node id."""
     brokers = [
         LiveBroker(int(each["broker_id"]), each["rack"])
-        for each in admin.client.describe_cluster()["brokers"]
+        for each in _described(admin)["brokers"]
         if not each.get("is_fenced")
     ]
     return tuple(sorted(brokers, key=lambda broker: broker.node))
@@ -51,3 +53,10 @@ def elect_preferred_leaders(admin: Admin, topic: str, partitions: Iterable[int])
         admin.client.elect_leaders(_PREFERRED, {topic: list(partitions)})
     except kafka_errors.PreferredLeaderNotAvailableError:
         return  # it fell out of sync meanwhile
+
+
+def _described(admin: Admin) -> dict[str, Any]:
+    try:
+        return dict(admin.client.describe_cluster())
+    except KeyError:  # kafka-python reads a field that brokers before 3.7 do not send
+        return dict(admin.send(DescribeClusterRequest()).to_dict())

@@ -6,7 +6,7 @@ from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.brokers import cluster_id
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts
 from offset_ledger.kafka.settings import topic_settings
-from offset_ledger.kafka.topics import describe_available_topic, partition_numbers
+from offset_ledger.kafka.topics import describe_available_topic, partition_numbers, topic_id
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 
 
@@ -23,7 +23,7 @@ def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
     return TopicSnapshot(
         cluster_id=cluster_id(admin),
         topic=topic,
-        topic_id=str(described["topic_id"]),
+        topic_id=topic_id(described, admin.servers),
         compacted="compact" in settings["cleanup.policy"],
         partitions=tuple(
             PartitionSnapshot(p, starts[p], stable[p].offset, ends[p], stable[p].leader_epoch) for p in partitions

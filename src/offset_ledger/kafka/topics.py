@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from kafka import errors as kafka_errors
 
-from offset_ledger.errors import UnknownTopic
+from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka.admin import Admin
 
 
@@ -47,6 +48,21 @@ def describe_available_topic(admin: Admin, topic: str) -> Mapping[str, Any]:
 def allowed_operations(admin: Admin, topic: str) -> frozenset[str]:
     """What the login may do with the topic, in words of Kafka's ACLs; everything where there is no authorizer."""
     return frozenset(map(str, describe_topic(admin, topic)["authorized_operations"]))
+
+
+def topic_id(described: Mapping[str, Any], servers: str) -> str:
+    """The id of a described topic, which a recreated topic does not have.
+
+    Raises:
+        ConfigurationError: the brokers are too old to give topics ids.
+    """
+    found = described.get("topic_id")
+    if found is None or UUID(str(found)).int == 0:
+        raise ConfigurationError(
+            f"Kafka at {servers} gives topic {described['name']!r} no id, so a recreated topic could not be detected; "
+            "brokers of Kafka 3.6 or newer are needed, with their metadata upgraded to that version"
+        )
+    return str(found)
 
 
 def partition_numbers(described: Mapping[str, Any]) -> list[int]:

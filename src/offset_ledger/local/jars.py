@@ -24,6 +24,7 @@ __all__ = [
     "Artifact",
     "Bundle",
     "artifact_name",
+    "broker_bundle",
     "fetch",
     "kafka_jars",
     "kafka_tools_jars",
@@ -73,12 +74,16 @@ def kafka_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[
         ConfigurationError: as :func:`kafka_version`.
         StackError: they could not be fetched.
     """
-    broker = Artifact("org.apache.kafka", "kafka_2.13", kafka_version())
-    # The broker's artifact has no logging backend: without one, the reason of a failed start is lost.
-    logging = [Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J)]
-    if broker.version.startswith("3."):  # its brokers do not start without the classes of Log4j 1
-        logging.append(Artifact("org.apache.logging.log4j", "log4j-1.2-api", _LOG4J))
-    return fetch(Bundle((broker, *logging)), java, say)
+    return fetch(broker_bundle(kafka_version()), java, say)
+
+
+def broker_bundle(version: str) -> Bundle:
+    """The jars of a broker of this version."""
+    # The broker's artifact has no logging backend: without one, the reason of a failed start is lost. Brokers of 3.x do
+    # not start without the classes of Log4j 1.
+    logging = ["log4j-slf4j-impl", *(["log4j-1.2-api"] if version.startswith("3.") else [])]
+    broker = Artifact("org.apache.kafka", "kafka_2.13", version)
+    return Bundle((broker, *(Artifact("org.apache.logging.log4j", name, _LOG4J) for name in logging)))
 
 
 def kafka_tools_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> tuple[Path, ...]:

