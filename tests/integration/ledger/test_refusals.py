@@ -24,6 +24,7 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.merge_ways import UPDATE_INSERT
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 
@@ -94,6 +95,7 @@ def test_what_the_table_refuses_for_good_is_named(
         raise error
 
 
+@pytest.mark.usefixtures("merge_way")
 def test_another_writer_of_the_same_event_is_worth_another_try(session: Session, servers: Servers) -> None:
     batch_id = ready(session, Event(1, 0, 0, "a"))
     columns = "event_id, publish_at, state, note, _partition, _offset, _timestamp, _key, _headers, _deleted"
@@ -107,6 +109,28 @@ def test_another_writer_of_the_same_event_is_worth_another_try(session: Session,
         with pytest.raises(TransientError, match=r"another writer changed public.orders") as failed:
             committing.result(60)
     assert type(failed.value) is TransientError
+
+
+def test_a_row_that_is_deleted_during_the_merge_stands_afterwards_or_nothing_does(
+    session: Session, servers: Servers, merge_way: str
+) -> None:
+    commit(ORDERS, ready(session, Event(1, 0, 0, "a")), ME)
+    batch_id = planned(session, ORDERS, [OffsetRange(0, 1, 2)])
+    validated(session, staged(session, ORDERS, batch_id, [Event(2, 0, 1, "a")]))
+    with ThreadPoolExecutor(1) as beside, connect(servers.postgres) as other:
+        other.cursor().execute("DELETE FROM orders")
+        committing = beside.submit(commit, ORDERS, batch_id, ME)
+        while not rows(session, "SELECT FROM pg_locks WHERE NOT granted"):
+            rows(session, "SELECT pg_sleep(0.05)")
+        other.commit()
+        if merge_way == UPDATE_INSERT:
+            with pytest.raises(LedgerViolation, match=r"event 'a' does not stand in public\.orders"):
+                committing.result(60)
+            assert rows(session, "SELECT event_id FROM orders") == []
+            commit(ORDERS, batch_id, ME)
+        else:
+            committing.result(60)
+    assert rows(session, "SELECT event_id, _offset, _batch_id FROM orders") == [["a", 1, batch_id]]
 
 
 def test_a_statement_timeout_of_the_database_is_reported_as_one(
