@@ -59,4 +59,7 @@ def _described(admin: Admin) -> dict[str, Any]:
     try:
         return dict(admin.client.describe_cluster())
     except KeyError:  # kafka-python reads a field that brokers before 3.7 do not send
-        return dict(admin.send(DescribeClusterRequest()).to_dict())
+        answer = admin.send(DescribeClusterRequest())
+    if answer.error_code:
+        raise kafka_errors.for_code(answer.error_code)(answer.error_message)
+    return dict(answer.to_dict())

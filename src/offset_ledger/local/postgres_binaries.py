@@ -21,6 +21,7 @@ def binary(name: str) -> str:
     """The path of ``postgres`` or ``initdb``.
 
     Raises:
+        ConfigurationError: the `local` extra is not installed.
         StackError: it is not in the folder that OFFSET_LEDGER_POSTGRES_BIN names.
     """
     path = _folder() / name
