@@ -52,7 +52,8 @@ def test_a_good_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "level"), [((2, 8), "problem"), ((3, 0), "ok"), ((3, 9), "ok"), ((4, 2), "ok"), ((10, 0), "ok")]
+    ("version", "level"),
+    [((2, 8), "problem"), ((3, 5), "problem"), ((3, 6), "ok"), ((3, 9), "ok"), ((4, 2), "ok"), ((10, 0), "ok")],
 )
 def test_brokers_of_kafka_3_and_newer(version: tuple[int, ...], level: str) -> None:
     assert str(kafka.supported("kafka", version, 3).level) == level

@@ -15,7 +15,7 @@ from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.run import examine
 from offset_ledger.reliability.audit.wording import counted
 
-_OLDEST = (3, 0)
+_OLDEST = (3, 6)
 _ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 _RIGHTS = "grant them as in docs/production.md#rights-in-kafka"
 _LEVELS = {Severity.ERROR: Level.PROBLEM, Severity.WARNING: Level.WARNING}
