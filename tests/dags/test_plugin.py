@@ -20,6 +20,7 @@ print(json.dumps({
     "imported": sorted(set(sys.modules) - known),
     "routes": [view["url_route"] for view in plugin.external_views],
     "prefix": [app["url_prefix"] for app in plugin.fastapi_apps],
+    "icons": [view[name] for view in plugin.external_views for name in ("icon", "icon_dark_mode")],
 }))
 """
 
@@ -43,6 +44,9 @@ def test_it_registers_and_imports_nothing(tmp_path: Path) -> None:
     assert {name for name in found["imported"] if not name.startswith("asyncio")} - {"offset_ledger"} == ours
     assert len(set(found["routes"])) == 4
     assert found["prefix"] == ["/offset-ledger"]
+    places = {icon.removeprefix("offset-ledger/") for icon in found["icons"]}
+    assert len(places) == 4  # two pages, each for light and dark
+    assert [place for place in places if not (ROOT / "src/offset_ledger/page" / place).is_file()] == []
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["installed", "and left in the plugins folder"])

@@ -20,10 +20,14 @@ async def ledger_page(
     await page.app(scope, receive, send)
 
 
-def _view(url_route: str, destination: str, place: str = "", name: str = "Ledger") -> dict[str, str | bool]:
+def _view(
+    url_route: str, destination: str, place: str = "", name: str = "Ledger", icon: str = "ledger"
+) -> dict[str, str | bool]:
     # Relative, so that it follows Airflow's base URL; the slash, because the pages' own addresses are relative too.
     return {
         "name": name,
+        "icon": f"offset-ledger/static/icons/{icon}.svg",
+        "icon_dark_mode": f"offset-ledger/static/icons/{icon}-dark.svg",
         "href": f"offset-ledger/{place}",
         "url_route": url_route,
         "destination": destination,
@@ -38,7 +42,7 @@ class OffsetLedgerPlugin(AirflowPlugin):
     fastapi_apps = [{"app": ledger_page, "url_prefix": "/offset-ledger", "name": "Offset ledger"}]
     external_views = [
         _view("offset-ledger", "nav"),
-        _view("offset-ledger-audit", "nav", "audit", "Topic audit"),
+        _view("offset-ledger-audit", "nav", "audit", "Topic audit", "audit"),
         _view("offset-ledger-dag", "dag", "?dag_id={DAG_ID}"),
         _view("offset-ledger-run", "dag_run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
     ]

@@ -38,7 +38,7 @@ def slices_shown(database: Connection, attempt: Attempt, total: int) -> Iterator
             yield
         finally:
             done.set()
-            thread.join()
+            thread.join(_SECONDS)  # it may wait for a server that hangs
 
 
 def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: threading.Event) -> None:
