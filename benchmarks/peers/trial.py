@@ -24,9 +24,9 @@ from benchmarks.peers.results import Trial
 from benchmarks.peers.task import RESULT, Task
 from benchmarks.peers.workload import PARTITIONS, Width, Workload, difference, rows_before
 
-from offset_ledger.connections import postgres_arguments
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.local.stack import Stack
+from offset_ledger.postgres_connection import postgres_arguments
 
 PEERS_PYTHON = Path(".venv-peers/bin/python")
 _GRACE = 10.0

@@ -1,8 +1,9 @@
-"""Connections by id, and their translation for Postgres; for Kafka see :mod:`offset_ledger.kafka.connection`.
+"""Connections by id; for their translation see :mod:`offset_ledger.postgres_connection` and, for Kafka,
+:mod:`offset_ledger.kafka.connection`.
 
-A connection comes from ``AIRFLOW_CONN_<ID>`` (Airflow's JSON or URI form), or from Airflow itself when this runs
-inside one of its tasks. For Kafka, ``extra`` holds the client configuration with dotted names, as the apache-kafka
-provider keeps it.
+A connection comes from ``AIRFLOW_CONN_<ID>`` (Airflow's JSON or URI form), else from Airflow where this runs inside one
+of its tasks or :data:`FROM_AIRFLOW` asks for it. For Kafka, ``extra`` holds the client configuration with dotted names,
+as the apache-kafka provider keeps it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from offset_ledger.errors import ConfigurationError
+
+FROM_AIRFLOW = "OFFSET_LEDGER_CONNECTIONS_FROM_AIRFLOW"
+"""A variable: whether a process that is no task of Airflow looks connections up as one would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,28 @@ def get_connection(conn_id: str) -> Connection:
     raw = os.environ.get(environment_name(conn_id))
     if raw is not None:
         return parse_connection(conn_id, raw)
+    from offset_ledger import airflow_connections
+
+    if asks_airflow():
+        return airflow_connections.of_installation(conn_id)
     if "airflow.sdk" in sys.modules:
-        return _from_airflow(conn_id)
+        return airflow_connections.of_task(conn_id)
     raise ConfigurationError(
-        f"connection {conn_id!r} is not defined; set {environment_name(conn_id)}{_from_the_local_stack(conn_id)}"
+        f"connection {conn_id!r} is not defined; look it up in Airflow with --connections-from-airflow, or set "
+        f"{environment_name(conn_id)}{_from_the_local_stack(conn_id)}"
     )
+
+
+def asks_airflow() -> bool:
+    """Whether :data:`FROM_AIRFLOW` is set.
+
+    Raises:
+        ConfigurationError: to something else than true or false.
+    """
+    value = os.environ.get(FROM_AIRFLOW, "false").strip().lower()
+    if value not in ("true", "1", "false", "0", ""):
+        raise ConfigurationError(f"{FROM_AIRFLOW} should be true or false, found {value!r}")
+    return value in ("true", "1")
 
 
 def _from_the_local_stack(conn_id: str) -> str:
@@ -120,63 +141,4 @@ def _from_uri(conn_id: str, uri: str) -> Connection:
         login=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         extra={k: v if isinstance(v, str) else json.dumps(v) for k, v in extra.items()},
-    )
-
-
-def _from_airflow(conn_id: str) -> Connection:
-    from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
-
-    try:
-        known = BaseHook.get_connection(conn_id)
-    except (AirflowNotFoundException, AirflowRuntimeError):
-        raise ConfigurationError(
-            f"connection {conn_id!r} is not defined; add it to Airflow's connections or set {environment_name(conn_id)}"
-        ) from None
-    return Connection(
-        conn_id,
-        known.conn_type or "",
-        known.host,
-        known.port,
-        known.schema,
-        known.login,
-        known.password,
-        {k: v if isinstance(v, str) else json.dumps(v) for k, v in known.extra_dejson.items()},
-    )
-
-
-# A dead network is noticed within two minutes, whether we wait for an answer or send.
-KEEPALIVE: Mapping[str, str | int] = {
-    "keepalives": 1,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 6,
-    "tcp_user_timeout": 120_000,
-}
-
-
-def postgres_arguments(connection: Connection) -> dict[str, str | int]:
-    """Keyword arguments of ``psycopg2.connect``; ``extra`` may add or change libpq's own (sslmode, keepalives ...)."""
-    arguments = {
-        "host": connection.host,
-        "port": connection.port,
-        "dbname": connection.schema,
-        "user": connection.login,
-        "password": connection.password,
-    }
-    return {**{k: v for k, v in arguments.items() if v is not None}, **connection.extra}
-
-
-def postgres_url(connection: Connection) -> str:
-    """The SQLAlchemy URL of the same database, password included."""
-    user = quote(connection.login or "", safe="")
-    secret = f":{quote(connection.password, safe='')}" if connection.password else ""
-    query = dict(connection.extra)
-    host = connection.host or "localhost"
-    if host.startswith("/"):
-        query["host"], host = host, "localhost"  # SQLAlchemy needs a host as well as a socket folder
-    port = f":{connection.port}" if connection.port else ""
-    at = f"{user}{secret}@" if user else ""
-    return f"postgresql+psycopg2://{at}{host}{port}/{connection.schema or ''}" + (
-        f"?{urlencode(query)}" if query else ""
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.completer import complete_pipelines
 from offset_ledger.cli.parser import Parser, listed
+from offset_ledger.connections import FROM_AIRFLOW
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import Pipeline
@@ -45,6 +47,8 @@ class Verbs:
         self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
         self._common = Parser(add_help=False)
         self._common.add_argument("--json", action="store_true", help="print the result as one JSON document")
+        about = "look connections up in Airflow's secrets backends and metadata database, without an API server"
+        self._common.add_argument("--connections-from-airflow", action="store_true", help=about)
         self._common.add_argument("-v", "--verbose", action="store_true", help="log every step")
 
     def begin_group(self, title: str) -> None:
@@ -84,6 +88,8 @@ def run_verb(arguments: Namespace) -> Outcome:
     Raises:
         ConfigurationError: the file reads several topics and the verb is for one, or none has been found yet.
     """
+    if arguments.connections_from_airflow:
+        os.environ[FROM_AIRFLOW] = "true"
     run: Command = arguments.run
     if arguments.topics is Topics.TOGETHER or not arguments.pipeline:
         return run(arguments)

@@ -9,6 +9,8 @@ from typing import Any
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
+from offset_ledger.errors import OffsetLedgerError
+
 if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
     # It logs twenty lines for each connection, which would bury ours; what fails is raised, and logged by us.
     _client_log.setLevel(logging.ERROR)
@@ -20,7 +22,7 @@ class _Client(KafkaAdminClient):  # type: ignore[misc]
     def __init__(self, **arguments: object) -> None:
         try:
             super().__init__(**arguments)
-        except kafka_errors.KafkaError:
+        except (kafka_errors.KafkaError, OffsetLedgerError):
             self._closed = False  # the base class sets it only at the end, and close() needs it
             self.close()
             raise

@@ -14,7 +14,8 @@ from kafka import errors as kafka_errors
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetLedgerError
 from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments
-from offset_ledger.kafka.errors import unavailable
+from offset_ledger.kafka.errors import refused_by_librdkafka, unavailable
+from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 
@@ -55,12 +56,20 @@ class _Reader:
     def __init__(self, connection: Connection) -> None:
         self._servers = bootstrap_servers(connection)
         self._trouble: KafkaError | None = None
-        settings = {**librdkafka_arguments(connection), **_SETTINGS, "error_cb": self._note}
+        self._refused: OffsetLedgerError | None = None
+        callbacks = {"error_cb": self._note, **oauth_callback(connection, self._refuse)}
+        self._connection = connection
+        settings = {**librdkafka_arguments(connection), **_SETTINGS, **callbacks}
         self._consumer = Consumer(settings, logger=logging.getLogger("librdkafka"))
         self.close = self._consumer.close
 
     def _note(self, error: KafkaError) -> None:
         self._trouble = error
+        if meant := refused_by_librdkafka(self._connection, error.name(), error.str()):
+            self._refuse(meant)
+
+    def _refuse(self, error: OffsetLedgerError) -> None:
+        self._refused = error
 
     def read(self, topic: str, wanted: OffsetRange) -> Iterator[list[Message]]:
         self._consumer.assign([TopicPartition(topic, wanted.partition, wanted.from_offset)])
@@ -76,6 +85,8 @@ class _Reader:
                 deadline = time.monotonic() + timeout
                 if inside := [each for each in records if _offset(each) < wanted.until_offset]:
                     yield inside
+            elif self._refused:
+                raise self._refused
             elif time.monotonic() > deadline:
                 raise self._unavailable(topic, wanted, position, timeout)
 

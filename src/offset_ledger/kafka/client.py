@@ -14,8 +14,9 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka import brokers, groups, offsets
 from offset_ledger.kafka.admin import Admin
-from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_arguments
+from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
+from offset_ledger.kafka.python_client import kafka_python_arguments
 from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.snapshot import take_snapshot
 from offset_ledger.kafka.topics import allowed_operations, describe_topic, user_topics

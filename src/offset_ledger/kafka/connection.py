@@ -1,65 +1,56 @@
-"""A connection's configuration, translated for the Kafka clients: kafka-python, librdkafka, and Spark's (Java)."""
+"""A connection's configuration, translated for the Kafka clients: kafka-python, librdkafka, and Spark's (Java).
+
+These are values only; what a client calls while it runs, such as for a token, is added by
+:mod:`offset_ledger.kafka.python_client` and :mod:`offset_ledger.kafka.tokens`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, one_line
+from offset_ledger.kafka import security
+from offset_ledger.kafka.security import KEYTAB, OIDC, PRINCIPAL, SERVICE, extensions, security_of
 
-# librdkafka's names, which the apache-kafka provider's connections use, and kafka-python's.
 _PYTHON_NAMES = {
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    security.USERNAME: "sasl_plain_username",
+    security.PASSWORD: "sasl_plain_password",
+    SERVICE: "sasl_kerberos_service_name",
+    security.CA: "ssl_cafile",
+    security.CERTIFICATE: "ssl_certfile",
+    security.KEY: "ssl_keyfile",
+    security.KEY_PASSWORD: "ssl_password",
 }
-_LIBRDKAFKA_NAMES = {python: dotted for dotted, python in _PYTHON_NAMES.items()}
-_PYTHON_SECURITY = {
-    "security_protocol",
-    "sasl_mechanism",
-    "sasl_plain_username",
-    "sasl_plain_password",
-    "sasl_kerberos_service_name",
-    "ssl_cafile",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_password",
+_LIBRDKAFKA_NAMES = {
+    **{name: name for name in _PYTHON_NAMES if name != SERVICE},
+    "sasl.mechanism": "sasl.mechanisms",
 }
-_PYTHON_FILES = {"ssl_cafile", "ssl_certfile", "ssl_keyfile"}
-_PYTHON_NUMBERS = {"request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "reconnect_backoff_ms"}
-_FETCH_NUMBERS = {"max_partition_fetch_bytes", "fetch_max_bytes"}  # of other readers: the audit compares with them
-_PYTHON_TEXT = {"bootstrap_servers", "client_id"}
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_NUMBERS = ("request.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms", "reconnect.backoff.ms")
+_FETCH_NUMBERS = ("max.partition.fetch.bytes", "fetch.max.bytes")  # of other readers: the audit compares with them
+# Spark sets these itself and refuses them as options.
+_OF_SPARK = ("group.id", "auto.offset.reset", "enable.auto.commit", "key.deserializer", "value.deserializer")
+# Both other clients log in to MSK with a token, as its brokers offer it for clients without AWS' own mechanism.
+_TOKEN_MECHANISMS = {"AWS_MSK_IAM": "OAUTHBEARER"}
 
 
-def kafka_python_arguments(connection: Connection) -> dict[str, object]:
+def kafka_python_settings(connection: Connection) -> dict[str, object]:
     """What kafka-python's clients take in common.
 
     Raises:
-        ConfigurationError: no bootstrap.servers, a security setting kafka-python has no name for, a value that is none.
+        ConfigurationError: no bootstrap.servers, a security setting that the clients have no name for, a value that
+            none of them takes.
     """
-    bootstrap_servers(connection)
-    _check_kafka(connection)
-    arguments: dict[str, object] = {}
-    for dotted, value in connection.extra.items():
-        name = _PYTHON_NAMES.get(dotted, dotted.replace(".", "_"))
-        if dotted == "ssl.endpoint.identification.algorithm":
-            arguments["ssl_check_hostname"] = value.lower() == "https"
-        elif name in _PYTHON_NUMBERS:
-            arguments[name] = int(value)
-        elif name in _PYTHON_TEXT | _PYTHON_SECURITY:
-            arguments[name] = value.split(",") if name == "bootstrap_servers" else value
-            if name == "security_protocol":
-                arguments[name] = value.upper()
-        elif dotted.split(".")[0] in ("security", "sasl", "ssl"):
-            known = sorted({*_PYTHON_NAMES, "security.protocol", "ssl.endpoint.identification.algorithm"})
-            raise ConfigurationError(
-                f"connection {connection.conn_id!r}: {dotted} is not supported; use {', '.join(known)}"
-            )
+    servers, found = bootstrap_servers(connection), security_of(connection)
+    arguments: dict[str, object] = {"bootstrap_servers": servers.split(","), **_common(connection)}
+    arguments |= {_PYTHON_NAMES[key]: text for key, text in found.items() if key in _PYTHON_NAMES}
+    if mechanism := found.get("sasl.mechanism"):
+        arguments["sasl_mechanism"] = _TOKEN_MECHANISMS.get(mechanism, mechanism)
+    if security.CHECK_HOST in found:
+        arguments["ssl_check_hostname"] = _checks_host(found)
     return arguments
 
 
@@ -67,27 +58,42 @@ def librdkafka_arguments(connection: Connection) -> dict[str, object]:
     """The same configuration as librdkafka takes it.
 
     Raises:
-        ConfigurationError: as :func:`kafka_python_arguments`, so that both clients take the same connections.
+        ConfigurationError: as :func:`kafka_python_settings`; also for Kerberos, which its packages are built without.
     """
-    named = {_LIBRDKAFKA_NAMES.get(n, n.replace("_", ".")): v for n, v in kafka_python_arguments(connection).items()}
-    hostname = "https" if named.pop("ssl.check.hostname", True) else "none"
-    own = {"bootstrap.servers": bootstrap_servers(connection), "ssl.endpoint.identification.algorithm": hostname}
-    return {**named, **own}
+    servers, found = bootstrap_servers(connection), security_of(connection)
+    mechanism = found.get("sasl.mechanism")
+    if mechanism == "GSSAPI":
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: librdkafka, as confluent-kafka is installed, has no Kerberos "
+            "(sasl.mechanism GSSAPI); publish with kafka-python, and let Spark read"
+        )
+    named = {_LIBRDKAFKA_NAMES[key]: text for key, text in found.items() if key in _LIBRDKAFKA_NAMES}
+    if mechanism:
+        named["sasl.mechanisms"] = _TOKEN_MECHANISMS.get(mechanism, mechanism)
+    common = {key.replace("_", "."): value for key, value in _common(connection).items()}
+    check = "https" if _checks_host(found) else "none"
+    return {**common, **named, "bootstrap.servers": servers, security.CHECK_HOST: check}
 
 
-def _check_kafka(connection: Connection) -> None:
-    """What kafka-python itself does not refuse: it takes a protocol that it does not know for PLAINTEXT."""
-    for dotted, value in connection.extra.items():
-        name = _PYTHON_NAMES.get(dotted, dotted.replace(".", "_"))
-        wrong = None
-        if name == "security_protocol" and value.upper() not in _PROTOCOLS:
-            wrong = f"one of {', '.join(_PROTOCOLS)}"
-        elif name in _PYTHON_NUMBERS | _FETCH_NUMBERS and not value.isdecimal():
-            wrong = "a whole number"
-        elif name in _PYTHON_FILES and not Path(value).is_file():
-            wrong = "a file that is there"
-        if wrong:
-            raise ConfigurationError(f"connection {connection.conn_id!r}: {dotted} should be {wrong}, found {value!r}")
+def reads_by_librdkafka(connection: Connection) -> bool:
+    """Whether librdkafka can log in so."""
+    return security_of(connection).get("sasl.mechanism") != "GSSAPI"
+
+
+def _checks_host(found: Mapping[str, str]) -> bool:
+    return found.get(security.CHECK_HOST, "https").lower() == "https"
+
+
+def _common(connection: Connection) -> dict[str, object]:
+    """What is no matter of security, under kafka-python's names."""
+    extra = {key.replace("_", "."): text for key, text in connection.extra.items()}
+    for key in (*_NUMBERS, *_FETCH_NUMBERS):
+        if key in extra and not extra[key].isdecimal():
+            raise ConfigurationError(
+                f"connection {connection.conn_id!r}: {key} should be a whole number, found {extra[key]!r}"
+            )
+    numbers: dict[str, object] = {key.replace(".", "_"): int(extra[key]) for key in _NUMBERS if key in extra}
+    return {**numbers, **({"client_id": extra["client.id"]} if "client.id" in extra else {})}
 
 
 def bootstrap_servers(connection: Connection) -> str:
@@ -106,31 +112,106 @@ def bootstrap_servers(connection: Connection) -> str:
 
 
 def spark_kafka_options(connection: Connection) -> dict[str, str]:
-    """The same configuration as Spark's Kafka source takes it: Java client names, each behind ``kafka.``."""
+    """The same configuration as Spark's Kafka source takes it: Java client names, each behind ``kafka.``.
+
+    Raises:
+        ConfigurationError: as :func:`kafka_python_settings`.
+    """
     bootstrap_servers(connection)
-    extra = dict(connection.extra)
-    java: dict[str, str] = {}
-    user, secret = extra.pop("sasl.username", None), extra.pop("sasl.password", None)
-    mechanism = extra.pop("sasl.mechanisms", None) or extra.pop("sasl.mechanism", None)
-    if mechanism:
-        java["sasl.mechanism"] = mechanism
-    if user is not None:
-        java["sasl.jaas.config"] = _jaas(mechanism or "PLAIN", user, secret or "")
-    if "ssl.ca.location" in extra:
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": extra.pop("ssl.ca.location")}
-    if "ssl.certificate.location" in extra:
+    found = security_of(connection)
+    extra = connection.extra
+    others = {key: extra[key] for key in extra if key not in _OF_SPARK and not security.is_security(key)}
+    java = {**others, **_java_tls(connection, found), **_java_login(connection, found)}
+    if "security.protocol" in found:
+        java["security.protocol"] = found["security.protocol"]
+    return {f"kafka.{name}": value for name, value in java.items()}
+
+
+def _java_tls(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
+    java = {security.CHECK_HOST: found[security.CHECK_HOST]} if security.CHECK_HOST in found else {}
+    if security.CA in found:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": found[security.CA]}
+    if security.CERTIFICATE in found:
         java |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": Path(extra.pop("ssl.certificate.location")).read_text(),
-            "ssl.keystore.key": Path(extra.pop("ssl.key.location")).read_text(),
+            "ssl.keystore.certificate.chain": Path(found[security.CERTIFICATE]).read_text(),
+            "ssl.keystore.key": _plain_key(connection, found),
         }
-    # Spark sets these itself and refuses them as options.
-    for name in ("group.id", "auto.offset.reset", "enable.auto.commit", "key.deserializer", "value.deserializer"):
-        extra.pop(name, None)
-    return {f"kafka.{name}": value for name, value in {**extra, **java}.items()}
+    return java
 
 
-def _jaas(mechanism: str, user: str, secret: str) -> str:
-    module = "scram.ScramLoginModule" if mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
-    user, secret = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (user, secret))
-    return f'org.apache.kafka.common.security.{module} required username="{user}" password="{secret}";'
+def _plain_key(connection: Connection, found: Mapping[str, str]) -> str:
+    """The key as PKCS #8 without a password: Java 17 has been seen to refuse PBES2."""
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    password = found.get(security.KEY_PASSWORD)
+    try:
+        key = load_pem_private_key(Path(found[security.KEY]).read_bytes(), password.encode() if password else None)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: {security.KEY} should be a key in PEM form, encrypted with "
+            f"{security.KEY_PASSWORD} or not at all ({one_line(error, 100)})"
+        ) from None
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _java_login(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
+    mechanism = found.get("sasl.mechanism")
+    if mechanism is None and security.USERNAME not in found:
+        return {}
+    named = {"sasl.mechanism": mechanism} if mechanism else {}
+    if mechanism == "OAUTHBEARER":
+        return {**named, **_java_oauth(connection, found)}
+    if mechanism == "AWS_MSK_IAM":
+        return {**named, **_java_msk(found)}
+    if mechanism == "GSSAPI":
+        return {**named, **_java_kerberos(found)}
+    module = "scram.ScramLoginModule" if mechanism and mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
+    options = {"username": found[security.USERNAME], "password": found.get(security.PASSWORD, "")}
+    return {**named, "sasl.jaas.config": _jaas(f"org.apache.kafka.common.security.{module}", options)}
+
+
+def _java_oauth(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
+    options = {"clientId": found[OIDC.client_id], "clientSecret": found[OIDC.client_secret]}
+    if OIDC.scope in found:
+        options["scope"] = found[OIDC.scope]
+    options |= {f"extension_{name}": value for name, value in extensions(connection, found).items()}
+    if security.TOKEN_CA in found:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": found[security.TOKEN_CA]}
+    package = "org.apache.kafka.common.security.oauthbearer"
+    return {
+        "sasl.jaas.config": _jaas(f"{package}.OAuthBearerLoginModule", options),
+        "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": found[OIDC.token_url],
+    }
+
+
+def _java_msk(found: Mapping[str, str]) -> dict[str, str]:
+    names = {security.PROFILE: "awsProfileName", security.ROLE: "awsRoleArn", security.REGION: "awsStsRegion"}
+    options = {java: found[key] for key, java in names.items() if key in found}
+    return {
+        "sasl.jaas.config": _jaas("software.amazon.msk.auth.iam.IAMLoginModule", options),
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    }
+
+
+def _java_kerberos(found: Mapping[str, str]) -> dict[str, str]:
+    options = {"useTicketCache": "true"}
+    if KEYTAB in found:
+        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": found[KEYTAB]}
+    if PRINCIPAL in found:
+        options["principal"] = found[PRINCIPAL]
+    return {
+        "sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options),
+        "sasl.kerberos.service.name": found.get(SERVICE, "kafka"),
+    }
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    quoted = {name: text.replace("\\", "\\\\").replace('"', '\\"') for name, text in options.items()}
+    return " ".join([module, "required", *(f'{name}="{text}"' for name, text in quoted.items())]) + ";"

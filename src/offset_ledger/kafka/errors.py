@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafka import errors as kafka_errors
 
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, error_line
+from offset_ledger.connections import Connection
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, error_line, one_line
+from offset_ledger.kafka.connection import bootstrap_servers
+from offset_ledger.kafka.security import login_of, security_of
+from offset_ledger.web.tls_failures import untrusted
 
+_VERIFY = re.compile(r"certificate verify failed: ([^:()]+)")
 _DENIED = (
     kafka_errors.AuthorizationError,
     kafka_errors.SaslAuthenticationFailedError,
@@ -17,15 +23,16 @@ _DENIED = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether asking again may help; kafka-python itself retries only NotLeaderForPartition."""
-    return isinstance(error, kafka_errors.KafkaError) and bool(error.retriable)
+    """Whether asking again may help; kafka-python itself retries only NotLeaderForPartition.
+
+    A token endpoint that is down is BrokerUnavailable already.
+    """
+    retriable = isinstance(error, kafka_errors.KafkaError) and bool(error.retriable)
+    return retriable or isinstance(error, BrokerUnavailable)
 
 
 def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
-    """The error for a cluster that gave no answer, or that refuses this login.
-
-    kafka-python reports a wrong password as a timeout, so it is BrokerUnavailable here too.
-    """
+    """The error for a cluster that gave no answer, or that does not let this login do it."""
     if isinstance(error, _DENIED):
         return AccessDenied(
             f"Kafka at {servers} does not let this login do it ({error_line(error)}); correct the login of the "
@@ -35,6 +42,17 @@ def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
         f"Kafka at {servers} did not answer ({error_line(error)}); check that the brokers run and that "
         "bootstrap.servers and login of the connection are right"
     )
+
+
+def refused_by_librdkafka(connection: Connection, name: str, text: str) -> OffsetLedgerError | None:
+    """The error for what librdkafka says of a login or a certificate that was refused; None if it may yet succeed."""
+    where = f"Kafka at {bootstrap_servers(connection)}"
+    if name == "_SSL" and (reason := _VERIFY.search(text)):
+        return untrusted(where, reason.group(1))
+    if name == "_AUTHENTICATION" and "SASL authentication error" in text:
+        login = login_of(security_of(connection))
+        return AccessDenied(f"{where} refuses {login} ({one_line(text, 200)}); correct the login of the connection")
+    return None
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, UnreadableRecord
-from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_arguments
+from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import unavailable
+from offset_ledger.kafka.python_client import kafka_python_arguments
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 

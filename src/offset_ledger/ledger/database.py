@@ -95,12 +95,17 @@ _REFUSED_LOGIN = re.compile(
     r"|no password supplied"
 )
 
+_TLS = re.compile(
+    r"root certificate file .* does not exist|certificate verify failed|does not match host name"
+    r"|server does not support SSL|could not read root certificate file|private key file .* (has|must)|certificate file"
+)
+
 _MISSING = re.compile(r"FATAL:.*does not exist")  # the database: a missing role is a refused login
 
 
 def _is_away(error: BaseException) -> bool:
     """Whether waiting may help: refused, starting up or shutting down, but no wrong password or missing database."""
-    known = _REFUSED_LOGIN.search(str(error)) or _MISSING.search(str(error))
+    known = any(pattern.search(str(error)) for pattern in (_REFUSED_LOGIN, _MISSING, _TLS))
     return isinstance(error, psycopg2.OperationalError) and not known
 
 
@@ -154,6 +159,11 @@ def _unavailable(connection: Connection, error: psycopg2.Error) -> OffsetLedgerE
     where = f"Postgres of connection {connection.conn_id!r} at {connection.host}:{connection.port or 5432}"
     if _REFUSED_LOGIN.search(str(error)):
         return AccessDenied(f"{where} refuses the login ({detail}); correct login and password of the connection")
+    if _TLS.search(str(error)):
+        return ConfigurationError(
+            f"{where} cannot be reached as its extra says ({detail}); check sslmode, sslrootcert and sslcert, and that "
+            "host is a name of the server's certificate"
+        )
     if _MISSING.search(str(error)):
         return ConfigurationError(f"{where} cannot be entered ({detail}); create it, or correct the connection")
     return DatabaseUnavailable(

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import psycopg2
 from psycopg2.extensions import connection
 
-from offset_ledger.connections import KEEPALIVE, Connection, postgres_arguments
+from offset_ledger.connections import Connection
+from offset_ledger.postgres_connection import KEEPALIVE, postgres_arguments, takes_token, with_token
 
 Arguments = Mapping[str, str | int]
 
@@ -47,7 +48,12 @@ _UNLIMITED = (
 
 
 def session_arguments(connection: Connection, name: str) -> dict[str, str | int]:
-    """What ``open_session`` takes; the connection's extra may set other timeouts by ``options``."""
+    """What ``open_session`` takes; the connection's extra may set other timeouts by ``options``.
+
+    A token in it is good for the next minutes: ask again for a later session.
+    """
+    if takes_token(connection):
+        connection = with_token(connection)
     given = {"connect_timeout": 10, "application_name": name, **KEEPALIVE, **postgres_arguments(connection)}
     return {**given, "options": f"{_OPTIONS} {given.get('options', '')}".strip()}  # of two the later one counts
 

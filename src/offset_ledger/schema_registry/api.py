@@ -13,14 +13,16 @@ from offset_ledger.errors import (
     OffsetLedgerError,
     RegistryUnavailable,
     SchemaRejected,
+    UnusableSchema,
     one_line,
 )
 from offset_ledger.retry import retrying
-from offset_ledger.schema_registry.connection import Settings
-from offset_ledger.schema_registry.exchange import Answer, Request, exchange
-from offset_ledger.schema_registry.oauth import TokenSource
+from offset_ledger.schema_registry.connection import OAUTH_KEYS, Settings
 from offset_ledger.schema_registry.tls import tls_context
+from offset_ledger.web.exchange import Answer, Request, Service, exchange
+from offset_ledger.web.oauth import TokenSource
 
+_SERVICE = Service("schema registry", RegistryUnavailable, UnusableSchema)
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, SCHEMA_NOT_FOUND, NO_LEVEL_OF_ITS_OWN = 40401, 40402, 40403, 40408
 
@@ -40,9 +42,14 @@ class Api:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._context = tls_context(settings)
-        oauth = settings.oauth
-        self._tokens = TokenSource(oauth, self._context, settings.timeout) if oauth else None
+        self._tokens = self._token_source(settings)
         self._first = 0
+
+    def _token_source(self, settings: Settings) -> TokenSource | None:
+        oauth = settings.oauth
+        if oauth is None:
+            return None
+        return TokenSource(oauth, self._context, settings.timeout, OAUTH_KEYS, RegistryUnavailable)
 
     def ask(self, method: str, path: str, document: object = None) -> Any:
         """The JSON document that the registry answers with.
@@ -81,7 +88,7 @@ class Api:
         login = dict(self._settings.headers)
         if self._tokens:
             login["authorization"] = f"Bearer {self._tokens.token()}"
-        return exchange(request, login, self._context, self._settings.timeout)
+        return exchange(_SERVICE, request, login, self._context, self._settings.timeout)
 
     def _without_secrets(self, text: str) -> str:
         for secret in (*self._settings.secrets, *(self._tokens.issued if self._tokens else ())):

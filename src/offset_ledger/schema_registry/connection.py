@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.web.oauth import Keys, OAuth, is_token_url
 
 BASIC = "basic.auth.user.info"
 SOURCE = "bearer.auth.credentials.source"
@@ -26,20 +27,11 @@ KEY = "ssl.key.location"
 KEY_PASSWORD = "ssl.key.password"
 TIMEOUT = "timeout"
 
+OAUTH_KEYS = Keys(ISSUER, CLIENT_ID, CLIENT_SECRET, SCOPE)
 _OAUTH = (CLIENT_ID, CLIENT_SECRET, ISSUER)
 _BEARER = (SOURCE, TOKEN, CLUSTER, POOL, *_OAUTH, SCOPE)
 KNOWN = (BASIC, *_BEARER, CA, CERTIFICATE, KEY, KEY_PASSWORD, TIMEOUT)
 _DEFAULT_TIMEOUT = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class OAuth:
-    """The client credentials that a token endpoint gives a bearer token for."""
-
-    token_url: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    scope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +166,7 @@ def _require_none(connection: Connection, names: Iterable[str], where: str) -> N
 
 def _oauth(connection: Connection) -> OAuth:
     extra = connection.extra
-    parts = urlsplit(extra[ISSUER])
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+    if not is_token_url(extra[ISSUER]):
         raise wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
     return OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
 

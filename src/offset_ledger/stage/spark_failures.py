@@ -20,6 +20,7 @@ _JAVA = (
     ("Underflow converting microseconds", errors.UnreadableTimestamp),  # the encoder of binary COPY
     ("AuthorizationException", errors.AccessDenied),
     ("SaslAuthenticationException", errors.AccessDenied),
+    ("SslAuthenticationException", errors.ConfigurationError),
     ("DisconnectException", errors.BrokerUnavailable),
     ("org.apache.kafka.common.errors.TimeoutException", errors.BrokerUnavailable),
 )

@@ -9,8 +9,9 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import BrokerUnavailable, UnreadableRecord
+from offset_ledger.kafka.connection import reads_by_librdkafka
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.progress import OnProgress, progress
@@ -29,8 +30,9 @@ _THREADS = 2  # one decodes while the other waits for Postgres
 
 
 def takes_spark(pipeline: Pipeline, batch: Batch) -> bool:
-    """Whether the batch is too large for this process."""
-    return total_width(batch.ranges) >= pipeline.spark.min_offsets
+    """Whether the batch is too large for this process, or librdkafka cannot log in."""
+    too_large = total_width(batch.ranges) >= pipeline.spark.min_offsets
+    return too_large or not reads_by_librdkafka(get_connection(pipeline.source.connection))
 
 
 def read_slices(

@@ -130,7 +130,7 @@ CASES: dict[str, tuple[type[OffsetLedgerError], str]] = {
     "silent": (RegistryUnavailable, r"did not answer completely within 2 s"),
     "slow-body": (RegistryUnavailable, r"did not answer completely within 2 s"),
     "slow-head": (RegistryUnavailable, r"did not answer completely within 2 s"),
-    "large": (UnusableSchema, r"answers with more than 4 MiB, which is more than a schema may have here"),
+    "large": (UnusableSchema, r"answers with more than 4 MiB, which is more than is read here"),
 }
 
 

@@ -25,12 +25,13 @@ from cryptography.fernet import Fernet
 from jsonschema import Draft202012Validator
 
 from offset_ledger.cli.main import build_parser
-from offset_ledger.connections import parse_connection, postgres_arguments
+from offset_ledger.connections import parse_connection
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.local import postgres_binaries
 from offset_ledger.local.jars import KAFKA_VERSION
 from offset_ledger.local.java import SUPPORTED
 from offset_ledger.local.registry import API, APICURIO_VERSION
+from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.schema_registry.connection import registry_settings
 from tests.paths import ROOT
 

@@ -17,8 +17,8 @@ from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.kafka.connection import kafka_python_arguments
 from offset_ledger.kafka.errors import unavailable
+from offset_ledger.kafka.python_client import kafka_python_arguments
 from offset_ledger.reliability.publishing.failures import fenced
 from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.settings import ProducerSettings

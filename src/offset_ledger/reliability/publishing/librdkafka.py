@@ -18,10 +18,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import ConfigurationError, one_line
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, one_line
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.connection import librdkafka_arguments
 from offset_ledger.kafka.settings import topic_configs
+from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.failures import publish_failed
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
@@ -84,7 +85,9 @@ class BulkPublisher:
         # A batch above the topic's limit would fail whole: kafka-python splits it, librdkafka does not.
         topic_bytes = configs.get("max.message.bytes", settings.batch_size)
         settings = replace(settings, batch_size=min(settings.batch_size, int(topic_bytes)))
-        self._producer = self._open({**librdkafka_arguments(connection), **librdkafka_settings(settings)})
+        self._no_token: OffsetLedgerError | None = None
+        login = {**librdkafka_arguments(connection), **oauth_callback(connection, self._note_token)}
+        self._producer = self._open({**login, **librdkafka_settings(settings)})
 
     def _open(self, configuration: dict[str, object]) -> Producer:
         try:
@@ -96,6 +99,9 @@ class BulkPublisher:
         """Keep what the client says of itself: a record that ran out of time does not know why."""
         if self._trouble is None or not self._trouble.fatal():
             self._trouble = error
+
+    def _note_token(self, error: OffsetLedgerError) -> None:
+        self._no_token = error
 
     def send(self, record: Record) -> None:
         """Hand over one record; blocks while too many wait for their answer.
@@ -209,7 +215,8 @@ class BulkPublisher:
         if found.code() > 0:
             return kind(found.str())
         kind = _KINDS.get(found.code(), kafka_errors.KafkaError)
-        return kind(f"{_text(found)}{f' after {_text(self._trouble)}' if self._trouble else ''}")
+        trouble = str(self._no_token) if self._no_token else _text(self._trouble) if self._trouble else ""
+        return kind(f"{_text(found)}{f' after {trouble}' if trouble else ''}")
 
 
 _ENDED = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)

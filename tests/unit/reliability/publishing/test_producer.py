@@ -12,7 +12,7 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, ConfigurationError
-from offset_ledger.kafka.connection import librdkafka_arguments
+from offset_ledger.kafka.connection import kafka_python_settings, librdkafka_arguments
 from offset_ledger.reliability.publishing import outbox
 from offset_ledger.reliability.publishing.clients import client_arguments
 from offset_ledger.reliability.publishing.librdkafka import librdkafka_settings
@@ -107,7 +107,7 @@ def test_dotted_names_become_kafka_pythons() -> None:
         "sasl.password": "secret",
         "group.id": "a consumer's",
     }
-    assert client_arguments(extra) == {
+    assert kafka_python_settings(Connection("k", "kafka", extra=extra)) == {
         "bootstrap_servers": ["a:1", "b:2"],
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "PLAIN",

@@ -1,0 +1,115 @@
+"""What kafka-python's clients are given to log in, and what a broker that refuses them means.
+
+kafka-python itself tries again until its time is over, and then reports a timeout.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.selector import NetworkSelector
+
+from offset_ledger.connections import Connection
+from offset_ledger.errors import AccessDenied, OffsetLedgerError
+from offset_ledger.extras import require
+from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_settings
+from offset_ledger.kafka.security import KEYTAB, extensions, login_of, security_of
+from offset_ledger.kafka.tokens import CurrentToken, current_token
+from offset_ledger.web.tls_failures import tls_failure
+
+_WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
+
+
+def kafka_python_arguments(connection: Connection) -> dict[str, object]:
+    """What every client of kafka-python is made with; it raises what :func:`refused` says.
+
+    Raises:
+        ConfigurationError: the connection has a value that no client takes, or needs a package that is not installed.
+    """
+    arguments = {**kafka_python_settings(connection), "kafka_client": partial(_client, connection)}
+    if arguments.get("sasl_mechanism") == "GSSAPI":
+        _prepare_kerberos(connection)
+    if current := current_token(connection):
+        arguments["sasl_oauth_token_provider"] = _Tokens(current, extensions(connection, security_of(connection)))
+    return arguments
+
+
+def refused(connection: Connection, error: BaseException) -> OffsetLedgerError | None:
+    """The error for a login or a certificate that one of both sides refuses; None if trying again may help."""
+    where = f"Kafka at {bootstrap_servers(connection)}"
+    login = login_of(security_of(connection))
+    if isinstance(error, OffsetLedgerError):
+        return error
+    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
+        return AccessDenied(f"{where} refuses {login} ({_reason(error)}); correct the login of the connection")
+    if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
+        return AccessDenied(f"{where} does not take {login} ({_reason(error)}); correct sasl.mechanism")
+    wrapped = next((each for each in error.args if isinstance(each, BaseException)), error)
+    return tls_failure(where, wrapped, _WITHOUT_TLS)
+
+
+def _reason(error: kafka_errors.KafkaError) -> str:
+    return " ".join(str(each) for each in error.args) or type(error).__name__
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, current: CurrentToken, named: dict[str, str]) -> None:
+        self._current, self._named = current, named
+
+    def token(self) -> str:
+        return self._current().text
+
+    def extensions(self) -> dict[str, str]:
+        return self._named
+
+
+def _client(connection: Connection, **settings: Any) -> KafkaNetClient:
+    net = NetworkSelector(**settings)
+    return KafkaNetClient(net=net, manager=_Manager(connection, net, **settings), **settings)
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """Connections, of which none is tried again with a login or a certificate that was refused."""
+
+    def __init__(self, connection: Connection, net: NetworkSelector, **settings: Any) -> None:
+        super().__init__(net, **settings)
+        self._connection = connection
+        self._refused: dict[Any, OffsetLedgerError] = {}
+
+    def get_connection(self, node_id: Any, *arguments: Any, **options: Any) -> Any:
+        if node_id in self._refused:
+            raise self._refused[node_id]
+        known = self._conns.get(node_id)
+        found = super().get_connection(node_id, *arguments, **options)
+        if found is not known:
+            found.close_future.add_errback(partial(self._note, node_id))
+        return found
+
+    def _note(self, node_id: Any, error: BaseException) -> None:
+        if meant := refused(self._connection, error):
+            self._refused[node_id] = meant
+
+    async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
+        transport = await super()._build_transport(*arguments, **options)
+        transport._sock_recv = partial(_received, transport._sock_recv)
+        return transport
+
+
+def _received(receive: Callable[[], tuple[bytes, Exception | None]]) -> tuple[bytes, Exception | None]:
+    """What has come, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
+    data, error = receive()
+    return data, None if data else error
+
+
+def _prepare_kerberos(connection: Connection) -> None:
+    """Let MIT Kerberos find the keytab: kafka-python has no setting for it."""
+    require("kerberos", f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI")
+    if keytab := security_of(connection).get(KEYTAB):
+        os.environ["KRB5_CLIENT_KTNAME"] = keytab

@@ -1,0 +1,109 @@
+"""Tokens for SASL OAUTHBEARER, for kafka-python and librdkafka: of a token endpoint, or signed for Amazon MSK."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from offset_ledger.connections import Connection
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, one_line
+from offset_ledger.extras import require
+from offset_ledger.kafka import security
+from offset_ledger.kafka.security import OIDC, aws_region, extensions, security_of
+from offset_ledger.web.oauth import OAuth, TokenSource
+
+_ENDPOINT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token until ``expires_at``, in seconds since 1970."""
+
+    text: str = field(repr=False)
+    expires_at: float
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+CurrentToken = Callable[[], Token]
+Callback = Callable[[str], tuple[str, float, str, dict[str, str]]]
+
+
+def current_token(connection: Connection) -> CurrentToken | None:
+    """What gives a token for each login, a new one before the last expires; None if the connection takes no token.
+
+    It raises BrokerUnavailable if the token endpoint is down, AccessDenied if it refuses the client.
+    """
+    found = security_of(connection)
+    if found.get("sasl.mechanism") == "OAUTHBEARER":
+        return _of_endpoint(connection, found)
+    if found.get("sasl.mechanism") == "AWS_MSK_IAM":
+        return _signed_for_msk(connection, found)
+    return None
+
+
+def oauth_callback(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Callback]:
+    """librdkafka's ``oauth_cb`` for the connection, if it takes a token; ``on_error`` is given why there is none later.
+
+    It raises why there is none now: while librdkafka makes a client, an error of the callback is lost.
+    """
+    current = current_token(connection)
+    if current is None:
+        return {}
+    current()
+
+    def answer(_config: str) -> tuple[str, float, str, dict[str, str]]:
+        try:
+            token = current()
+        except OffsetLedgerError as error:
+            on_error(error)
+            raise
+        return token.text, token.expires_at, "", dict(token.extensions)
+
+    return {"oauth_cb": answer}
+
+
+def _of_endpoint(connection: Connection, found: Mapping[str, str]) -> CurrentToken:
+    oauth = OAuth(found[OIDC.token_url], found[OIDC.client_id], found[OIDC.client_secret], found.get(OIDC.scope))
+    source, named = _source(oauth, found.get(security.TOKEN_CA)), extensions(connection, found)
+
+    def current() -> Token:
+        text = source.token()
+        return Token(text, source.expires_at, named)
+
+    return current
+
+
+@cache
+def _source(oauth: OAuth, ca: str | None) -> TokenSource:
+    """One for the clients of a process: they share the token."""
+    return TokenSource(oauth, ssl.create_default_context(cafile=ca), _ENDPOINT_SECONDS, OIDC, BrokerUnavailable)
+
+
+def _signed_for_msk(connection: Connection, found: Mapping[str, str]) -> CurrentToken:
+    require("msk", f"connection {connection.conn_id!r}: sasl.mechanism AWS_MSK_IAM")
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
+
+    region, role, profile = aws_region(connection, found), found.get(security.ROLE), found.get(security.PROFILE)
+
+    def sign() -> tuple[str, int]:
+        if role:
+            signed: tuple[str, int] = Signer.generate_auth_token_from_role_arn(region, role)
+        elif profile:
+            signed = Signer.generate_auth_token_from_profile(region, profile)
+        else:
+            signed = Signer.generate_auth_token(region)
+        return signed
+
+    def current() -> Token:
+        try:
+            text, expires_ms = sign()
+        except Exception as error:  # noqa: BLE001 - boto's errors, and the signer's own, which have no class in common
+            raise AccessDenied(
+                f"connection {connection.conn_id!r}: AWS gave no credentials to sign a token with for MSK in {region} "
+                f"({one_line(error)}); give this process an AWS identity, or set {security.PROFILE} or {security.ROLE}"
+            ) from None
+        return Token(text, expires_ms / 1000)
+
+    return current

@@ -1,0 +1,191 @@
+"""Logins by token, certificate and password at a real broker, by each client; and what is wrong with one, at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection, environment_name
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, OffsetLedgerError
+from offset_ledger.kafka.bulk_reader import bulk_reader
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger.database import connect, rows
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.operations.ingest import ingest
+from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.settings import Client
+from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.certificates import Authority
+from tests.fixtures.secured import PASSWORD, USER, Secured, secured_broker
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_reader import values
+
+AT_ONCE = 15.0  # seconds, on a machine that is busy; half of what is retried while a server is away
+LOGINS = ("with_token", "with_certificate")
+PIPELINE = """
+pipeline: {name}
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: key, publish_at: kafka_timestamp, columns: {{amount: integer}}}}
+target: {{connection: postgres_default, table: {schema}.{name}}}
+spark: {{min_offsets: {min_offsets}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    with secured_broker() as made:
+        principal = f"--allow-principal User:{USER}"
+        made.allow(f"{principal} --topic * --operation All\n{principal} --group * --operation All")
+        yield made
+
+
+@pytest.fixture
+def topic(secured: Secured, request: pytest.FixtureRequest) -> str:
+    name = f"t{abs(hash(request.node.name))}"
+    create_topic({"bootstrap.servers": secured.open}, name, 1, 1)
+    return name
+
+
+def changed(connection: Connection, **extra: str) -> Connection:
+    """The connection with these keys of its extra, ``_`` for dots."""
+    return replace(connection, extra={**connection.extra, **{k.replace("_", "."): v for k, v in extra.items()}})
+
+
+def read_by_librdkafka(connection: Connection, topic: str, wanted: OffsetRange) -> list[bytes | None]:
+    with bulk_reader(connection) as read:
+        return [record.value() for records in read(topic, wanted) for record in records]
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_every_client_publishes_and_reads(secured: Secured, topic: str, login: str) -> None:
+    connection: Connection = getattr(secured, login)
+    publish([Record(b"k", b"one by one")], connection.extra, topic)
+    for client in Client:
+        publish_in_bulk([Record(b"k", client.encode())], connection.extra, topic, client=client)
+    sent = [b"one by one", *(client.encode() for client in Client)]
+    assert values({"bootstrap.servers": secured.open}, topic) == sent
+    assert read_by_librdkafka(connection, topic, OffsetRange(0, 0, len(sent))) == sent
+
+
+def test_a_token_is_renewed_before_it_ends(secured: Secured, topic: str) -> None:
+    connection = changed(secured.with_token, sasl_oauthbearer_scope="short")
+    secured.endpoint.seconds, before = 8.0, len(secured.endpoint.issued)
+    try:
+        with connect_kafka(connection) as kafka, bulk_reader(connection) as read:
+            until = time.monotonic() + 20
+            sent: list[bytes] = []
+            while time.monotonic() < until:
+                sent.append(b"%d" % len(sent))
+                publish([Record(b"k", sent[-1])], {"bootstrap.servers": secured.open}, topic)
+                assert kafka.snapshot(topic).partitions[0].last_stable == len(sent)
+                records = read(topic, OffsetRange(0, 0, len(sent)))
+                assert [record.value() for each in records for record in each] == sent
+                time.sleep(1)
+    finally:
+        secured.endpoint.seconds = 3600.0
+    issued = secured.endpoint.issued[before:]
+    assert len(issued) >= 3
+    assert len(set(issued)) == len(issued)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("login", LOGINS)
+def test_a_pipeline_reads_by_spark_and_without_it(
+    servers: Servers, secured: Secured, topic: str, login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection: Connection = getattr(secured, login)
+    monkeypatch.setenv(environment_name("kafka_default"), connection.to_json())
+    monkeypatch.setenv(environment_name("postgres_default"), servers.postgres.to_json())
+    path = tmp_path / f"{topic}.yaml"
+    for number, min_offsets in enumerate((1_000, 1)):
+        publish([Record(b"%d" % number, b'{"amount": %d}' % number)], connection.extra, topic)
+        path.write_text(PIPELINE.format(name=topic, topic=topic, schema="public", min_offsets=min_offsets))
+        (done,) = ingest(parse_pipeline(path), Origin("test"), until_drained=False, say=print)
+        assert ("session" in done.seconds) == (min_offsets == 1)
+    with connect(servers.postgres) as session:
+        assert rows(session, f"SELECT event_id, amount FROM public.{topic} ORDER BY 1") == [["0", 0], ["1", 1]]
+
+
+WRONG: dict[str, tuple[str, dict[str, str], type[OffsetLedgerError], str]] = {
+    "password": (
+        "connection",
+        {"sasl.password": "wrong"},
+        AccessDenied,
+        "refuses login 'ledger' by SCRAM-SHA-512 .*invalid credentials",
+    ),
+    "mechanism": (
+        "connection",
+        {"sasl.mechanism": "PLAIN"},
+        AccessDenied,
+        "does not take login 'ledger' by PLAIN ",
+    ),
+    "client secret": (
+        "with_token",
+        {"sasl.oauthbearer.client.secret": "wrong"},
+        AccessDenied,
+        r"the token endpoint .*/token refuses this client \(HTTP 401\); correct sasl\.oauthbearer\.client\.id and",
+    ),
+    "authority": (
+        "connection",
+        {"ssl.ca.location": "OTHER"},
+        ConfigurationError,
+        r"not trusted .*set ssl\.ca\.location",
+    ),
+    "host": ("connection", {"bootstrap.servers": "LOCALHOST"}, ConfigurationError, "certificate for another name"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_named_at_once(secured: Secured, wrong: str, tmp_path: Path) -> None:
+    login, extra, kind, message = WRONG[wrong]
+    there: Connection = getattr(secured, login)
+    port = there.extra["bootstrap.servers"].partition(":")[2]
+    stands_for = {"OTHER": str(Authority(tmp_path).file), "LOCALHOST": f"localhost:{port}"}
+    connection = changed(there, **{k: stands_for.get(v, v) for k, v in extra.items()})
+    began = time.monotonic()
+    with pytest.raises(kind, match=message) as caught, connect_kafka(connection) as kafka:
+        kafka.topics()
+    with pytest.raises(kind, match=message):
+        publish([Record(None, b"1")], connection.extra, "t")
+    assert time.monotonic() - began < AT_ONCE
+    assert not any(secret in str(caught.value) for secret in (PASSWORD, "wrong"))
+
+
+@pytest.mark.parametrize("wrong", ["password", "client secret", "authority"])
+def test_librdkafka_names_it_too(secured: Secured, wrong: str, tmp_path: Path) -> None:
+    login, extra, kind, message = WRONG[wrong]
+    stands_for = {"OTHER": str(Authority(tmp_path).file)}
+    connection = changed(getattr(secured, login), **{k: stands_for.get(v, v) for k, v in extra.items()})
+    began = time.monotonic()
+    with pytest.raises(kind, match=message):
+        read_by_librdkafka(connection, "t", OffsetRange(0, 0, 1))
+    assert time.monotonic() - began < AT_ONCE
+
+
+def test_a_token_endpoint_that_is_down_is_named(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
+    connection = changed(secured.with_token, **{"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:9/token"})
+    with pytest.raises(BrokerUnavailable, match=r"http://127\.0\.0\.1:9/token did not answer .*token endpoint runs"):
+        connect_kafka(connection).__enter__()
+
+
+def test_a_client_without_a_certificate_is_told_so(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
+    extra = {k: v for k, v in secured.with_certificate.extra.items() if k in ("bootstrap.servers", "ssl.ca.location")}
+    connection = replace(secured.connection, extra={**extra, "security.protocol": "SSL"})
+    with pytest.raises(ConfigurationError, match=r"expects one .*ssl\.certificate\.location"):
+        connect_kafka(connection).__enter__()
+
+
+def test_no_secret_is_in_a_representation(secured: Secured) -> None:
+    text = json.dumps([repr(secured.with_token), str(secured.with_certificate)])
+    assert "secret" not in text
