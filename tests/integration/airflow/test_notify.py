@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from offset_ledger.cli.main import main
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.failpoints import VARIABLE
+from offset_ledger.local.layout import free_ports
 from tests.fixtures.http_server import Answering, Asked, answering, send, send_json
 from tests.fixtures.notifying import Hooks, Notifying
 from tests.fixtures.servers import Servers, execute
@@ -197,3 +199,25 @@ def test_the_verb_tries_every_notifier_and_names_the_one_that_fails(notifying: N
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("offset-ledger: ConfigurationError")]
     assert line.startswith("offset-ledger: ConfigurationError: not sent by webhook absent: ")
     assert done.returncode == 1
+
+
+def test_check_names_the_provider_that_is_missing(notifying: Notifying, capsys: pytest.CaptureFixture[str]) -> None:
+    path = "airflow.providers.apprise.notifications.apprise.AppriseNotifier"
+    notifying.write(WEBHOOK, f"- class: {path}\n  arguments: {{body: '{{{{ text }}}}'}}\n")
+    assert main(["check", str(notifying.file)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"offset-ledger: ConfigurationError: pipeline orders: notify needs {path}, which is not installed; install "
+        f"apache-airflow-providers-apprise, or remove the entry from {notifying.file}"
+    ]
+
+
+def test_when_a_server_is_away_the_log_has_the_endpoint_and_no_header_of_the_connection(notifying: Notifying) -> None:
+    notifying.write(WEBHOOK)
+    token = {"Authorization": "Bearer secret-token"}
+    away = Connection("http_default", "http", "127.0.0.1", free_ports(1)[0], extra=token)
+    done = notifying.meet(FAILED, **{environment_name("http_default"): away.to_json()})
+    log = done.stdout + done.stderr
+    assert "Max retries exceeded with url: /hook " in log  # the provider's own line
+    assert "secret-token" not in log
+    ((error,),) = notifying.remembered("error")
+    assert "secret-token" not in error
