@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from offset_ledger.config.outline import outline
+from offset_ledger.config.parse import parse_pipeline
 from tests.dags.fresh import answer_of
 
 FILE = """
@@ -40,7 +42,8 @@ def test_every_task_has_the_callbacks_and_parsing_it_again_changes_nothing(tmp_p
     first, second = (answer_of(PROGRAM, tmp_path / "home", str(folder)) for _ in range(2))
     assert first["hash"] == second["hash"]
     assert first["called"] == [["failed", "retried", "went_well", "skipped"]] * 7
-    assert first["late"] == {"pipeline": "orders", "seconds": 3600, "file": str(folder / "orders.yaml")}
+    known = outline(parse_pipeline(folder / "orders.yaml"))
+    assert first["late"] == {"pipeline": "orders", "seconds": 3600, "known": known}
     assert first["said"] == [
         "pipeline orders: notify needs airflow.providers.absent.notifications.Absent, which is not installed; install "
         f"apache-airflow-providers-absent, or remove the entry from {folder / 'orders.yaml'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from offset_ledger.airflow.notifiers import missing_notifiers
 from offset_ledger.airflow.planned_batch import read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.notification import Cause
+from offset_ledger.config.outline import from_outline
 from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, one_line
 from offset_ledger.model import notices
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
@@ -93,17 +95,13 @@ def question_asked(pipeline: Pipeline, question: Question, context: Any) -> None
     notify(pipeline, notices.approval_needed(question, pipeline.answer_within, link))
 
 
-def not_fresh(file: str, run_id: str) -> None:
-    """A run is late by its deadline; called in a thread of the triggerer."""
+def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
+    """A run is late by its deadline; called in a thread of the triggerer, which has the outline and not the file."""
     from offset_ledger.airflow.notify import notify
 
-    try:
-        pipeline = read_pipeline(file, None)
-    except OffsetLedgerError as error:
-        log.warning("%s", error)
-        return
+    pipeline = from_outline(known)
     link = _link(ids.ingest_dag(pipeline.name), run_id)
-    notify(pipeline, notices.freshness_missed(pipeline.name, run_id, pipeline.freshness or timedelta(0), link))
+    notify(pipeline, notices.freshness_missed(pipeline.name, run_id, timedelta(seconds=seconds), link))
 
 
 def audited(file: Pipeline, audit: Audit, context: Any) -> None:
