@@ -36,27 +36,38 @@ def message(pipeline: str, cause: Cause, subject: str, body: str, link: str) -> 
 
 
 def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS) -> str | None:
-    """Send one message; None, or in one line why it was not sent. It takes ``seconds`` at most.
+    """Send one message; None, or in one line why it was not sent. It takes ``seconds`` at most, once it is imported.
 
     A notifier that does not return is left behind in a thread that ends with the process.
     """
+    try:
+        made = _made(notifier)
+    except Exception as error:  # noqa: BLE001 - whatever its module raises, the run goes on
+        return _without_urls(error)
     outcome: list[str | None] = []
-    thread = Thread(target=copy_context().run, args=(_notify, notifier, values, outcome), daemon=True)
+    thread = Thread(target=copy_context().run, args=(_notify, made, values, outcome), daemon=True)
     thread.start()
     thread.join(seconds)
     return outcome[0] if outcome else f"no answer within {seconds:.0f} s"
 
 
-def _notify(notifier: Notifier, values: Mapping[str, str], outcome: list[str | None]) -> None:
+def _made(notifier: Notifier) -> Any:
+    module, _, name = notifier.path.rpartition(".")
+    return getattr(import_module(module), name)(**notifier.arguments)
+
+
+def _notify(made: Any, values: Mapping[str, str], outcome: list[str | None]) -> None:
     try:
-        module, _, name = notifier.path.rpartition(".")
-        made = getattr(import_module(module), name)(**notifier.arguments)
         context: Any = dict(values)
         made.render_template_fields(context)
         made.notify(context)
         outcome.append(None)
     except Exception as error:  # noqa: BLE001 - whatever a notifier raises, the run goes on
-        outcome.append(_URL.sub("(a URL)", error_line(error)))
+        outcome.append(_without_urls(error))
+
+
+def _without_urls(error: Exception) -> str:
+    return _URL.sub("(a URL)", error_line(error))
 
 
 def _is_there(module: str) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_IN_TRIGGERER = 120.0  # no run waits there, and the first connection that a busy triggerer asks for took 45 s
 _OF_TASKS = (Cause.RUN_FAILED, Cause.REGISTRY_AWAY)
 
 
@@ -101,7 +102,8 @@ def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
 
     pipeline = from_outline(known)
     link = _link(ids.ingest_dag(pipeline.name), run_id)
-    notify(pipeline, notices.freshness_missed(pipeline.name, run_id, timedelta(seconds=seconds), link))
+    notice = notices.freshness_missed(pipeline.name, run_id, timedelta(seconds=seconds), link)
+    notify(pipeline, notice, seconds=_IN_TRIGGERER)
 
 
 def audited(file: Pipeline, audit: Audit, context: Any) -> None:
