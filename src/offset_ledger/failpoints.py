@@ -37,10 +37,16 @@ class Failpoint(StrEnum):
     BEFORE_REPORT = "before_report"
     DEAD_LETTERS_SENT = "dead_letters_sent"
     DEAD_LETTERS_COMMITTED = "dead_letters_committed"
+    NOTIFICATION_SENT = "notification_sent"
 
 
-NOT_ALWAYS = (Failpoint.AFTER_BOUNDARY, Failpoint.DEAD_LETTERS_SENT, Failpoint.DEAD_LETTERS_COMMITTED)
-"""Those that a batch reaches only if it meets a schema that needs other columns, or has dead letters."""
+NOT_ALWAYS = (
+    Failpoint.AFTER_BOUNDARY,
+    Failpoint.DEAD_LETTERS_SENT,
+    Failpoint.DEAD_LETTERS_COMMITTED,
+    Failpoint.NOTIFICATION_SENT,
+)
+"""Those that a batch reaches only if it meets a schema that needs other columns, has dead letters, or notifies."""
 
 
 def reach(place: Failpoint) -> None:

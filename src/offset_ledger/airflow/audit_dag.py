@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from offset_ledger import ids
 from offset_ledger.airflow.failures import airflow_failures
+from offset_ledger.airflow.occasions import audited
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 
@@ -59,6 +60,8 @@ def _audit(pipeline: Pipeline) -> Any:
 
         with airflow_failures():
             audits = [audit_pipeline(each) for each in find_pipelines(parse_pipeline(path), record=False)]
+        for audit in audits:
+            audited(parse_pipeline(path), audit, get_current_context())
         problems = [problem for audit in audits if (problem := _log(audit))]
         if problems:
             raise AirflowFailException(f"{'; '.join(problems)}; the log has the remedies")

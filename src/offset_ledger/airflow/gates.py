@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
+from offset_ledger.airflow.occasions import question_asked
 from offset_ledger.airflow.planned_batch import batch_id_of, planned_at_once, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import Question, QuestionAnswer
@@ -70,6 +71,7 @@ class Gate(HITLOperator):
                 return self.go_on(pipeline, context)
             decision_id = record_question(pipeline, question)
         context["ti"].xcom_push("decision_id", decision_id)
+        question_asked(pipeline, question, context)
         self.subject, self.body = question.subject(), question.body()
         return super().execute(context)
 

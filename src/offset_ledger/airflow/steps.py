@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person, request_of
+from offset_ledger.airflow.occasions import rejected
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ContradictoryRequest, LostRange
@@ -133,6 +134,7 @@ class ValidateOperator(BaseOperator, SkipMixin):
             batch, _ = validate(pipeline, batch_id, current_origin())
             if batch.state is State.REJECTED:
                 self.log.warning("%s: %s; quality page %s", batch, batch.reasons, report(pipeline, batch_id))
+                rejected(pipeline, batch, context)
                 return
         self.log.info("%s passed", batch)
         self.skip(context["ti"], [task for task in self.downstream_list if task.label == self.question])

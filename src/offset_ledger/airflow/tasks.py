@@ -15,6 +15,7 @@ from offset_ledger.airflow.assets import table_asset, topic_assets
 from offset_ledger.airflow.commit_operator import CommitOperator
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
+from offset_ledger.airflow.occasions import callbacks
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.airflow.steps import ValidateOperator
 from offset_ledger.config.model import Pipeline
@@ -29,6 +30,7 @@ def default_args(pipeline: Pipeline) -> dict[str, Any]:
         "retry_delay": timedelta(seconds=30),
         "retry_exponential_backoff": True,
         "max_retry_delay": timedelta(minutes=10),
+        **callbacks(pipeline),
     }
 
 

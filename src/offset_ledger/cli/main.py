@@ -30,6 +30,7 @@ from offset_ledger.cli import (
     lab,
     metrics,
     migrate,
+    notify,
     preview,
     prune,
     publish,
@@ -58,7 +59,7 @@ _GROUPS = {
     "look": (status, batches, quarantine, verify, report),
     "decide": (approve, abandon, skip, dismiss, accept_topic, accept_schema, accept_table, remerge),
     "Kafka": (publish, audit, topic, lab),
-    "in production": (metrics, prune, spark_server),
+    "in production": (metrics, notify, prune, spark_server),
     "try it": (demo,),
 }
 

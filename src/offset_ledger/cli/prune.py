@@ -35,7 +35,8 @@ def run(arguments: Namespace) -> Outcome:
 
 def _text(pruned: Pruned, dry_run: bool) -> str:
     what = {"batches": pruned.batches, "quarantined records": pruned.records, "results of audits": pruned.audits}
-    counts = ", ".join(f"{count:,} {name}" for name, count in {**what, "quality pages": pruned.pages}.items())
+    what |= {"notifications": pruned.notifications, "quality pages": pruned.pages}
+    counts = ", ".join(f"{count:,} {name}" for name, count in what.items())
     lines = [f"would remove {counts}" if dry_run else f"removed {counts}"]
     lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]
     return "\n".join(lines)

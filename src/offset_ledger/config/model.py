@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from offset_ledger.config.notification import Notify
 from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import Source
 from offset_ledger.config.spark_application import Spark
@@ -173,6 +174,7 @@ class Pipeline:
     freshness: timedelta | None = None
     answer_within: timedelta = ONE_DAY
     wake_on_data: bool = False
+    notify: tuple[Notify, ...] = ()
 
     @property
     def follows_schemas(self) -> bool:

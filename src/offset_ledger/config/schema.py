@@ -14,6 +14,7 @@ from offset_ledger.config.gate import QUALITY
 from offset_ledger.config.keys import Key, Kind, Object, Section, section
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import PIPELINE_PATTERN
+from offset_ledger.config.notify import NOTIFY
 from offset_ledger.config.record import RECORD
 from offset_ledger.config.sections import LIMITS, SOURCE, TARGET
 from offset_ledger.config.spark import SPARK
@@ -46,6 +47,11 @@ FILE: Kind[Section] = section(
             DURATION, "How long a run waits for an answer in Required Actions; without one it is rejected."
         ),
         "wake_on_data": Key(FLAG, "New records start a run too, besides the schedule.", (True,)),
+        "notify": Key(
+            NOTIFY,
+            "Who is notified of what needs a person, by Airflow's notifiers.",
+            ([{"slack": {"connection": "slack_default", "channel": "orders"}}],),
+        ),
         "source": SOURCE,
         "record": RECORD,
         "target": TARGET,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -141,6 +141,18 @@ def delete_audits(cursor: Cursor, pipeline: str, older_than: datetime) -> int:
 def count_audits(cursor: Cursor, pipeline: str, older_than: datetime) -> int:
     """How many rows :func:`delete_audits` would delete."""
     cursor.execute(named_sql("prune/count_audits"), {"pipeline": pipeline, "older_than": older_than})
+    return int(cursor.one()[0])
+
+
+def delete_notifications(cursor: Cursor, names: Collection[str], older_than: datetime) -> int:
+    """Delete what people were notified of, if it ended or was last seen before; returns how many rows."""
+    cursor.execute(named_sql("prune/notifications"), {"names": list(names), "older_than": older_than})
+    return int(cursor.rowcount)
+
+
+def count_notifications(cursor: Cursor, names: Collection[str], older_than: datetime) -> int:
+    """How many rows :func:`delete_notifications` would delete."""
+    cursor.execute(named_sql("prune/count_notifications"), {"names": list(names), "older_than": older_than})
     return int(cursor.one()[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
 from offset_ledger.config.model import Pipeline
@@ -33,6 +33,7 @@ class Pruned:
     batches: int = 0
     records: int = 0
     audits: int = 0
+    notifications: int = 0
     pages: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
@@ -76,9 +77,18 @@ def prune_beyond(
                     done += step
                     advance(step.batches)
         with transaction(session) as cursor:
-            delete = prune.count_audits if dry_run else prune.delete_audits
-            done += Pruned(audits=delete(cursor, pipeline.name, before))
+            done += _by_age(cursor, pipeline, before, dry_run)
         return replace(done, pages=_delete_pages(session, pipeline, dry_run))
+
+
+def _by_age(cursor: Cursor, pipeline: Pipeline, before: datetime, dry_run: bool) -> Pruned:
+    """Results of audits, and notifications: those of a run of several topics have the name of the file."""
+    names = {pipeline.name, pipeline.file}
+    if dry_run:
+        audits = prune.count_audits(cursor, pipeline.name, before)
+        return Pruned(audits=audits, notifications=prune.count_notifications(cursor, names, before))
+    audits = prune.delete_audits(cursor, pipeline.name, before)
+    return Pruned(audits=audits, notifications=prune.delete_notifications(cursor, names, before))
 
 
 def _check_counted(pipeline: Pipeline, counted: bool) -> None:

@@ -278,6 +278,25 @@ def test_old_audits_go_but_for_the_newest_of_each_topic_and_pages_go_with_their_
     assert {int(path.stem) for path in pages.glob("[0-9]*")} == kept
 
 
+def test_notifications_go_that_ended_or_were_last_seen_long_ago(history: Callable[[], History]) -> None:
+    one = history()
+    old, young = "now() - interval '40 days'", "now()"
+    told = [("a", old, "NULL"), ("b", old, old), ("c", old, young), ("d", young, "NULL")]
+    for name in (one.name, "another"):
+        for key, seen, ended in told:
+            execute_in(
+                one.session,
+                "INSERT INTO offset_ledger.notification (pipeline, cause, key, notifier, subject, body, link, "
+                f"last_seen_at, ended_at) VALUES ('{name}', 'run_failed', '{key}', 'n', 's', 'b', '', {seen}, {ended})",
+            )
+    expected = Pruned(notifications=2)
+    assert one.prune(dry_run=True, older_than=timedelta(days=30)) == expected
+    assert one.prune(older_than=timedelta(days=30)) == expected
+    query = "SELECT key FROM offset_ledger.notification WHERE pipeline = %s ORDER BY 1"
+    left = [[row[0] for row in rows(one.session, query, [name])] for name in (one.name, "another")]
+    assert left == [["c", "d"], ["a", "b", "c", "d"]]
+
+
 @pytest.mark.parametrize("transactions", [0, 1, 2])
 def test_a_prune_that_dies_leaves_a_whole_ledger_and_the_next_one_goes_on(
     history: Callable[[], History], monkeypatch: pytest.MonkeyPatch, transactions: int
@@ -371,8 +390,9 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
     assert main(["prune", path, "--older-than", "29d"]) != 0
     assert "has to be at least 30d" in capsys.readouterr().err
     assert main(["prune", path, "--older-than", "30d", "--dry-run", "--json"]) == 0
-    counted = {"batches": 1, "records": 0, "audits": 0, "pages": 0, "kept": {}}
+    counted = {"batches": 1, "records": 0, "audits": 0, "notifications": 0, "pages": 0, "kept": {}}
     assert json.loads(capsys.readouterr().out) == {**counted, "dry_run": True}
     assert main(["prune", path, "--older-than", "30d"]) == 0
-    assert capsys.readouterr().out == "removed 1 batches, 0 quarantined records, 0 results of audits, 0 quality pages\n"
+    none = "0 quarantined records, 0 results of audits, 0 notifications, 0 quality pages"
+    assert capsys.readouterr().out == f"removed 1 batches, {none}\n"
     assert main(["verify", path]) == 0

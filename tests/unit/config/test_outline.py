@@ -20,6 +20,11 @@ record:
   tombstone: {tombstone}
 target: {{connection: postgres_shop, table: shop.orders}}
 quality: {{dead_letter_topic: {dead_letters}}}
+notify:
+- email: {{connection: smtp_shop, to: [ada@example.com]}}
+- class: alerts.Pager
+  arguments: {{text: '{{{{ text }}}}', teams: [a, b]}}
+  on: [freshness_missed]
 """
 
 
@@ -34,6 +39,7 @@ def test_what_reads_and_writes_is_kept(topics: str, tombstone: str, dead_letters
     assert kept.quality.dead_letter_topic == pipeline.quality.dead_letter_topic
     assert kept.record.tombstone is pipeline.record.tombstone
     assert kept.record.topic_names is pipeline.record.topic_names
+    assert (kept.notify, len(kept.notify)) == (pipeline.notify, 2)
 
 
 def test_it_is_text_alone_and_names_no_file(tmp_path: Path) -> None:

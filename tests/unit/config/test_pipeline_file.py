@@ -578,7 +578,7 @@ def schema_keys(schema: dict[str, Any], where: str = "") -> dict[str, dict[str, 
     found: dict[str, dict[str, Any]] = {}
     for key, about in schema.get("properties", {}).items():
         found[f"{where}{key}"] = about
-        for inner in (about, *about.get("anyOf", ())):
+        for inner in (about, about.get("items", {}), *about.get("anyOf", ())):
             found |= schema_keys(inner, f"{where}{key}.")
     for inner in (schema.get("additionalProperties") or {}).get("anyOf", ()) if "propertyNames" in schema else ():
         found |= schema_keys(inner, f"{where}<name>.")

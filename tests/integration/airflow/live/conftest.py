@@ -41,7 +41,29 @@ def lineage() -> Iterator[Answering]:
 
 
 @pytest.fixture(scope="package")
-def world(stack: Stack, template_database: str, lineage: Answering) -> Iterator[World]:
+def hooks() -> Iterator[Answering]:
+    """The server that all notifications go to."""
+    with answering(lambda handler, _: send_json(handler, 200, {})) as server:
+        yield server
+
+
+def notify(name: str) -> str:
+    """The section of a pipeline whose notifications go to a path of their own, all of them."""
+    return f"[{{webhook: {{connection: hooks_stored, endpoint: {name}}}}}]"
+
+
+def notified(hooks: Answering, name: str) -> list[dict[str, str]]:
+    """The notifications of that pipeline, in the order of their arrival."""
+    return [json.loads(asked.body) for asked in list(hooks.asked) if asked.path == f"/{name}"]
+
+
+def subjects(hooks: Answering, name: str) -> list[tuple[str, str]]:
+    """Their causes and subjects."""
+    return [(each["cause"], each["subject"]) for each in notified(hooks, name)]
+
+
+@pytest.fixture(scope="package")
+def world(stack: Stack, template_database: str, lineage: Answering, hooks: Answering) -> Iterator[World]:
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs", password=PASSWORD)
@@ -60,7 +82,8 @@ def world(stack: Stack, template_database: str, lineage: Answering) -> Iterator[
         try:
             begin(made)
             made.start()
-            for each in stored(made):
+            host, port = hooks.url.removeprefix("http://").split(":")
+            for each in (*stored(made), Connection("hooks_stored", "http", host, int(port))):
                 made.call("POST", "/connections", as_stored(each), expect=201)
             for name in ("strict", "orders", "lossy", "gone", "woken"):
                 made.unpause(name)
@@ -95,11 +118,11 @@ def begin(world: World) -> None:
     days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
     world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
     world.suite("strict", "reject", "new", "paid")
-    world.write("strict", suite="strict")
+    world.write("strict", suite="strict", notify=notify("strict"))
     world.publish("strict", record(FIRST, "good"), record(FIRST, "bad", "broken"))
-    world.write("lossy", answer_within="5s", freshness="1s")
+    world.write("lossy", answer_within="5s", freshness="1s", notify=notify("lossy"))
     lose(world, "lossy", 3)
-    world.write("gone", {"unclean.leader.election.enable": "true"})
+    world.write("gone", {"unclean.leader.election.enable": "true"}, notify=notify("gone"))
     lose(world, "gone", 4, give_up=False)
     world.suite("known", "quarantine", "new", "paid")
     elsewhere = {"kafka": "kafka_stored", "postgres": "postgres_stored"}

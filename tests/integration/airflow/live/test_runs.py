@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import quote
 
 import pytest
 
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
-from tests.integration.airflow.live.conftest import FIRST
+from tests.fixtures.http_server import Answering
+from tests.integration.airflow.live.conftest import FIRST, notified, subjects
 
 pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
 
-def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: World, started: dict[str, str]) -> None:
+KEPT = "SELECT kind, answer, who, why FROM offset_ledger.decision WHERE pipeline = 'lossy' ORDER BY decision_id"
+NO_ANSWER = ("lost_range", "reject", "nobody (no answer in time)")
+# What the unanswered question of lossy, and a run of it that is late, have people notified of.
+TOLD = [
+    ("approval_needed", "lossy: an approval is needed for the next batch"),
+    ("freshness_missed", "lossy: the table is not fresh"),
+    ("run_failed", "lossy: task approve_loss failed"),
+]
+
+
+def test_no_answer_in_time_is_a_no(world: World, started: dict[str, str]) -> None:
     assert world.ended("lossy", started["lossy"]) == "failed"
     tasks = world.tasks("lossy", started["lossy"])
     assert (tasks["plan"], tasks["approve_loss"], tasks["stage"]) == ("success", "failed", "upstream_failed")
-    kept = "SELECT kind, answer, who, why FROM offset_ledger.decision WHERE pipeline = 'lossy' ORDER BY decision_id"
-    assert [row[:3] for row in world.rows(kept)] == [("lost_range", "reject", "nobody (no answer in time)")]
+    assert [row[:3] for row in world.rows(KEPT)] == [NO_ANSWER]
+
+
+def test_a_cleared_task_that_asks_and_fails_again_notifies_nobody_again(
+    world: World, started: dict[str, str], hooks: Answering
+) -> None:
+    run_id = started["lossy"]
+    world.ended("lossy", run_id)
+    until(lambda: len(subjects(hooks, "lossy")) >= len(TOLD), "the notifications", lambda: str(hooks.asked))
+    world.clear("lossy", run_id, "approve_loss")
+    assert world.ended("lossy", run_id) == "failed"
+    assert [row[:3] for row in world.rows(KEPT)] == [NO_ANSWER, NO_ANSWER]
+    assert sorted(subjects(hooks, "lossy")) == TOLD
+    page = f"{world.airflow.address}/dags/ingest_lossy/runs/{quote(run_id, safe='')}"
+    links = {each["cause"]: each["link"] for each in notified(hooks, "lossy")}
+    assert links == {
+        "approval_needed": f"{page}/required_actions",
+        "freshness_missed": page,
+        "run_failed": page,
+    }
+
+
+def test_a_person_may_decide_with_the_form(world: World) -> None:
     run_id = world.trigger("lossy", action="skip", why="retention was too short")
     world.succeeded("lossy", run_id)
     assert set(world.tasks("lossy", run_id).values()) == {"success", "skipped"}
@@ -29,13 +62,15 @@ def test_no_answer_in_time_is_a_no_and_a_person_may_decide_with_the_form(world: 
         assert kafka.group_offsets("offset-ledger.lossy", "lossy") == {0: 3}
 
 
-def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: World) -> None:
+def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: World, hooks: Answering) -> None:
     run_id = world.trigger("gone")
     asked = world.question("gone", run_id)
     assert asked["subject"].startswith(
         "skip 4 offsets of topic gone that retention deleted unread: 0:[0, 4)? Then batch "
     )
     assert asked["subject"].endswith(" is abandoned: it would read them.")
+    (told,) = notified(hooks, "gone")
+    assert (told["cause"], told["text"].splitlines()[1]) == ("approval_needed", asked["subject"])
     world.answer("gone", run_id, "approve_loss", "Approve", "known")
     world.succeeded("gone", run_id)
     tasks = world.tasks("gone", run_id)
@@ -56,20 +91,25 @@ def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started
     until(said, "the deadline alert")
 
 
-def test_a_contradiction_fails_the_first_task_with_one_plain_line(world: World) -> None:
+def test_a_contradiction_fails_the_first_task_with_one_plain_line(world: World, hooks: Answering) -> None:
     run_id = world.trigger("lossy", action="window", since="2026-03-01T00:00:00Z")
     assert world.ended("lossy", run_id) == "failed"
     assert world.tasks("lossy", run_id)["plan"] == "failed"
     told = "ContradictoryRequest: action window needs until; fill in what is missing"
     assert told in world.log("lossy", run_id, "plan")
+    message = ("run_failed", "lossy: task plan failed with ContradictoryRequest")
+    until(lambda: message in subjects(hooks, "lossy"), "the notification", lambda: str(subjects(hooks, "lossy")))
 
 
-def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(world: World, started: dict[str, str]) -> None:
+def test_a_rejected_batch_waits_for_a_person_whose_answer_is_kept(
+    world: World, started: dict[str, str], hooks: Answering
+) -> None:
     asked = world.question("strict", started["strict"])
     assert asked["subject"].startswith("commit batch ")
     assert "1 of 2 rows fail" in asked["subject"]
     assert "| ranges | 0:[0, 2) |" in asked["body"]
     assert asked["options"] == ["Approve", "Abandon", "Reject"]
+    assert subjects(hooks, "strict") == rejection(world)
     beside = world.trigger("strict")
     world.succeeded("strict", beside)
     assert world.xcom("strict", beside, "plan", "outcome") == "busy"
@@ -150,17 +190,25 @@ def close(world: World, backfill: int) -> None:
     assert status in (200, 409), (status, found)  # 409: it has just ended by itself
 
 
-def test_clearing_commit_of_an_approved_batch_changes_nothing(world: World, started: dict[str, str]) -> None:
+def test_clearing_commit_of_an_approved_batch_changes_nothing(
+    world: World, started: dict[str, str], hooks: Answering
+) -> None:
     world.succeeded("strict", started["strict"])
     query = (
         "SELECT batch_id, to_state, e.epoch FROM offset_ledger.batch_event e JOIN offset_ledger.batch USING (batch_id)"
         " WHERE pipeline = 'strict' ORDER BY event_id"
     )
     before = world.rows(query), world.rows("SELECT *, xmin::text FROM public.strict ORDER BY event_id")
-    clear = {"dag_run_id": started["strict"], "task_ids": ["commit"], "include_downstream": True, "only_failed": False}
-    world.call("POST", "/dags/ingest_strict/clearTaskInstances", {**clear, "dry_run": False})
+    world.clear("strict", started["strict"], "commit")
     world.succeeded("strict", started["strict"])
     again = world.call("GET", f"{world.run('strict', started['strict'])}/taskInstances/commit")
     assert (again["state"], again["try_number"]) == ("success", 2)
     after = world.rows(query), world.rows("SELECT *, xmin::text FROM public.strict ORDER BY event_id")
     assert after == before
+    assert subjects(hooks, "strict") == rejection(world)
+
+
+def rejection(world: World) -> list[tuple[str, str]]:
+    """What people are notified of the rejected batch of strict; the question about it says nothing more."""
+    ((batch_id,),) = world.rows("SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'strict' AND kind = 'head'")
+    return [("batch_rejected", f"strict: batch {batch_id} was rejected")]

@@ -10,7 +10,8 @@ import pytest
 
 from offset_ledger.reliability.audit.rules import RULES
 from tests.fixtures.airflow_world import World, until
-from tests.integration.airflow.live.conftest import Redriven
+from tests.fixtures.http_server import Answering
+from tests.integration.airflow.live.conftest import Redriven, subjects
 
 pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
@@ -22,7 +23,7 @@ def scheduled(world: World, dag_id: str) -> str:
     return str(run["dag_run_id"])
 
 
-def test_the_audit_keeps_what_it_finds_and_fails_on_an_error_alone(world: World) -> None:
+def test_the_audit_keeps_what_it_finds_and_fails_on_an_error_alone(world: World, hooks: Answering) -> None:
     run_id = scheduled(world, "audit_topics")
     assert world.ended("audit_topics", run_id) == "failed"
     assert world.tasks("audit_topics", run_id) == {"audit_orders": "success", "audit_gone": "failed"}
@@ -37,6 +38,8 @@ def test_the_audit_keeps_what_it_finds_and_fails_on_an_error_alone(world: World)
     assert [rule for (_, rule), text in found.items() if f"{rule}: {json.dumps(text)[1:-1]}" not in log] == []
     task = world.call("GET", f"{world.run('audit_topics', run_id)}/taskInstances/audit_gone")
     assert task["try_number"] == 1
+    told = [subject for cause, subject in subjects(hooks, "gone") if cause == "audit_error"]
+    assert sorted(told) == sorted(f"gone: audit error {rule}" for _, rule in found)
 
 
 def test_the_daily_report_is_a_page_whose_numbers_equal_the_ledgers(world: World, redriven: Redriven) -> None:

@@ -13,7 +13,8 @@ from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World, until
-from tests.integration.airflow.live.conftest import FIRST
+from tests.fixtures.http_server import Answering
+from tests.integration.airflow.live.conftest import FIRST, notify, subjects
 
 pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
 
@@ -23,6 +24,7 @@ source: {connection: kafka_default, topic_pattern: 'shop[.].+'}
 record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
 target: {connection: postgres_default, table: public.shops}
 quality: {suite: shops, max_quarantined_share: 1}
+notify:
 """
 
 
@@ -61,7 +63,7 @@ def runs(world: World) -> Runs:
     for topic in ("shop.eu", "shop.us"):
         create_topic(dict(world.kafka.extra), topic, 1, 1, {"retention.ms": "-1"})
     world.suite("shops", "reject", "new")
-    (world.project / "dags" / "pipelines" / "shops.yaml").write_text(PIPELINE)
+    (world.project / "dags" / "pipelines" / "shops.yaml").write_text(f"{PIPELINE}  {notify('shops')}\n")
     world.publish("shop.eu", record(FIRST, "a"), record(FIRST, "same"))
     world.publish("shop.us", record(FIRST, "b", "broken"), record(FIRST, "same"))
     world.unpause("shops")
@@ -97,12 +99,14 @@ def test_every_topic_ends_in_the_table_in_one_order(world: World, runs: Runs) ->
     assert third["topic.commit"] == ["success"]
 
 
-def test_the_form_reads_ranges_of_one_topic_again(world: World, runs: Runs) -> None:
+def test_the_form_reads_ranges_of_one_topic_again(world: World, runs: Runs, hooks: Answering) -> None:
     assert states(world, runs.again)["topic.plan"] == ["success"]
-    batches = world.rows(
-        "SELECT pipeline, kind, state FROM offset_ledger.batch WHERE pipeline LIKE 'shops@%%' ORDER BY batch_id"
-    )
-    assert batches[-1] == ("shops@shop.us", "replay", "abandoned")
+    columns = "batch_id, pipeline, kind, state"
+    batches = world.rows(f"SELECT {columns} FROM offset_ledger.batch WHERE pipeline LIKE 'shops@%%' ORDER BY batch_id")
+    assert batches[-1][1:] == ("shops@shop.us", "replay", "abandoned")
+    (head,) = (batch_id for batch_id, name, kind, _ in batches if (name, kind) == ("shops@shop.us", "head"))
+    rejected = [("batch_rejected", f"shops@shop.us: batch {each} was rejected") for each in (head, batches[-1][0])]
+    assert subjects(hooks, "shops") == rejected
 
 
 def test_the_tasks_are_named_after_their_topics(world: World, runs: Runs) -> None:

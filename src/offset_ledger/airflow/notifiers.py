@@ -1,0 +1,84 @@
+"""One message through one of Airflow's notifiers, within a time limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextvars import copy_context
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Thread
+from typing import Any
+
+from offset_ledger.config.model import Pipeline
+from offset_ledger.config.notification import Cause, Notifier
+from offset_ledger.errors import error_line
+from offset_ledger.model.notices import texts
+
+SECONDS = 15.0
+_URL = re.compile(r"(?i)https?://\S+|\burl: \S+")  # what follows the host may be a secret, as in webhooks
+
+
+def missing_notifiers(pipeline: Pipeline) -> Iterator[str]:
+    """A line for each notifier whose provider is not installed; nothing is imported but its packages."""
+    for each in pipeline.notify:
+        module = each.notifier.path.rpartition(".")[0]
+        if not _is_there(module):
+            yield (
+                f"pipeline {pipeline.name}: notify needs {each.notifier.path}, which is not installed; install "
+                f"{_provider(module)}, or remove the entry from {pipeline.path}"
+            )
+
+
+def message(pipeline: str, cause: Cause, subject: str, body: str, link: str) -> Mapping[str, str]:
+    """What a notifier's arguments may name."""
+    return {"pipeline": pipeline, "cause": str(cause), **texts(subject, body, link)}
+
+
+def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS) -> str | None:
+    """Send one message; None, or in one line why it was not sent. It takes ``seconds`` at most, once it is imported.
+
+    A notifier that does not return is left behind in a thread that ends with the process.
+    """
+    try:
+        made = _made(notifier)
+    except Exception as error:  # noqa: BLE001 - whatever its module raises, the run goes on
+        return _without_urls(error)
+    outcome: list[str | None] = []
+    thread = Thread(target=copy_context().run, args=(_notify, made, values, outcome), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return outcome[0] if outcome else f"no answer within {seconds:.0f} s"
+
+
+def _made(notifier: Notifier) -> Any:
+    module, _, name = notifier.path.rpartition(".")
+    return getattr(import_module(module), name)(**notifier.arguments)
+
+
+def _notify(made: Any, values: Mapping[str, str], outcome: list[str | None]) -> None:
+    try:
+        context: Any = dict(values)
+        made.render_template_fields(context)
+        made.notify(context)
+        outcome.append(None)
+    except Exception as error:  # noqa: BLE001 - whatever a notifier raises, the run goes on
+        outcome.append(_without_urls(error))
+
+
+def _without_urls(error: Exception) -> str:
+    return _URL.sub("(a URL)", error_line(error))
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _provider(module: str) -> str:
+    parts = module.split(".")
+    if parts[:2] != ["airflow", "providers"] or len(parts) < 3:
+        return "the package that has it"
+    return f"apache-airflow-providers-{parts[2]}"

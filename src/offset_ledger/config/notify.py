@@ -1,0 +1,168 @@
+"""The section ``notify`` of a pipeline file: who is notified, by which notifier, and of what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from offset_ledger.config.document import Value
+from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
+from offset_ledger.config.located import Refused, describe
+from offset_ledger.config.notification import Cause, Notifier, Notify
+from offset_ledger.config.spark import SECRET_PATTERN
+from offset_ledger.config.values import CONNECTION, choice, different, filled_text, matching, whole_number
+
+_PROVIDERS = "airflow.providers"
+CLASS_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+$"
+CLASS = matching(CLASS_PATTERN, "the path of a class", "write its module and its name, with dots")
+ADDRESS = matching(r"^[^\s@,]+@[^\s@,]+$", "an e-mail address", "write name@example.com")
+ADDRESSES = different(ADDRESS, "the address ", "a list of addresses", "write [name@example.com]", minItems=1)
+CAUSES = different(choice(Cause), "the cause ", "a list of causes", "write [batch_rejected, run_failed]", minItems=1)
+HOURS = whole_number(8760)
+_WEBHOOK = {name: f"{{{{ {name} }}}}" for name in ("pipeline", "cause", "subject", "text", "link")}
+
+
+def _slack(said: Section) -> Notifier:
+    connection, channel = said.given.get("connection"), said.given.get("channel")
+    arguments = {"slack_conn_id": connection, "channel": channel, "text": "{{ slack }}", "unfurl_links": False}
+    return Notifier(f"{_PROVIDERS}.slack.notifications.slack.SlackNotifier", f"slack {connection} {channel}", arguments)
+
+
+def _slack_webhook(said: Section) -> Notifier:
+    connection = said.given.get("connection")
+    path = f"{_PROVIDERS}.slack.notifications.slack_webhook.SlackWebhookNotifier"
+    arguments = {"slack_webhook_conn_id": connection, "text": "{{ slack }}", "unfurl_links": False}
+    return Notifier(path, f"slack_webhook {connection}", arguments)
+
+
+def _email(said: Section) -> Notifier:
+    connection, to = said.given.get("connection"), said.given.get("to") or ()
+    message = {"subject": "{{ subject }}", "html_content": "{{ html }}"}
+    arguments = {"smtp_conn_id": connection, "to": list(to), "from_email": said.given.get("from"), **message}
+    path = f"{_PROVIDERS}.smtp.notifications.smtp.SmtpNotifier"
+    return Notifier(path, f"email {connection} {', '.join(to)}", arguments)
+
+
+def _webhook(said: Section) -> Notifier:
+    connection, endpoint = said.given.get("connection"), said.given.get("endpoint")
+    arguments = {"http_conn_id": connection, "endpoint": endpoint, "json": _WEBHOOK}
+    path = f"{_PROVIDERS}.http.notifications.http.HttpNotifier"
+    return Notifier(path, f"webhook {connection} {endpoint or ''}".rstrip(), arguments)
+
+
+def _arguments(value: Value) -> Mapping[str, Any]:
+    entries = read_mapping(value, {"text": "{{ text }}"})
+    for name, entry in entries.items():
+        if re.search(SECRET_PATTERN, name):
+            entry.note(Refused("this looks like a secret, and the file holds none", "put it in a connection"))
+    try:
+        made: dict[str, Any] = yaml.constructor.SafeConstructor().construct_document(value.node)
+    except yaml.YAMLError:
+        raise Refused("a value of it has a tag", "write texts, numbers, lists and mappings") from None
+    return made
+
+
+def _connection(example: str) -> Key:
+    return Key(CONNECTION, "The id of an Airflow connection.", (example,))
+
+
+SLACK: Kind[Notifier] = section(
+    Notifier,
+    "A message to a Slack channel, by Slack's API.",
+    {
+        "connection": _connection("slack_default"),
+        "channel": Key(filled_text(), "The channel, by its name or id.", ("orders",)),
+    },
+    ("connection", "channel"),
+    _slack,
+)
+SLACK_WEBHOOK: Kind[Notifier] = section(
+    Notifier,
+    "A message by an incoming webhook of Slack, which has its channel.",
+    {"connection": _connection("slackwebhook_default")},
+    ("connection",),
+    _slack_webhook,
+)
+EMAIL: Kind[Notifier] = section(
+    Notifier,
+    "An e-mail by SMTP.",
+    {
+        "connection": _connection("smtp_default"),
+        "to": Key(ADDRESSES, "Who gets it.", (["data-platform@example.com"],)),
+        "from": Key(ADDRESS, "The sender; the connection's where absent.", ("airflow@example.com",)),
+    },
+    ("connection", "to"),
+    _email,
+)
+WEBHOOK: Kind[Notifier] = section(
+    Notifier,
+    "A POST of JSON to a URL: pipeline, cause, subject, text and link.",
+    {
+        "connection": _connection("http_default"),
+        "endpoint": Key(filled_text(), "What follows the connection's host.", ("alerts/offset-ledger",)),
+    },
+    ("connection",),
+    _webhook,
+)
+_WAYS: Mapping[str, Kind[Any]] = {
+    "slack": SLACK,
+    "slack_webhook": SLACK_WEBHOOK,
+    "email": EMAIL,
+    "webhook": WEBHOOK,
+    "class": CLASS,
+}
+
+
+def _entry(said: Section) -> Notify:
+    named = [said.entries[way] for way in _WAYS if way in said.entries]
+    if not named:
+        raise Refused("no notifier is named", f"add one of {', '.join(_WAYS)}")
+    for other in named[1:]:
+        other.note(Refused(f"{named[0].where} is the notifier of this entry", "write an entry for each"))
+    if "arguments" in said.entries and "class" not in said.entries:
+        said.entries["arguments"].note(Refused("only a class has arguments", "drop them, or write class"))
+    given = dict(said.given)
+    arguments, ways = given.pop("arguments", {}), [given.pop(way) for way in _WAYS if way in given]
+    notifier = ways[0] if ways else None
+    if isinstance(notifier, str):
+        notifier = Notifier(notifier, f"class {notifier} {arguments or ''}".rstrip(), arguments)
+    return Notify(notifier or Notifier("", ""), **given)
+
+
+ENTRY: Kind[Notify] = section(
+    Notify,
+    "A notifier of Airflow, and what it is used for.",
+    {
+        **{way: kind for way, kind in _WAYS.items() if way != "class"},
+        "class": Key(
+            CLASS, "Any other notifier, by its class.", (f"{_PROVIDERS}.apprise.notifications.apprise.AppriseNotifier",)
+        ),
+        "arguments": Key(
+            Kind(_arguments, {"type": "object"}),
+            "Arguments of the class; {{ subject }}, {{ text }}, {{ html }}, {{ link }}, {{ cause }} and {{ pipeline }} "
+            "stand for what happened.",
+            ({"title": "{{ subject }}", "body": "{{ text }}"},),
+        ),
+        "on": Key(CAUSES, "What to notify of; everything where absent.", (["batch_rejected", "run_failed"],), "causes"),
+        "loss_ahead_hours": Key(HOURS, "How long before retention deletes unread records loss_ahead notifies."),
+    },
+    make=_entry,
+    also={
+        "oneOf": [{"required": [way]} for way in _WAYS],
+        "dependentRequired": {"arguments": ["class"]},
+        "examples": [{"slack": {"connection": "slack_default", "channel": "orders"}}],
+    },
+)
+
+
+def _entries(value: Value) -> tuple[Notify, ...]:
+    if not isinstance(value.node, yaml.SequenceNode):
+        example = "write - slack: {connection: slack_default, channel: orders}"
+        raise Refused(f"expected a list of notifiers, found {describe(value.node)}", example)
+    return tuple(entry for item in value.items() for entry in read_or_note(ENTRY, item))
+
+
+NOTIFY: Kind[tuple[Notify, ...]] = Kind(_entries, {"type": "array", "items": ENTRY.schema})

@@ -1,0 +1,58 @@
+"""What people were notified of: once for each cause, until it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from offset_ledger.config.notification import Cause
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.model.notices import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class DueNotification:
+    """A notification that this process is to send now; nobody else does for the time of its claim."""
+
+    notification_id: int
+    cause: Cause
+    subject: str
+    body: str
+    link: str
+
+
+def see(cursor: Cursor, notice: Notice, notifier: str) -> None:
+    """Record what happened, for one notifier; nothing, if it was notified of this and that has not ended."""
+    about = {"pipeline": notice.pipeline, "cause": notice.cause, "key": notice.key, "notifier": notifier}
+    said = {"subject": notice.subject, "body": notice.body, "link": notice.link}
+    cursor.execute(named_sql("notify/see"), {**about, **said})
+
+
+def claim(cursor: Cursor, pipeline: str, notifier: str, seconds: float) -> DueNotification | None:
+    """The oldest notification that is not sent yet, for so many seconds; None if there is none.
+
+    What was last seen more than a day ago, or has ended, is not sent any more.
+    """
+    cursor.execute(named_sql("notify/claim"), {"pipeline": pipeline, "notifier": notifier, "seconds": seconds})
+    row = cursor.fetchone()
+    if row is None:
+        return None
+    said = row["subject"], row["body"], row["link"]
+    return DueNotification(row["notification_id"], Cause(row["cause"]), *said)
+
+
+def attempted(cursor: Cursor, notification_id: int, error: str | None) -> None:
+    """Record an attempt that has ended: sent, or the error, after which the next occasion tries again."""
+    cursor.execute(named_sql("notify/attempted"), {"notification_id": notification_id, "error": error})
+
+
+def end(
+    cursor: Cursor, pipeline: str, causes: Collection[Cause], key: str | None = None, still: Collection[str] = ()
+) -> None:
+    """Record that a cause has gone away, so that it is notified of when it comes back; of all keys, or of those
+    that begin with this word.
+
+    ``still`` are the keys that have not.
+    """
+    arguments = {"pipeline": pipeline, "causes": [str(cause) for cause in causes], "key": key, "still": list(still)}
+    cursor.execute(named_sql("notify/end"), arguments)

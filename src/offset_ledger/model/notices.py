@@ -1,0 +1,140 @@
+"""What a notification says: a subject, a few lines for people, and a link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
+
+from offset_ledger import errors
+from offset_ledger.config.notification import Cause
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.markdown import visible
+from offset_ledger.model.questions import Question, QuestionKind
+from offset_ledger.units import show_span
+
+_LINE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What happened. While ``key`` of this cause is the same and it has not ended, it is the same thing.
+
+    Whoever is notified of the cause ``covers`` knows already. ``within`` is the time left, for those who want to know
+    so long before.
+    """
+
+    pipeline: str
+    cause: Cause
+    key: str
+    subject: str
+    lines: tuple[str, ...]
+    link: str = ""
+    covers: Cause | None = None
+    within: timedelta | None = None
+
+    @property
+    def body(self) -> str:
+        """The lines, without what cannot be seen; values of records may stand in them."""
+        return "\n".join(visible(line, _LINE) for line in self.lines)
+
+
+def texts(subject: str, body: str, link: str) -> Mapping[str, str]:
+    """The message in the forms that notifiers need: plain text, HTML, and Slack's own."""
+    marked = "\n".join(map(_for_slack, (f"*{subject}*", body)))
+    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in body.splitlines())
+    anchor = f'<p><a href="{escape(link)}">{escape(link)}</a></p>' if link else ""
+    return {
+        "subject": subject,
+        "text": "\n".join(filter(None, (subject, body, link))),
+        "html": f"<p><b>{escape(subject)}</b></p>{paragraphs}{anchor}",
+        "slack": f"{marked}\n<{link}|Open in Airflow>" if link else marked,
+        "link": link,
+    }
+
+
+def _for_slack(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def batch_rejected(batch: Batch, link: str) -> Notice:
+    """The gate rejected a batch."""
+    lines = (
+        f"The quality gate rejected batch {batch.batch_id} ({batch.kind}): {batch.reasons}",
+        f"Rows: {batch.rows or 0:,}. Refused records: {batch.refused or 0:,}. Nothing was merged, and no cursor moved.",
+        f"Answer in Required Actions, or: offset-ledger approve {batch.batch_id} --why ..., or offset-ledger abandon "
+        f"{batch.batch_id} --why ...",
+    )
+    subject = f"{batch.pipeline}: batch {batch.batch_id} was rejected"
+    return Notice(batch.pipeline, Cause.BATCH_REJECTED, f"{batch.batch_id} {batch.reasons}", subject, lines, link)
+
+
+def approval_needed(question: Question, answer_within: timedelta, link: str) -> Notice:
+    """A run waits in Required Actions for an answer."""
+    about = "a rejected batch" if question.kind is QuestionKind.REJECTED_BATCH else "the next batch"
+    lines = (
+        question.text,
+        f"Answer in Required Actions within {show_span(answer_within)}. No answer counts as no: nothing is changed.",
+    )
+    key = f"{question.kind} {question.topic_id} {question.batch_id or ''} {question.text}"
+    covers = Cause.BATCH_REJECTED if question.kind is QuestionKind.REJECTED_BATCH else None
+    subject = f"{question.pipeline}: an approval is needed for {about}"
+    return Notice(question.pipeline, Cause.APPROVAL_NEEDED, key, subject, lines, link, covers)
+
+
+def freshness_missed(pipeline: str, run_id: str, freshness: timedelta, link: str) -> Notice:
+    """A run has not ended within the pipeline's freshness."""
+    lines = (
+        f"Run {run_id} has not ended {show_span(freshness)} after it was queued, which is the pipeline's freshness.",
+        f"See which task is late, and: offset-ledger status {pipeline}",
+    )
+    return Notice(pipeline, Cause.FRESHNESS_MISSED, "", f"{pipeline}: the table is not fresh", lines, link)
+
+
+def audit_error(pipeline: str, topic: str, rule: str, found: str, risk: str, link: str) -> Notice:
+    """The audit of a topic has found an error."""
+    lines = (
+        f"The audit of topic {topic} has found an error, {rule}: {found}",
+        f"The risk: {risk}.",
+        f"The log of the task has the command that fixes it; so does: offset-ledger audit {pipeline}",
+    )
+    return Notice(pipeline, Cause.AUDIT_ERROR, rule, f"{pipeline}: audit error {rule}", lines, link)
+
+
+def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, now: datetime, link: str) -> Notice:
+    """Retention is about to delete records that no batch has committed."""
+    left = deleted_at - now
+    when = f"in {show_span(left)}" if left > timedelta(0) else "with its next check"
+    lines = (
+        f"Retention deletes the oldest unread records of topic {topic} {when} ({deleted_at:%Y-%m-%d %H:%M} UTC).",
+        f"Catch up: offset-ledger ingest {pipeline} --until-drained. Or raise retention.ms of the topic.",
+    )
+    return Notice(
+        pipeline, Cause.LOSS_AHEAD, topic, f"{pipeline}: records will be lost {when}", lines, link, within=left
+    )
+
+
+def registry_away(pipeline: str, task: str, error: str, link: str) -> Notice:
+    """The schema registry did not answer for longer than a task retries."""
+    lines = (
+        error,
+        "Nothing is lost: Airflow tries the task again, and the next run continues with the same batch.",
+    )
+    return Notice(pipeline, Cause.REGISTRY_AWAY, task, f"{pipeline}: the schema registry is away", lines, link)
+
+
+def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = "") -> Notice:
+    """A task has failed and is not tried again; with ``run_id``, of each run it is another failure."""
+    name, colon, _ = error.partition(":")
+    known = bool(colon) and isinstance(getattr(errors, name, None), type)
+    help_line = f"What to do: docs/runbook.md, heading {name}." if known else "The log of the task has more."
+    subject = f"{pipeline}: task {task} failed" + (f" with {name}" if known else "")
+    key = f"{task} {run_id or (name if known else '')}"
+    return Notice(pipeline, Cause.RUN_FAILED, key, subject, (error, help_line), link)
+
+
+def trial(pipeline: str, link: str) -> Notice:
+    """What tries a notifier out."""
+    lines = ("This is a test: nothing has happened.",)
+    return Notice(pipeline, Cause.RUN_FAILED, "test", f"{pipeline}: test notification", lines, link)
