@@ -36,7 +36,10 @@ def require(extra: str, what: str, where: str = "") -> None:
 
 def is_installed(extra: str) -> bool:
     """Whether it is."""
-    return find_spec(MODULES[extra]) is not None
+    try:
+        return find_spec(MODULES[extra]) is not None
+    except ModuleNotFoundError:  # of the package that the module is in
+        return False
 
 
 def missing(extra: str, what: str, package: str, where: str = "") -> ConfigurationError:
