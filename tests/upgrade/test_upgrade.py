@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import Connection, postgres_arguments
+from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows
@@ -20,6 +20,7 @@ from offset_ledger.model.states import State
 from offset_ledger.operations.ingest import ingest
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
+from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.servers import Servers, execute

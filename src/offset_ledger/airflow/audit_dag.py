@@ -59,9 +59,10 @@ def _audit(pipeline: Pipeline) -> Any:
         from offset_ledger.reliability.audit.run import audit_pipeline
 
         with airflow_failures():
-            audits = [audit_pipeline(each) for each in find_pipelines(parse_pipeline(path), record=False)]
-        for audit in audits:
-            audited(parse_pipeline(path), audit, get_current_context())
+            file = parse_pipeline(path)
+            audits = [audit_pipeline(each) for each in find_pipelines(file, record=False)]
+        for audit in audits if file.notify else ():
+            audited(file, audit, get_current_context())
         problems = [problem for audit in audits if (problem := _log(audit))]
         if problems:
             raise AirflowFailException(f"{'; '.join(problems)}; the log has the remedies")

@@ -250,10 +250,10 @@ def test_a_kafka_connection_that_no_client_takes(
 def test_options_that_libpq_does_not_know(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    odd = replace(servers.postgres, extra={"cursor": "dictcursor"})
+    odd = replace(servers.postgres, extra={"sslmodus": "prefer"})
     monkeypatch.setenv(environment_name("postgres_default"), odd.to_json())
     assert main(["migrate"]) == 1
-    assert "'postgres_default': invalid dsn: invalid connection option \"cursor\"" in capsys.readouterr().err
+    assert "'postgres_default': invalid dsn: invalid connection option \"sslmodus\"" in capsys.readouterr().err
     monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "a while")
     assert main(["migrate"]) == 1
     assert "OFFSET_LEDGER_RETRY_SECONDS should be a number of seconds, found 'a while'" in capsys.readouterr().err
