@@ -17,12 +17,13 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage import submitted
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
 from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
 from tests.fixtures.servers import Servers
-from tests.paths import ROOT
 
+JOB = Path(submitted.__file__).with_name("stage_batch.py")
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
@@ -50,7 +51,7 @@ def test_the_stage_job_runs_with_only_the_zip_on_the_path(
     done = subprocess.run(
         [
             *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", "--jars", spark_jars()),
-            *(*settings, "--py-files", str(package_zip(tmp_path)), str(ROOT / "jobs" / "stage_batch.py")),
+            *(*settings, "--py-files", str(package_zip(tmp_path)), str(JOB)),
             *(str(path), str(batch.batch_id)),
         ],
         env={**os.environ, "PYTHONPATH": libraries, "PYSPARK_PYTHON": str(python)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def test_a_missing_connection_leads_to_the_local_stack_where_that_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OFFSET_LEDGER_HOME", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "airflow.sdk", raising=False)  # which another test may have imported
     for conn_id in ("kafka_default", "kafka_other"):
         monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}", raising=False)
     (tmp_path / "env").write_text("export AIRFLOW_CONN_KAFKA_DEFAULT=x\n")
