@@ -120,9 +120,10 @@ class Cursors:
         return self.between(places, self._at, where)
 
     def between(self, starts: Places, ends: Places, where: Flags | None = None) -> pa.BinaryArray:
-        """The bytes between such places, likewise."""
-        bounds = np.stack([starts, ends], axis=1).astype(np.int32).reshape(-1)
+        """The bytes between such places, likewise; where a record is not good its places may be none of its own."""
         absent: Flags = ~(self.good if where is None else self.good & where)
+        own = [np.where(absent, self._at, places) if absent.any() else places for places in (starts, ends)]
+        bounds = np.stack(own, axis=1).astype(np.int32).reshape(-1)
         return _every_second(bounds, self._bytes, absent)
 
     def _rows(self, where: Flags | None) -> Rows:

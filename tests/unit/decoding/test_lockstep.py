@@ -247,3 +247,17 @@ def test_fixed_bytes_are_numbers_at_once() -> None:
     doubles = [0.1, -0.0, float("inf")]
     cursors = Cursors(pa.array([struct.pack("<d", each) for each in doubles], pa.binary()), np.ones(3, np.bool_))
     assert list(map(repr, cursors.fixed(8).view("<f8").ravel().tolist())) == list(map(repr, doubles))
+
+
+@pytest.mark.parametrize("bad", [[0], [3], [0, 3], [0, 1, 2, 3]])
+def test_places_of_records_that_are_not_good_may_lie_outside_of_all(bad: list[int]) -> None:
+    """A damaged message can end where another begins, or before the first byte of all."""
+    cursors = Cursors(pa.array([b"abc", b"def", b"ghi", b"jkl"], pa.binary()), np.ones(4, np.bool_))
+    starts = cursors.places()
+    cursors.skip(np.full(4, 2))
+    ends = cursors.places()
+    cursors.good[bad] = False
+    starts[bad], ends[bad] = 400, -5
+    spans = [b"ab", b"de", b"gh", b"jk"]
+    wanted = [None if number in bad else span for number, span in enumerate(spans)]
+    assert cursors.between(starts, ends).to_pylist() == wanted
