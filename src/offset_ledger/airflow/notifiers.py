@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextvars import copy_context
 from importlib import import_module
-from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.notification import Cause, Notifier
 from offset_ledger.errors import error_line
+from offset_ledger.extras import has_module
 from offset_ledger.model.notices import texts
 
 SECONDS = 15.0
@@ -23,7 +23,7 @@ def missing_notifiers(pipeline: Pipeline) -> Iterator[str]:
     """A line for each notifier whose provider is not installed; nothing is imported but its packages."""
     for each in pipeline.notify:
         module = each.notifier.path.rpartition(".")[0]
-        if not _is_there(module):
+        if not has_module(module):
             yield (
                 f"pipeline {pipeline.name}: notify needs {each.notifier.path}, which is not installed; install "
                 f"{_provider(module)}, or remove the entry from {pipeline.path}"
@@ -68,13 +68,6 @@ def _notify(made: Any, values: Mapping[str, str], outcome: list[str | None]) -> 
 
 def _without_urls(error: Exception) -> str:
     return _URL.sub("(a URL)", error_line(error))
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _provider(module: str) -> str:
