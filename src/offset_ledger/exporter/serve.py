@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 def exposition(folder: Path) -> str:
@@ -15,13 +18,9 @@ def exposition(folder: Path) -> str:
     Raises:
         ConfigurationError: prometheus_client is not installed.
     """
-    require("prometheus", "the exporter")
-    from prometheus_client import CollectorRegistry, generate_latest
+    registry = _registry(folder, timeout=15.0)
+    from prometheus_client import generate_latest
 
-    from offset_ledger.exporter.collector import LedgerCollector
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(LedgerCollector(folder, timeout=15.0))
     return generate_latest(registry).decode()
 
 
@@ -42,13 +41,9 @@ def serve(folder: Path, host: str, port: int) -> tuple[str, int]:
     Raises:
         ConfigurationError: prometheus_client is not installed, or the address cannot be had.
     """
-    require("prometheus", "the exporter")
-    from prometheus_client import CollectorRegistry, start_http_server
+    registry = _registry(folder)
+    from prometheus_client import start_http_server
 
-    from offset_ledger.exporter.collector import LedgerCollector
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(LedgerCollector(folder))
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:
@@ -56,3 +51,14 @@ def serve(folder: Path, host: str, port: int) -> tuple[str, int]:
             f"cannot listen on {host}:{port} ({error.strerror}); give --listen a free address of this machine"
         ) from error
     return str(server.server_address[0]), int(server.server_address[1])
+
+
+def _registry(folder: Path, **limits: float) -> CollectorRegistry:
+    require("prometheus", "the exporter")
+    from prometheus_client import CollectorRegistry
+
+    from offset_ledger.exporter.collector import LedgerCollector
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(LedgerCollector(folder, **limits))
+    return registry
