@@ -84,6 +84,17 @@ def show_duration(seconds: float) -> str:
     return f"{whole:,} {unit} {rest} {smaller}" if rest and whole < 100 else f"{whole:,} {unit}"
 
 
+def show_share(share: float) -> str:
+    """``25%`` or ``1.0001%``: at most four decimals of a percentage, and no zeros at their end."""
+    return f"{share * 100:.4f}".rstrip("0").rstrip(".") + "%"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 batch``, ``2 batches`` or ``1,000 offsets``; ``noun`` in the singular."""
+    plural = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 

@@ -73,7 +73,7 @@ def test_the_base_alone_commits_a_batch(base: Environment, connections: dict[str
     send(connections, "a", "b")
     assert base.run("offset-ledger", "migrate", **connections).returncode == 0
     done = base.run("offset-ledger", "ingest", "parcels.yaml", "--until-drained", **connections)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 batches committed"), done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 batch committed"), done.stderr
     assert committed(connections) == [("a", "new"), ("b", "new")]
     assert base.run("offset-ledger", "verify", "parcels.yaml", "--against-topic", **connections).returncode == 0
 
@@ -92,6 +92,13 @@ def test_a_missing_extra_is_named(
     assert failed.returncode != 0
     assert failed.stderr.splitlines()[-1].startswith("offset-ledger: ConfigurationError: ")
     assert failed.stderr.rstrip().endswith(f"which is not installed; run pip install 'offset-ledger[{extra}]'")
+
+
+def test_the_doctor_takes_a_missing_extra_for_no_defect(base: Environment, connections: dict[str, str]) -> None:
+    write(base.cwd / "parcels.yaml")
+    told = base.run("offset-ledger", "doctor", "parcels.yaml", "--json", **connections)
+    findings = json.loads(told.stdout)
+    assert [each for each in findings if "report it" in (each["remedy"] or "")] == []
 
 
 def test_the_local_stack_is_an_extra(base: Environment) -> None:

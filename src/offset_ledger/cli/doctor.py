@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Verbs, add_pipeline, pipeline_of
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.operations.doctor.finding import Finding
@@ -26,9 +27,14 @@ def run(arguments: Namespace) -> Outcome:
 
     found = list(examine_pipelines([pipeline_of(arguments)]) if arguments.pipeline else examine_all())
     levels = Counter(str(finding.level) for finding in found)
-    counts = ", ".join(f"{count} {level}" for level, count in sorted(levels.items()))
+    counts = ", ".join(
+        counted(count, level) if level in _COUNTABLE else f"{count} {level}" for level, count in sorted(levels.items())
+    )
     text = "\n".join([*map(_text, found), "", counts])
     return Outcome([asdict(finding) for finding in found], text, 1 if levels["problem"] else 0)
+
+
+_COUNTABLE = {"problem", "warning"}
 
 
 def _text(finding: Finding) -> str:

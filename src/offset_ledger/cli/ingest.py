@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from offset_ledger.cli.output import batch_data, batch_line
 from offset_ledger.cli.verbs import Outcome, Topics, Verbs, by_topic, from_1, pipeline_of, say
+from offset_ledger.units import counted
 
 
 def add_verb(verbs: Verbs) -> None:
@@ -49,4 +50,4 @@ def _ingest(arguments: Namespace) -> Outcome:
         for batch in ingest(pipeline, current_origin(), arguments.until_drained, say, arguments.limit):
             done.append(batch_data(batch))
             say(batch_line(batch))
-    return Outcome(done, f"{len(done)} batches committed" if done else "nothing is new, nothing changed")
+    return Outcome(done, f"{counted(len(done), 'batch')} committed" if done else "nothing is new, nothing changed")

@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, from_1, say
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.operations.init.run import Initialized
@@ -53,7 +54,7 @@ def _data(done: Initialized) -> dict[str, Any]:
 
 def _text(done: Initialized) -> str:
     path = done.written[0]
-    lines = [f"wrote {' and '.join(map(str, done.written))}, from {done.records:,} records; to be looked at:"]
+    lines = [f"wrote {' and '.join(map(str, done.written))}, from {counted(done.records, 'record')}; to be looked at:"]
     lines += [f"  {doubt}" for doubt in done.proposal.doubts]
     lines += ["next:", *(f"  offset-ledger {verb}" for verb in (f"check {path}", f"preview {path}"))]
     return "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"])

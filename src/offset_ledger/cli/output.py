@@ -7,6 +7,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.units import counted
+
 if TYPE_CHECKING:
     from offset_ledger.operations.ingest import Ingested
 
@@ -40,5 +42,7 @@ def batch_line(ingested: Ingested) -> str:
     seconds = ", ".join(f"{step} {s:.1f} s" for step, s in ingested.seconds.items())
     batch_id = ingested.committed.batch.batch_id
     if ingested.committed.already:
-        return f"batch {batch_id} was committed by a concurrent attempt: {total.total:,} offsets: {counts} ({seconds})"
-    return f"committed batch {batch_id}: {total.total:,} offsets: {counts} ({seconds})"
+        done = f"batch {batch_id} was committed by a concurrent attempt"
+    else:
+        done = f"committed batch {batch_id}"
+    return f"{done}: {counted(total.total, 'offset')}: {counts} ({seconds})"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.cli.fitting import cut, fitting, shown_bytes
 from offset_ledger.cli.verbs import Outcome, Verbs, from_1, pipeline_of
 from offset_ledger.model.moments import parse_since
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.operations.decode_sample import Sample, SampleRefusal, SampleRow
@@ -88,7 +89,8 @@ def _exact(value: Any) -> Any:
 
 
 def _text(sample: Sample, rows: tuple[SampleRow, ...]) -> str:
-    counts = f"{len(sample.rows)} rows, {len(sample.refusals)} refused, {sample.skipped} skipped; nothing was written"
+    rest = f"{len(sample.refusals)} refused, {sample.skipped} skipped; nothing was written"
+    counts = f"{counted(len(sample.rows), 'row')}, {rest}"
     lines = [sample.start.note, fitting([_row_cells(row) for row in rows]) if rows else ""]
     if sample.refusals:
         lines.append(fitting([cells for refusal in sample.refusals for cells in _refusal_cells(refusal)]))

@@ -14,6 +14,7 @@ from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_val
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
 from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, Danger
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import JsonPath
@@ -160,7 +161,7 @@ def _outcome(topic: str, summary: Summary, before: int) -> Outcome:
     }
     retried = "" if summary.retried is None else f", {summary.retried} retried"
     text = (
-        f"{summary.records:,} records acknowledged by {topic}, {summary.failed} failed{retried}, "
+        f"{counted(summary.records, 'record')} acknowledged by {topic}, {summary.failed} failed{retried}, "
         f"in {summary.seconds:.1f} s ({summary.per_second:,.0f} records/s)"
     )
     return Outcome(data, text + (f"; {before:,} were there from an earlier run" if before else ""))

@@ -9,6 +9,7 @@ from typing import Any
 
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.units import counted
 
 
 def add_verb(verbs: Verbs) -> None:
@@ -36,7 +37,7 @@ def run(arguments: Namespace) -> Outcome:
     waiting = rejected_batch(pipeline, arguments.limit)
     state = "resolved" if arguments.resolved else "dismissed" if arguments.dismissed else "unresolved"
     apart = f", and {dismissed:,} dismissed" if dismissed and not arguments.dismissed else ""
-    lines = [*([_by_reason(reasons)] if reasons else []), f"{total['records']:,} {state} records{apart}"]
+    lines = [*([_by_reason(reasons)] if reasons else []), f"{counted(total['records'], f'{state} record')}{apart}"]
     if waiting:
         lines += [f"\nnot among them: what {waiting.batch} refused", _by_reason(waiting.refused), waiting.waits_for]
     data = {"records": total["records"], "dismissed": dismissed, "in_redrive": total["in_redrive"], "reasons": reasons}

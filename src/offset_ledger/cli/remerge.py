@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.output import batch_data, batch_line
 from offset_ledger.cli.verbs import Outcome, Verbs, add_why, pipeline_of, say
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.operations.remerge import Restated
@@ -29,7 +30,7 @@ def run(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     restated = restate_rows(pipeline, current_origin(), arguments.why)
     if restated.rows is not None:
-        say(f"{restated.rows:,} rows of {pipeline.name} got Kafka's timestamp as their publish_at")
+        say(f"{counted(restated.rows, 'row')} of {pipeline.name} got Kafka's timestamp as their publish_at")
     done = []
     for batch in replay_parts(pipeline, restated.parts, current_origin(), arguments.why, say):
         done.append(batch_data(batch))
@@ -41,6 +42,6 @@ def run(arguments: Namespace) -> Outcome:
 def _text(pipeline: str, restated: Restated, done: list[dict[str, Any]]) -> str:
     ordered = f"the rows of {pipeline} are ordered by Kafka's timestamps"
     unchanged = restated.rows is None and not done
-    text = f"nothing to remerge: {ordered}" if unchanged else f"{ordered}; {len(done)} batches replayed"
+    text = f"nothing to remerge: {ordered}" if unchanged else f"{ordered}; {counted(len(done), 'batch')} replayed"
     gone = ", ".join(map(str, restated.gone))
     return f"{text}; not in the topic any more, so not read again: {gone}" if gone else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
+from offset_ledger.units import counted
 
 
 def add_verb(verbs: Verbs) -> None:
@@ -36,5 +37,7 @@ def run(arguments: Namespace) -> Outcome:
     committed = skip_lost(pipeline, current_origin(), arguments.why)
     mirror(pipeline)
     lost = ", ".join(map(str, committed.batch.ranges))
-    text = f"batch {committed.batch.batch_id} records {committed.total.skipped:,} lost offsets as skipped: {lost}"
+    text = (
+        f"batch {committed.batch.batch_id} records {counted(committed.total.skipped, 'lost offset')} as skipped: {lost}"
+    )
     return Outcome({"batch_id": committed.batch.batch_id, "skipped": committed.total.skipped}, text)

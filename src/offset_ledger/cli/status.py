@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.output import table
 from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_pipeline, pipeline_of
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.operations.overview import PipelineLine
@@ -73,7 +74,7 @@ def _text(current: PipelineStatus) -> str:
     headers = ["partition", "log start", "cursor", "last stable", "lag"]
     lines = [
         tabulate(rows, headers=headers, missingval="none yet"),
-        f"lag: {sum(p.lag for p in current.partitions):,} offsets",
+        f"lag: {counted(sum(p.lag for p in current.partitions), 'offset')}",
         f"open head batch: {current.open_batch or 'none'}",
         f"  {current.waits_for}" if current.waits_for else "",
         f"remerge: {current.remerge}" if current.remerge else "",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import Pipeline
@@ -73,7 +74,7 @@ def _add_topic(result: _Result, pipeline: Pipeline) -> None:
     result.violations += compared.violations
     result.notes += compared.notes
     ranges = ", ".join(map(str, compared.ranges)) or "nothing"
-    read = f"{compared.records:,} records of {pipeline.source.topic} read again: {ranges}"
+    read = f"{counted(compared.records, 'record')} of {pipeline.source.topic} read again: {ranges}"
     result.lines += [*compared.violations, *compared.notes, read]
     result.more["records"] = compared.records
     result.more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]

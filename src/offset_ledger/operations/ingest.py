@@ -19,6 +19,7 @@ from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import StagedBatch, stage, stage_without_spark
+from offset_ledger.units import counted
 from offset_ledger.validate.step import validate
 
 T = TypeVar("T")
@@ -83,7 +84,8 @@ def run_batch(
     else:
         staged = _stage(pipeline, batch_id, origin, clock)
     verb = "already staged:" if staged.done else "staged"
-    say(f"{verb} {staged.counts.rows:,} rows, {staged.counts.refused:,} refused, {staged.counts.skipped:,} skipped")
+    rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
+    say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
     clock.time("validate", lambda: validate_or_raise(pipeline, batch_id, origin))
     committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
     clock.time("report", lambda: report(pipeline, batch_id))

@@ -29,6 +29,7 @@ from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations.log_change import find_log_change
 from offset_ledger.operations.tombstones import tombstone_question
 from offset_ledger.plan.step import checked_snapshot
+from offset_ledger.units import counted
 
 
 def lost_ranges(cursors: Cursors, snapshot: TopicSnapshot) -> tuple[OffsetRange, ...]:
@@ -72,7 +73,8 @@ def _skip_question(
     pipeline: Pipeline, snapshot: TopicSnapshot, ranges: Sequence[OffsetRange], head: Batch | None
 ) -> Question:
     lost = ", ".join(map(str, ranges))
-    text = f"skip {total_width(ranges):,} offsets of topic {snapshot.topic} that retention deleted unread: {lost}?"
+    offsets = f"{counted(total_width(ranges), 'offset')} of topic {snapshot.topic}"
+    text = f"skip {offsets} that retention deleted unread: {lost}?"
     details: dict[str, Any] = {"ranges": [[r.partition, r.from_offset, r.until_offset] for r in ranges]}
     if head:
         text += f" Then {head} is abandoned: it would read them."

@@ -22,6 +22,7 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.requests import wanted_ranges
 from offset_ledger.plan.head import backlogs, nothing_new, plan_head, start_offsets
 from offset_ledger.plan.step import batch_limit, first_start, snapshot_topic, turn_of_partitions
+from offset_ledger.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _next(pipeline: Pipeline, request: Request) -> Preview:
             ranges = plan_head(waiting, batch_limit(pipeline, request.limit), taken)
             left = sum(b.width for b in waiting) - sum(r.width for r in ranges)
             notes = (
-                f"{left:,} offsets left for later"
+                f"{counted(left, 'offset')} left for later"
                 if ranges
                 else f"nothing new: {nothing_new(starts, snapshot, taken == 0)}"
             )

@@ -21,6 +21,7 @@ from offset_ledger.stage.claim import Written
 from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
 from offset_ledger.stage.step import StagedBatch, stage_with
 from offset_ledger.target.table import ensure_target
+from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,7 @@ def _planned(pipeline: Pipeline, chosen: redrive.ChosenRecords) -> PlannedBatch:
     if chosen.batch is None:
         return PlannedBatch(None, False, 0, f"nothing to redrive: no unresolved record of {pipeline.name} is chosen")
     left_out = f"; left out: {held}" if held else ""
-    message = f"planned {chosen.batch}: {chosen.records:,} records, {chosen.left:,} left for later{left_out}"
+    message = f"planned {chosen.batch}: {counted(chosen.records, 'record')}, {chosen.left:,} left for later{left_out}"
     return PlannedBatch(chosen.batch, False, chosen.left, message)
 
 

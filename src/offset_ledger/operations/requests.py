@@ -23,6 +23,7 @@ from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines, with_news
 from offset_ledger.plan.window import look_up, missed, nothing_in
+from offset_ledger.units import counted
 
 
 def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
@@ -80,7 +81,7 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
         notes += [missed(window)] if window.missed else []
     within_limit = limited(ranges, request.limit)
     if (left := total_width(ranges) - total_width(within_limit)) > 0:
-        notes.append(f"{left:,} offsets beyond the limit are left out")
+        notes.append(f"left out, beyond the limit: {counted(left, 'offset')}")
     return within_limit, "; ".join(notes)
 
 
@@ -137,7 +138,9 @@ def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
         return PlannedBatch(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
     committed = skip_lost(pipeline, origin, request.why)
     lost = ", ".join(map(str, committed.batch.ranges))
-    return PlannedBatch(None, False, 0, f"{committed.batch} records {committed.total.skipped:,} lost offsets: {lost}")
+    return PlannedBatch(
+        None, False, 0, f"{committed.batch} records {counted(committed.total.skipped, 'lost offset')}: {lost}"
+    )
 
 
 _ACTIONS: dict[RunAction, Callable[[Pipeline, Request, Origin], PlannedBatch]] = {

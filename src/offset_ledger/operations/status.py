@@ -19,6 +19,7 @@ from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import State
 from offset_ledger.operations.tombstones import tombstone_question
 from offset_ledger.target.restate import Part, read_unfinished
+from offset_ledger.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,8 @@ def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
         return None
     offsets = sum(total_width(part.ranges) for part in unfinished)
     return (
-        f"unfinished, {offsets:,} offsets in {len(unfinished)} batches still to replay; finish it with: offset-ledger "
-        f"remerge {pipeline.name} --why ..."
+        f"unfinished, {counted(offsets, 'offset')} in {counted(len(unfinished), 'batch')} still to replay; finish it "
+        f"with: offset-ledger remerge {pipeline.name} --why ..."
     )
 
 

@@ -28,6 +28,7 @@ from offset_ledger.plan.dead_letter_topic import check_dead_letter_topic
 from offset_ledger.plan.head import backlogs, boundaries, nothing_new, plan_head, start_offsets
 from offset_ledger.retry import retrying
 from offset_ledger.target.table import ensure_target
+from offset_ledger.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,9 @@ def _plan_next(
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin)
     left = sum(b.width for b in waiting) - total_width(ranges)
     batch = batches.read_batch(cursor, batch_id)
-    return PlannedBatch(batch, False, left, f"planned {batch}: {describe(ranges)}, {left:,} offsets left for later")
+    return PlannedBatch(
+        batch, False, left, f"planned {batch}: {describe(ranges)}, {counted(left, 'offset')} left for later"
+    )
 
 
 def first_start(cursor: Cursor, pipeline: Pipeline) -> StartAt:
@@ -180,7 +183,7 @@ def batch_limit(pipeline: Pipeline, limit: int | None) -> int:
 
 def describe(ranges: Sequence[OffsetRange]) -> str:
     """Offsets and partitions in words."""
-    return f"{total_width(ranges):,} offsets in {len(ranges)} partitions"
+    return f"{counted(total_width(ranges), 'offset')} in {counted(len(ranges), 'partition')}"
 
 
 def plan_replay(

@@ -16,6 +16,7 @@ from offset_ledger.errors import DatabaseUnavailable, IncompleteStaging, one_lin
 from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
+from offset_ledger.units import counted, show_share
 from offset_ledger.validate.great_expectations_run import Validation, exception_of, run_suite
 from offset_ledger.validate.staged_view import live_rows
 from offset_ledger.validate.suite import Expectation, Suite, SuiteAction
@@ -98,9 +99,13 @@ def _count_rows(session: Session, schema: str, table: str, expected: int) -> tup
             cursor.execute(sql.SQL(named_sql("validate/count_rows")).format(staging=sql.Identifier(schema, table)))
             ((rows, deleted),) = cursor.fetchall()
     except psycopg2.errors.UndefinedTable:
-        raise IncompleteStaging(f"{schema}.{table}: expected {expected} rows, found no table; stage again") from None
+        raise IncompleteStaging(
+            f"{schema}.{table}: expected {counted(expected, 'row')}, found no table; stage again"
+        ) from None
     if rows + deleted != expected:
-        raise IncompleteStaging(f"{schema}.{table}: expected {expected} rows, found {rows + deleted}; stage again")
+        raise IncompleteStaging(
+            f"{schema}.{table}: expected {counted(expected, 'row')}, found {rows + deleted}; stage again"
+        )
     return rows, deleted
 
 
@@ -177,6 +182,6 @@ def _notes(findings: Iterable[ExpectationResult]) -> Iterable[str]:
 
 def _share_text(refused: int, quarantined: int, share: float, limit: float) -> str:
     return (
-        f"quarantined share {share:.4%} is above the limit of {limit:.4%} "
+        f"quarantined share {show_share(share)} is above the limit of {show_share(limit)} "
         f"({refused} refused by the decoder, {quarantined} failed quarantine expectations)"
     )

@@ -205,7 +205,7 @@ def test_the_command_line_shows_values_cut_and_has_them_whole_in_json(
     assert text not in shown
     assert "long long" in shown
     assert '{"id": 5.5, "note": "xxxxxxxxxxx…' in shown
-    assert shown.endswith("1 rows, 1 refused, 0 skipped; nothing was written\n")
+    assert shown.endswith("1 row, 1 refused, 0 skipped; nothing was written\n")
     assert main(["preview", path, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["rows"][0]["columns"] == {"amount": "1", "note": text}

@@ -77,7 +77,7 @@ def test_the_verbs_dismiss_by_reason_and_show_it_apart(bench: Bench, capsys: pyt
     assert main(["dismiss", path, "--reason", "syntax", "--why", "again", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["records"] == []
     assert main(["dismiss", path, "--partition", "0", "--offset", "1", "--undo", "--why", "no"]) == 0
-    assert "1 records of orders unresolved again" in capsys.readouterr().out
+    assert "1 record of orders unresolved again" in capsys.readouterr().out
 
 
 def test_what_a_redrive_holds_is_not_dismissed(bench: Bench) -> None:

@@ -174,7 +174,7 @@ def test_a_dry_run_shows_ranges_and_overlap_and_writes_nothing(bench: Bench) -> 
         {"partition": 0, "from": 1, "until": 3, "offsets": 2, "committed": 1, "batches": [1]},
         {"partition": 1, "from": 0, "until": 1, "offsets": 1, "committed": 1, "batches": [1]},
     ]
-    assert "1 offsets beyond the limit are left out" in str(found)
+    assert "left out, beyond the limit: 1 offset" in str(found)
     assert preview(bench.pipeline, window(2, 9)).data["committed"] == 0
     assert [line.wanted for line in preview(bench.pipeline, Request()).lines] == [OffsetRange(0, 2, 4)]
     assert written() == before

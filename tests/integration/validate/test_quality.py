@@ -183,7 +183,7 @@ def test_reject_and_warn_and_quarantine_each_do_their_own(
     verdict = run_gate(suite, arguments, SCHEMA, "small", row_count=small, refused=2, max_quarantined_share=0.4)
     assert verdict.reasons == (
         f'{NOT_NULL}(column="b"): 2 of 8 rows fail',
-        "quarantined share 41.6667% is above the limit of 40.0000% "
+        "quarantined share 41.6667% is above the limit of 40% "
         "(2 refused by the decoder, 3 failed quarantine expectations)",
     )
     assert verdict.notes == (
@@ -299,9 +299,9 @@ def test_a_table_that_lost_its_rows_gets_no_verdict(session: Session, arguments:
     stage(session, "emptied", "(1, 1, 'x', false)")
     with session.cursor() as cursor:
         cursor.execute(f"TRUNCATE {SCHEMA}.emptied")
-    with pytest.raises(IncompleteStaging, match="expected 1 rows, found 0; stage again"):
+    with pytest.raises(IncompleteStaging, match="expected 1 row, found 0; stage again"):
         run_gate(None, arguments, SCHEMA, "emptied", row_count=1)
-    with pytest.raises(IncompleteStaging, match="expected 1 rows, found no table; stage again"):
+    with pytest.raises(IncompleteStaging, match="expected 1 row, found no table; stage again"):
         run_gate(None, arguments, SCHEMA, "gone", row_count=1)
 
 

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from offset_ledger.errors import StackError
+from offset_ledger.extras import is_installed
 from offset_ledger.operations.doctor.finding import Check, Finding, ok, problem, warning
 from offset_ledger.report.step import reports_folder
 from offset_ledger.units import show_size
@@ -106,7 +107,9 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_jars() -> Iterator[Finding]:
-    """Whether the jars that Spark reads Kafka with are here, or have to be fetched first."""
+    """Whether the jars that Spark reads Kafka with are here, or have to be fetched first; nothing without Spark."""
+    if not is_installed("spark"):
+        return
     subject = "Kafka connector of Spark"
     if configured := os.environ.get("OFFSET_LEDGER_SPARK_JARS"):
         missing = [jar for jar in configured.split(",") if ":" not in jar and not Path(jar).is_file()]

@@ -10,6 +10,7 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, JsonPath
 from offset_ledger.decoding.inferred import Proposed, column_name
 from offset_ledger.decoding.kinds import MAX_EVENT_ID_BYTES
+from offset_ledger.units import counted
 
 _NAMES = {"event_id": 0.6, "id": 0.5, "uuid": 0.5, "guid": 0.5, "key": 0.5, "message_id": 0.5}
 _PART_OF_NAME = re.compile(r"_(?:id|uuid|guid|key|no|number)$")
@@ -85,7 +86,8 @@ def _shown_share(values: Sequence[object]) -> str:
     different = len(set(values))
     if not values:
         return "by its name alone"
-    return f"unique in {len(values)} records" if different == len(values) else f"{different} in {len(values)} records"
+    records = counted(len(values), "record")
+    return f"unique in {records}" if different == len(values) else f"{different} in {records}"
 
 
 def choose_publish_at(proposed: Sequence[Proposed]) -> Choice:

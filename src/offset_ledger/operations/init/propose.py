@@ -20,6 +20,7 @@ from offset_ledger.operations.init.events import Choice, Seen, choose_event_id, 
 from offset_ledger.operations.init.render import render
 from offset_ledger.operations.init.sample import Sample
 from offset_ledger.operations.init.suite import suite_document
+from offset_ledger.units import counted
 
 _SHOWN = 5
 
@@ -81,7 +82,7 @@ def propose(
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
     unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
-    head = [f"Proposed by offset-ledger init from {len(sample.records)} records of {sample.topic}.", *unsure]
+    head = [f"Proposed by offset-ledger init from {counted(len(sample.records), 'record')} of {sample.topic}.", *unsure]
     name = wanted.name if suite else None
     text = render(wanted.name, head, source, record, proposed, (event_id, publish_at), wanted.table, name)
     unsure = [f"event_id: {event_id.why}", f"publish_at: {publish_at.why}", *unsure]
