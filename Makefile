@@ -48,6 +48,7 @@ down: ## Stop them; the data stay
 
 .PHONY: dist
 dist: install ## The wheel and the source distribution, into dist/
+	@rm -rf dist
 	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
 
 .PHONY: lint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from offset_ledger import errors
 from offset_ledger.cli.main import build_parser
 from offset_ledger.ledger.migrate import OLDEST
+from offset_ledger.version import __version__
 from tests.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -85,6 +87,14 @@ def test_the_documents_name_the_oldest_postgres() -> None:
     for page in ("README.md", "docs/production.md"):
         text = (ROOT / page).read_text()
         assert re.findall(r"(?:Postgres|PostgreSQL)[ |]+(\d+) or newer", text) == [str(OLDEST)], page
+
+
+def test_the_version_has_its_section_in_the_changelog_and_its_steps() -> None:
+    (newest, day), *_ = re.findall(
+        r"^## \[(\d[^\]]*)\] - (\d{4}-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(), re.M
+    )
+    assert (newest, date.fromisoformat(day).isoformat()) == (__version__, day)
+    assert f"to {newest.rpartition('.')[0]}\n" in (ROOT / "docs/upgrade.md").read_text()
 
 
 def test_the_readme_names_every_verb() -> None:
