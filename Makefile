@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= 3
 PATH := $(CURDIR)/$(BIN):$(PATH)
 export PATH
 # Every task of Airflow is a process of its own: without bytecode on disk each compiles thousands of modules again.
@@ -63,8 +63,9 @@ unit: install ## The tests of the pure parts
 	@$(BIN)/pytest tests/unit
 
 .PHONY: test
-test: lint ## Everything that CI runs (WORKERS=0: in one process)
-	@$(BIN)/pytest -n $(WORKERS)
+test: install ## Everything that CI runs: lint beside the tests (WORKERS=0: those in one process)
+	@log=$$(mktemp); $(MAKE) --no-print-directory lint > $$log 2>&1 & lint=$$!; \
+	$(BIN)/pytest -n $(WORKERS); tests=$$?; wait $$lint; lint=$$?; cat $$log; rm $$log; exit $$((tests || lint))
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)
