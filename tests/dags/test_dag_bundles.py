@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.dags.fresh import answer_of
 from tests.paths import ROOT
 
@@ -65,9 +67,18 @@ def serialized(folder: Path, home: Path) -> Any:
     return dags
 
 
-def test_dags_of_two_checkouts_are_the_same_text(tmp_path: Path) -> None:
-    here = serialized(bundle(tmp_path / "one"), tmp_path)
-    there = serialized(bundle(tmp_path / "another" / "checkout"), tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bundles")
+
+
+@pytest.fixture(scope="module")
+def here(folder: Path) -> Any:
+    return serialized(bundle(folder / "one"), folder)
+
+
+def test_dags_of_two_checkouts_are_the_same_text(here: Any, folder: Path) -> None:
+    there = serialized(bundle(folder / "another" / "checkout"), folder)
     assert set(here) == {
         *("ingest_flights", "ingest_orders", "redrive_flights", "redrive_orders"),
         *("audit_topics", "daily_quality_report"),
@@ -75,6 +86,6 @@ def test_dags_of_two_checkouts_are_the_same_text(tmp_path: Path) -> None:
     assert here == there
 
 
-def test_no_dag_names_a_place_of_this_machine(tmp_path: Path) -> None:
-    stored = json.dumps(serialized(bundle(tmp_path / "one"), tmp_path))
-    assert [place for place in (str(tmp_path), str(ROOT)) if place in stored] == []
+def test_no_dag_names_a_place_of_this_machine(here: Any, folder: Path) -> None:
+    stored = json.dumps(here)
+    assert [place for place in (str(folder), str(ROOT)) if place in stored] == []

@@ -18,13 +18,12 @@ from tests.paths import ROOT
 
 _LOOK = """
 import json, runpy, sys
-found = runpy.run_path(sys.argv[1])
+files = {file: runpy.run_path(file) for file in sys.argv[1:]}
 from airflow.sdk import DAG
 heavy = ["great_expectations", "pyspark", "kafka", "psycopg2", "pyarrow", "pandas"]
-dags = {k: v for k, v in found.items() if isinstance(v, DAG)}
 print(json.dumps({
     "heavy": [name for name in heavy if name in sys.modules],
-    "dags": {k: {
+    "dags": {file: {k: {
         "tasks": {t.task_id: sorted(t.downstream_task_ids) for t in d.tasks},
         "types": {t.task_id: type(t).__name__ for t in d.tasks},
         "retries": {t.task_id: t.retries for t in d.tasks},
@@ -44,39 +43,49 @@ print(json.dumps({
         "timetable": type(d.timetable).__name__, "max_active_runs": d.max_active_runs,
         "rendered": list(stage.template_fields),
         "stage": {f: str(getattr(stage, f)) for f in stage.template_fields},
-    } for k, d in dags.items() for stage in d.tasks if stage.label == "stage"},
+    } for k, d in found.items() if isinstance(d, DAG) for stage in d.tasks if stage.label == "stage"}
+        for file, found in files.items()},
 }))
 """
 
 
 @pytest.fixture(scope="module")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return look(ROOT / "dags" / "ingest.py", tmp_path_factory.mktemp("airflow"))
+def looked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The DAGs of this project, of a file that lists topics, and of one that has a pattern, in the process of one."""
+    folder = tmp_path_factory.mktemp("airflow")
+    listed, matched = folder / "listed", folder / "matched"
+    files = [ROOT / "dags" / "ingest.py", with_flights(listed, LISTED), with_flights(matched, MATCHED)]
+    found = answer_of(_LOOK, folder, *map(str, files))
+    return {**found, "dags": dict(zip(("ours", "listed", "matched"), found["dags"].values(), strict=True))}
 
 
-def look(file: Path, home: Path, **more: str) -> Any:
-    return answer_of(_LOOK, home, str(file), **more)
+@pytest.fixture(scope="module")
+def parsed(looked: Any) -> Any:
+    return looked["dags"]["ours"]
 
 
-def parsed_of(folder: Path, topics: str) -> Any:
-    (folder / "pipelines").mkdir(exist_ok=True)
-    shutil.copy(ROOT / "dags" / "ingest.py", folder)
+LISTED, MATCHED = "topics: [orders.eu, orders.us]", "topic_pattern: orders[.].+"
+
+
+def with_flights(folder: Path, topics: str = "topic: flights.events", more: str = "") -> Path:
+    """The file of the ingest DAGs in a folder with the pipeline of flights alone."""
+    (folder / "pipelines").mkdir(parents=True)
     text = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
-    (folder / "pipelines" / "flights.yaml").write_text(re.sub("topic: flights.events", topics, text))
-    return look(folder / "ingest.py", folder)["dags"]["ingest_flights"]
+    (folder / "pipelines" / "flights.yaml").write_text(re.sub("topic: flights.events", topics, text) + more)
+    return Path(shutil.copy(ROOT / "dags" / "ingest.py", folder))
 
 
 def test_there_is_one_dag_for_each_pipeline_file(parsed: Any) -> None:
     files = {f"ingest_{path.stem}" for path in (ROOT / "dags" / "pipelines").glob("*.yaml")}
-    assert set(parsed["dags"]) == files
+    assert set(parsed) == files
 
 
-def test_parsing_imports_nothing_heavy(parsed: Any) -> None:
-    assert parsed["heavy"] == []
+def test_parsing_imports_nothing_heavy(looked: Any) -> None:
+    assert looked["heavy"] == []
 
 
 def test_the_steps_follow_each_other(parsed: Any) -> None:
-    assert parsed["dags"]["ingest_flights"]["tasks"] == {
+    assert parsed["ingest_flights"]["tasks"] == {
         "plan": ["approve_loss", "stage"],
         "approve_loss": ["stage"],
         "stage": ["validate"],
@@ -88,14 +97,14 @@ def test_the_steps_follow_each_other(parsed: Any) -> None:
 
 
 def test_what_follows_a_question_runs_with_and_without_it(parsed: Any) -> None:
-    rules = parsed["dags"]["ingest_flights"]["rules"]
+    rules = parsed["ingest_flights"]["rules"]
     after = {task for task, rule in rules.items() if rule == "none_failed_min_one_success"}
     assert after == {"stage", "commit"}
     assert {rule for task, rule in rules.items() if task not in after} == {"all_success"}
 
 
 def test_no_answer_in_time_is_a_no(parsed: Any) -> None:
-    gates = parsed["dags"]["ingest_flights"]["gates"]
+    gates = parsed["ingest_flights"]["gates"]
     assert {task: gate["options"] for task, gate in gates.items()} == {
         "approve_loss": ["Approve", "Reject"],
         "approve_batch": ["Approve", "Abandon", "Reject"],
@@ -105,7 +114,7 @@ def test_no_answer_in_time_is_a_no(parsed: Any) -> None:
 
 
 def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_the_next_batch(parsed: Any) -> None:
-    params = parsed["dags"]["ingest_flights"]["params"]
+    params = parsed["ingest_flights"]["params"]
     assert list(params) == ["action", "limit", "dry_run", "since", "until", "scan", "ranges", "batch_id", "why"]
     assert set(params) == set(FIELDS) - {"topic"}
     assert all(param["description"] for param in params.values())
@@ -115,8 +124,8 @@ def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_t
     assert len(set(sections.values())) == 4
 
 
-def test_of_several_topics_each_has_its_own_tasks_and_the_form_may_name_one(tmp_path: Path) -> None:
-    found = parsed_of(tmp_path, "topics: [orders.eu, orders.us]")
+def test_of_several_topics_each_has_its_own_tasks_and_the_form_may_name_one(looked: Any) -> None:
+    found = looked["dags"]["listed"]["ingest_flights"]
     assert found["tasks"] == {
         "topics": sorted(set(found["tasks"]) - {"topics"}),
         "topic.plan": ["topic.approve_loss", "topic.stage"],
@@ -132,11 +141,11 @@ def test_of_several_topics_each_has_its_own_tasks_and_the_form_may_name_one(tmp_
         "offset-ledger://kafka_default/orders.eu",
         "offset-ledger://kafka_default/orders.us",
     ]
-    assert parsed_of(tmp_path, "topic_pattern: orders[.].+")["tasks"] == found["tasks"]
+    assert looked["dags"]["matched"]["ingest_flights"]["tasks"] == found["tasks"]
 
 
 def test_stage_is_a_spark_submit_whose_rendered_fields_contain_no_connection(parsed: Any) -> None:
-    dag = parsed["dags"]["ingest_flights"]
+    dag = parsed["ingest_flights"]
     assert dag["types"]["stage"] == "StageOperator"
     shown = json.dumps(dag["stage"])
     assert "AIRFLOW_CONN" not in shown.replace("|AIRFLOW_CONN", "")
@@ -144,7 +153,7 @@ def test_stage_is_a_spark_submit_whose_rendered_fields_contain_no_connection(par
 
 
 def test_the_dag_says_what_it_is(parsed: Any) -> None:
-    dag = parsed["dags"]["ingest_flights"]
+    dag = parsed["ingest_flights"]
     assert dag["timetable"] == "CronDataIntervalTimetable"
     assert dag["catchup"] is False
     assert dag["owner"] == "data-platform"
@@ -157,15 +166,11 @@ def test_the_dag_says_what_it_is(parsed: Any) -> None:
 
 
 def test_known_connections_give_uris_of_openlineage_and_the_file_its_own_deadline_and_alarm(tmp_path: Path) -> None:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "ingest.py").write_text((ROOT / "dags" / "ingest.py").read_text())
-    text = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
-    more = "freshness: 20m\nanswer_within: 90s\nwake_on_data: true\n"
-    (tmp_path / "pipelines" / "flights.yaml").write_text(text + more)
+    file = with_flights(tmp_path / "dags", more="freshness: 20m\nanswer_within: 90s\nwake_on_data: true\n")
     kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "one:9092,two:9092"})
     postgres = Connection("postgres_default", "postgres", "db", 5433, "shop", "me", "secret")
     known = {environment_name(each.conn_id): each.to_json() for each in (kafka, postgres)}
-    dag = look(tmp_path / "ingest.py", tmp_path, **known)["dags"]["ingest_flights"]
+    dag = answer_of(_LOOK, tmp_path, str(file), **known)["dags"][str(file)]["ingest_flights"]
     assert dag["inlets"] == {"commit": ["kafka://one:9092/flights.events"]}
     assert dag["outlets"] == {"commit": ["postgres://db:5433/shop/public/flights"]}
     assert set(dag["names"].values()) == {"kafka_default/flights.events", "postgres_default/public.flights"}
