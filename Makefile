@@ -84,6 +84,10 @@ matrix: install ## The support matrix in README.md, on each Postgres, Kafka and 
 chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1
 	@$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50) --seed $(or $(SEED),1) --brokers $(or $(BROKERS),1) $(if $(CONNECT),--connect) $(if $(REGISTRY),--registry)
 
+.PHONY: soak
+soak: install ## An hour of batches with faults, schemas and prunes; fails on what grows: make soak MINUTES=60
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(CSV),--csv $(CSV))
+
 .PHONY: bench
 ifdef SIZE
 bench: install peers ## The figures of docs/performance.md; beside other programs: make bench SIZE=500000 TARGET="empty half"

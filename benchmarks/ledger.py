@@ -36,6 +36,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.operations.prune import prune_beyond
+from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.operations.verify import invariants
 
 ROUNDS = 7
@@ -140,7 +141,7 @@ def verify_times(session: Session, name: str) -> list[list[object]]:
 def prune_times(session: Session, name: str) -> str:
     """What a prune of all but the newest hundred batches removes, in which time, and how much is left."""
     began = time.perf_counter()
-    pruned = prune_beyond(grown_pipeline(name), timedelta(0), 100, ME)
+    pruned = prune_beyond(grown_pipeline(name), Ages.same(timedelta(0)), 100, ME)
     seconds = time.perf_counter() - began
     return f"pruned {name} in {seconds:.0f} s: {pruned}; {_sizes(session)}"
 

@@ -77,14 +77,14 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
     outcome.unanswered = len(bench.journal.unknown.keys() - asked)
     if bench.settle() and not outcome.violations:  # what was unknown is known now: the sheets must fit to the record
         outcome.violations += bench.check()
-    outcome.violations += _rerun(bench, random)
+    outcome.violations += rerun(bench, random)
     outcome.records = len(bench.journal.acknowledged) - before - copies
     outcome.copies = copies
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
-def _rerun(bench: Bench, random: Random) -> list[str]:
+def rerun(bench: Bench, random: Random) -> list[str]:
     """A second run finds nothing, a replay of committed ranges changes no row, and no open batch is left behind."""
     before = bench.fingerprint()
     ends = bench.query("SELECT partition, next_offset FROM offset_ledger.cursor WHERE next_offset > 0")

@@ -44,10 +44,14 @@ class Produced:
 
 @dataclass(slots=True)
 class Journal:
-    """What the producer knows: acknowledged records by their place, and those nobody answered for, by their mark."""
+    """What the producer knows: acknowledged records by their place, and those nobody answered for, by their mark.
+
+    ``dismissed`` are malformed records that were dismissed: a prune may have removed them from quarantine.
+    """
 
     acknowledged: dict[Place, Produced] = field(default_factory=dict)
     unknown: dict[str | None, Produced] = field(default_factory=dict)
+    dismissed: set[Place] = field(default_factory=set)
 
     def on_ack(self, kinds: Mapping[int, Produced]) -> Callable[[Record, int, int], None]:
         """A callback for Publisher; ``kinds`` maps the id of the record object to what it is."""
@@ -109,7 +113,7 @@ def committed(session: Session, pipeline: Pipeline) -> list[Range]:
     """The ranges of all committed batches."""
     found = rows(
         session,
-        "SELECT batch_id, kind = 'head', partition, from_offset, until_offset, quarantined, gap"
+        "SELECT batch_id, kind IN ('head', 'pruned'), partition, from_offset, until_offset, quarantined, gap"
         " FROM offset_ledger.batch_range JOIN offset_ledger.batch USING (batch_id, pipeline)"
         " WHERE pipeline = %s AND state = 'committed' ORDER BY partition, from_offset",
         [pipeline.name],
@@ -223,6 +227,8 @@ def _quarantine(session: Session, pipeline: Pipeline, ranges: list[Range], journ
     if len(kept) < len(found):
         yield "duplicate: quarantine has an offset twice"
     for place, record in journal.of(Kind.MALFORMED):
+        if place in journal.dismissed and place not in kept:
+            continue
         if any(place in r for r in ranges) and kept.get(place) != record.value:
             yield f"loss: malformed record {place} is not in quarantine with its bytes"
     for place in kept.keys() - {place for place, _ in journal.of(Kind.MALFORMED)}:

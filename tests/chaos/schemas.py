@@ -12,7 +12,6 @@ from tests.chaos.oracle import Kind
 
 FORMAT = ", format: json_schema, registry: registry_default"
 HEAD = 5
-_RECORDS_A_SCHEMA = 70
 _UNKNOWN = (2**31 - 1).to_bytes(4, "big")
 
 
@@ -24,10 +23,11 @@ class Schemas:
     topic: str
     ids: list[int] = field(default_factory=list)
     named: int = 0
+    records_a_schema: int = 70
 
     def framed(self, random: Random, kind: Kind, value: bytes) -> bytes:
         """The record in Confluent's wire format; of malformed ones some have a frame that is none, or an unknown id."""
-        if self.named % _RECORDS_A_SCHEMA == 0:
+        if self.named % self.records_a_schema == 0:
             self.ids.append(self._register(len(self.ids)))
         self.named += 1
         head = b"\0" + random.choice(self.ids).to_bytes(4, "big")

@@ -18,7 +18,9 @@ def add_verb(verbs: Verbs) -> None:
     verb = verbs.add_for_pipeline(
         "prune", summary, run, example="offset-ledger prune flights --older-than 90d --dry-run"
     )
-    verb.add_argument("--older-than", required=True, metavar="AGE", help="since the end of a batch, such as 90d")
+    verb.add_argument("--older-than", required=True, metavar="AGE", help="since it ended, such as 90d")
+    about = "another age for quarantine, batches, audits, notifications or schemas, such as audits=365d"
+    verb.add_argument("--keep", action="append", default=[], metavar="KIND=AGE", help=f"{about}; may be repeated")
     verb.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
 
 
@@ -26,16 +28,16 @@ def run(arguments: Namespace) -> Outcome:
     """Remove history by age."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.prune import prune_history
-    from offset_ledger.units import parse_span
+    from offset_ledger.operations.prune_ages import Ages
 
-    pipeline = pipeline_of(arguments)
-    pruned = prune_history(pipeline, parse_span(arguments.older_than), current_origin(), arguments.dry_run)
+    ages = Ages.parse(arguments.older_than, arguments.keep)
+    pruned = prune_history(pipeline_of(arguments), ages, current_origin(), arguments.dry_run)
     return Outcome({**asdict(pruned), "dry_run": arguments.dry_run}, _text(pruned, arguments.dry_run))
 
 
 def _text(pruned: Pruned, dry_run: bool) -> str:
     what = {"batches": pruned.batches, "quarantined records": pruned.records, "results of audits": pruned.audits}
-    what |= {"notifications": pruned.notifications, "quality pages": pruned.pages}
+    what |= {"notifications": pruned.notifications, "schemas": pruned.schemas, "quality pages": pruned.pages}
     counts = ", ".join(f"{count:,} {name}" for name, count in what.items())
     lines = [f"would remove {counts}" if dry_run else f"removed {counts}"]
     lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]
@@ -45,5 +47,5 @@ def _text(pruned: Pruned, dry_run: bool) -> str:
 _KEPT = {
     "age": "by the clock of their worker they ended later",
     "decision": "a person decided about them",
-    "quarantine": "records of theirs are in quarantine; redrive them, and prune again later",
+    "quarantine": "records of theirs are in quarantine; redrive or dismiss them, and prune again later",
 }

@@ -41,8 +41,16 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
     cursor.execute(named_sql("batches/read"), [batch_id])
     row: Any = cursor.fetchone()
     if row is None:
-        raise UnknownBatch(f"batch {batch_id} is not in the ledger; see: offset-ledger batches PIPELINE")
+        raise UnknownBatch(f"batch {batch_id} {why_missing(cursor, batch_id)}")
     return _batch(row)
+
+
+def why_missing(cursor: Cursor, batch_id: int) -> str:
+    """Of a batch that the ledger does not have: whether it may have been pruned, as the rest of a sentence."""
+    cursor.execute(named_sql("batches/prunings"), {"batch_id": batch_id})
+    found = [f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in cursor.fetchall()]
+    pruned = f": batches as old as it were pruned ({', '.join(found)}), and only their sums are kept" if found else ""
+    return f"is not in the ledger{pruned}; see: offset-ledger batches PIPELINE"
 
 
 def read_batch_of(cursor: Cursor, pipeline: str, batch_id: int) -> Batch:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -15,18 +15,22 @@ from offset_ledger.model.states import BatchKind
 
 @dataclass(frozen=True, slots=True)
 class OldPart:
-    """What of one log is old enough: what ended before ``older_than``, of the batches up to ``up_to``."""
+    """What of one log is old enough: what ended before ``older_than``, of the batches up to ``up_to`` (-1: of none).
+
+    The same of the quarantined records, which have an age of their own.
+    """
 
     pipeline: str
     topic_id: str
     older_than: datetime
     up_to: int
+    records_older_than: datetime
+    records_up_to: int
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments that the statements share."""
-        names = ("pipeline", "topic_id", "older_than", "up_to")
-        return {name: getattr(self, name) for name in names}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +65,25 @@ class Run:
         return len(self.heads) - 1 + len(self.rereads)
 
 
-def old_parts(cursor: Cursor, pipeline: str, older_than: datetime, keep: int) -> list[OldPart]:
+def old_parts(
+    cursor: Cursor, pipeline: str, older_than: datetime, records_older_than: datetime, keep: int
+) -> list[OldPart]:
     """Of each log of the pipeline what is old, its newest ``keep`` head batches left out."""
     cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
     parts = []
     for topic_id in [row[0] for row in cursor.fetchall()]:
-        log = {"pipeline": pipeline, "topic_id": topic_id, "older_than": older_than, "keep": keep}
-        cursor.execute(named_sql("prune/newest_batch"), log)
-        parts += [OldPart(pipeline, topic_id, older_than, row["batch_id"]) for row in cursor.fetchall()]
+        up_to, records_up_to = (
+            _newest_batch(cursor, {"pipeline": pipeline, "topic_id": topic_id, "older_than": before, "keep": keep})
+            for before in (older_than, records_older_than)
+        )
+        parts.append(OldPart(pipeline, topic_id, older_than, up_to, records_older_than, records_up_to))
     return parts
+
+
+def _newest_batch(cursor: Cursor, log: dict[str, Any]) -> int:
+    cursor.execute(named_sql("prune/newest_batch"), log)
+    row = cursor.fetchone()
+    return int(row[0]) if row else -1
 
 
 def count_partitions(cursor: Cursor, part: OldPart) -> int:
@@ -121,39 +135,24 @@ def delete_batches(cursor: Cursor) -> None:
     cursor.execute(named_sql("prune/delete_batches"))
 
 
-def read_records(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[int]:
-    """The next quarantined records, above the id ``after``, that a redrive has loaded and nothing keeps."""
-    cursor.execute(named_sql("prune/records"), {**part.arguments, "after": after, "limit": limit})
-    return [row["quarantine_id"] for row in cursor.fetchall()]
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Rows of a kind that were looked at, up to the id ``last``, and the ids of those that are old enough."""
+
+    last: int
+    old: tuple[int, ...]
 
 
-def delete_records(cursor: Cursor, records: Sequence[int]) -> None:
-    """Delete quarantined records with all that was decided and tried about them. The pipeline must be locked."""
-    cursor.execute(named_sql("prune/delete_records"), {"records": list(records)})
+def read_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int) -> Entries | None:
+    """The next rows above the id ``after`` of ``kind``: records, audits, notifications or schemas; None at the end."""
+    cursor.execute(named_sql(f"prune/{kind}"), {**arguments, "after": after, "limit": limit})
+    found = cursor.fetchall()
+    return Entries(found[-1]["id"], tuple(row["id"] for row in found if row["goes"])) if found else None
 
 
-def delete_audits(cursor: Cursor, pipeline: str, older_than: datetime) -> int:
-    """Delete the results of old audits, but for each topic's newest audit; returns how many rows."""
-    cursor.execute(named_sql("prune/audits"), {"pipeline": pipeline, "older_than": older_than})
-    return int(cursor.rowcount)
-
-
-def count_audits(cursor: Cursor, pipeline: str, older_than: datetime) -> int:
-    """How many rows :func:`delete_audits` would delete."""
-    cursor.execute(named_sql("prune/count_audits"), {"pipeline": pipeline, "older_than": older_than})
-    return int(cursor.one()[0])
-
-
-def delete_notifications(cursor: Cursor, names: Collection[str], older_than: datetime) -> int:
-    """Delete what people were notified of, if it ended or was last seen before; returns how many rows."""
-    cursor.execute(named_sql("prune/notifications"), {"names": list(names), "older_than": older_than})
-    return int(cursor.rowcount)
-
-
-def count_notifications(cursor: Cursor, names: Collection[str], older_than: datetime) -> int:
-    """How many rows :func:`delete_notifications` would delete."""
-    cursor.execute(named_sql("prune/count_notifications"), {"names": list(names), "older_than": older_than})
-    return int(cursor.one()[0])
+def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], entries: Entries) -> None:
+    """Delete those that are old enough. For records and schemas the pipeline must be locked."""
+    cursor.execute(named_sql(f"prune/delete_{kind}"), {**arguments, "ids": list(entries.old)})
 
 
 def unknown(session: Session, batch_ids: Sequence[int]) -> set[int]:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain
+from typing import Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.errors import ConfigurationError, StateConflict
+from offset_ledger.errors import StateConflict
 from offset_ledger.ledger import pipelines, prune
 from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.prune import Head, OldPart, Run
 from offset_ledger.model.batch import Origin
+from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.progress import progress
 from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline_pages import CHARTED
 from offset_ledger.target import row_counts
 
-YOUNGEST = timedelta(days=30)  # the ledger page draws so much of the past
 _RANGES = 50_000  # of one transaction, about
 _BATCHES = 1_000
-_RECORDS = 10_000
+_ENTRIES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Pruned:
     records: int = 0
     audits: int = 0
     notifications: int = 0
+    schemas: int = 0
     pages: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
@@ -42,53 +44,75 @@ class Pruned:
         return Pruned(*counts)
 
 
-def prune_history(pipeline: Pipeline, older_than: timedelta, origin: Origin, dry_run: bool = False) -> Pruned:
-    """Remove what ended longer ago than that, in transactions of their own size; with ``dry_run`` only count it.
+_BY_AGE: Mapping[str, Callable[[int], Pruned]] = {
+    "schemas": lambda count: Pruned(schemas=count),
+    "audits": lambda count: Pruned(audits=count),
+    "notifications": lambda count: Pruned(notifications=count),
+}
+
+
+def prune_history(pipeline: Pipeline, ages: Ages, origin: Origin, dry_run: bool = False) -> Pruned:
+    """Remove what ended longer ago than that, in transactions of a bounded size; with ``dry_run`` only count it.
 
     Each transaction locks the pipeline, so nothing plans or commits meanwhile, and leaves a ledger that is whole.
 
     Raises:
-        ConfigurationError: the age is too low.
+        ConfigurationError: an age is too low.
         StateConflict: batches of the pipeline have not counted what they added to the table.
         AccessDenied: the login may not delete.
     """
-    if older_than < YOUNGEST:
-        raise ConfigurationError(
-            f"--older-than is {older_than.days}d and has to be at least {YOUNGEST.days}d: the ledger page shows so much"
-        )
+    ages.check()
     keep = max(CHARTED, pipeline.quality.history.batches + 1 if pipeline.quality.history else 0)
-    return prune_beyond(pipeline, older_than, keep, origin, dry_run)
+    return prune_beyond(pipeline, ages, keep, origin, dry_run)
 
 
 def prune_beyond(
-    pipeline: Pipeline, older_than: timedelta, keep: int, origin: Origin, dry_run: bool = False, size: int = _BATCHES
+    pipeline: Pipeline, ages: Ages, keep: int, origin: Origin, dry_run: bool = False, size: int = _BATCHES
 ) -> Pruned:
     """The same for any age; the newest ``keep`` head batches stay, and a transaction takes up to ``size``."""
     done = Pruned()
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             _check_counted(pipeline, row_counts.comparable(cursor, pipeline.name))
-            before = clock(cursor) - older_than
-            parts = prune.old_parts(cursor, pipeline.name, before, keep)
-        with progress(None, "counted" if dry_run else "removed", unit="batches") as advance:
-            for part in parts:
-                work = _Work(session, part, origin, dry_run, size)
-                for step in chain(work.records(), work.batches()):
-                    done += step
-                    advance(step.batches)
-        with transaction(session) as cursor:
-            done += _by_age(cursor, pipeline, before, dry_run)
+            now = clock(cursor)
+            parts = prune.old_parts(cursor, pipeline.name, now - ages.batches, now - ages.quarantine, keep)
+        work = [_Work(session, part, origin, dry_run, size) for part in parts]
+        steps = chain.from_iterable(chain(each.records(), each.batches()) for each in work)
+        with progress(None, "counted" if dry_run else "removed", unit="batches and records") as advance:
+            for step in chain(steps, _by_age(session, pipeline, ages, now, dry_run)):
+                done += step
+                advance(step.batches + step.records)
         return replace(done, pages=_delete_pages(session, pipeline, dry_run))
 
 
-def _by_age(cursor: Cursor, pipeline: Pipeline, before: datetime, dry_run: bool) -> Pruned:
-    """Results of audits, and notifications: those of a run of several topics have the name of the file."""
-    names = {pipeline.name, pipeline.file}
-    if dry_run:
-        audits = prune.count_audits(cursor, pipeline.name, before)
-        return Pruned(audits=audits, notifications=prune.count_notifications(cursor, names, before))
-    audits = prune.delete_audits(cursor, pipeline.name, before)
-    return Pruned(audits=audits, notifications=prune.delete_notifications(cursor, names, before))
+def _by_age(session: Session, pipeline: Pipeline, ages: Ages, now: datetime, dry_run: bool) -> Iterator[Pruned]:
+    """Schemas, results of audits, and notifications: those of a run of several topics have the name of the file."""
+    shared = {"pipeline": pipeline.name, "names": [pipeline.name, pipeline.file]}
+    for kind, counted in _BY_AGE.items():
+        arguments = {**shared, "older_than": now - getattr(ages, kind)}
+        for removed in _entries(session, kind, arguments, dry_run):
+            yield counted(removed)
+
+
+def _entries(
+    session: Session,
+    kind: str,
+    arguments: Mapping[str, Any],
+    dry_run: bool,
+    note: Callable[[Cursor], None] = lambda _: None,
+) -> Iterator[int]:
+    """Remove the old entries of a kind, in transactions of a bounded size; how many each had. ``note`` comes first."""
+    after: int | None = -1
+    while after is not None:
+        with transaction(session) as cursor:
+            if not dry_run:
+                pipelines.lock_pipeline(cursor, arguments["pipeline"])
+            found = prune.read_entries(cursor, kind, arguments, after, _ENTRIES)
+            if found and found.old and not dry_run:
+                note(cursor)
+                prune.delete_entries(cursor, kind, arguments, found)
+        after = found.last if found else None
+        yield len(found.old) if found else 0
 
 
 def _check_counted(pipeline: Pipeline, counted: bool) -> None:
@@ -112,20 +136,9 @@ class _Work:
     noted: bool = False
 
     def records(self) -> Iterator[Pruned]:
-        """Quarantined records that a redrive has loaded: before the batches, which they would keep."""
-        after = -1
-        while records := self._some_records(after):
-            yield Pruned(records=len(records))
-            after = records[-1]
-
-    def _some_records(self, after: int) -> list[int]:
-        with transaction(self.session) as cursor:
-            self._lock(cursor)
-            records = prune.read_records(cursor, self.part, after, _RECORDS)
-            if records and not self.dry_run:
-                self._note(cursor)
-                prune.delete_records(cursor, records)
-            return records
+        """Records that a redrive has loaded or a person has dismissed: before the batches, which they would keep."""
+        found = _entries(self.session, "records", self.part.arguments, self.dry_run, self._note)
+        return (Pruned(records=removed) for removed in found)
 
     def batches(self) -> Iterator[Pruned]:
         """Committed batches, oldest first; each transaction goes on with the one that stands for those before."""

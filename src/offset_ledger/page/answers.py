@@ -11,6 +11,7 @@ from typing import Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.ids import ingest_dag, redrive_dag
+from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.states import State
@@ -100,7 +101,7 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
     with queries.reading(pipeline.target.connection) as cursor:
         rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
         if not rows:
-            raise UnknownBatch(f"pipeline {pipeline.name} has no batch {batch_id}")
+            raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
         ranges, events = queries.batch_ranges(cursor, batch_id), queries.batch_events(cursor, batch_id)
     view = batch_view(rows[0], datetime.now(UTC))
     return {

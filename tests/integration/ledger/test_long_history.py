@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from offset_ledger.ledger.database import Session, connect
 from offset_ledger.operations.prune import prune_history
+from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.operations.verify import verify
 from tests.fixtures.grown import BIG, Statement, grow, grown_pipeline, reads_of
 from tests.fixtures.grown_steps import Recorded, looks, run_batch
@@ -37,7 +38,7 @@ def test_no_step_and_no_look_reads_the_history(servers: Servers) -> None:
             assert too_many(session, done) == {}
             assert too_many(session, looks(session, pipeline, batch_id)) == {}
             assert verify(pipeline)[0] == []
-        pruned = prune_history(old, timedelta(days=60), ME)
+        pruned = prune_history(old, Ages.same(timedelta(days=60)), ME)
         assert pruned.batches > 1_000
         assert verify(old)[0] == []
 

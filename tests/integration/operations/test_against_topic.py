@@ -20,10 +20,14 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows, transaction
+from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.operations.ingest import run_batch
+from offset_ledger.operations.prune import prune_beyond
+from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.operations.redrive import plan_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import TopicComparison, compare_with_topic
@@ -282,6 +286,20 @@ def test_with_skip_existing_the_published_records_are_compared(bench: Bench, pro
         "partition 0 offset 0 event a: amount is 2.00 in the table and 1.50 in the topic",
         "partition 1 offset 2 event d: the table does not have this event id",
     ]
+
+
+def test_a_record_that_was_dismissed_and_pruned_is_expected_nowhere(bench: Bench, produced: list[Raw]) -> None:
+    bench.fill(produced)
+    dismiss(bench.pipeline, Selection(0, (2, 4)), ME, "never")  # one does not decode, one breaks a rule
+    assert prune_beyond(bench.pipeline, Ages.same(timedelta(0)), 0, ME).records == 2
+    left = rows(bench.session, 'SELECT partition, "offset" FROM offset_ledger.quarantine')
+    assert [tuple(row) for row in left] == [(0, 5)]  # a redrive that no head batch has followed yet
+    bench.rule("new", "paid", "lost")
+    assert compare_with_topic(bench.pipeline).violations == ()
+    bench.execute("DELETE FROM offset_ledger.pruned_dismissal")
+    refused, lost = lines(compare_with_topic(bench.pipeline))
+    assert refused.startswith("partition 0 offset 2: refused and not in quarantine: ")
+    assert lost == f"partition 0 offset 4 event lost: {MISSING}"
 
 
 def test_what_retention_deleted_is_said_and_not_compared(servers: Servers, bench: Bench) -> None:

@@ -22,7 +22,9 @@ from offset_ledger.cli.main import main
 from offset_ledger.commit.step import Committed, commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.errors import UnknownBatch
 from offset_ledger.ledger import pipelines, prune
+from offset_ledger.ledger.batches import read_batch_of, why_missing
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.dismissals import Selection
@@ -32,6 +34,7 @@ from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.operations.ingest import validate_or_raise
 from offset_ledger.operations.prune import Pruned, prune_beyond
+from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.operations.redrive import plan_redrive, stage_redrive
 from offset_ledger.operations.status import recent_batches
 from offset_ledger.operations.verify import verify
@@ -97,8 +100,10 @@ class History:
         self.strict = True
         execute_in(self.session, f"ALTER TABLE public.{self.name} ALTER state TYPE integer USING NULL")
 
-    def prune(self, keep: int = 0, size: int = 1_000, dry_run: bool = False, older_than: timedelta = NOW) -> Pruned:
-        return prune_beyond(self.pipeline, older_than, keep, ME, dry_run, size)
+    def prune(
+        self, keep: int = 0, size: int = 1_000, dry_run: bool = False, older_than: timedelta = NOW, **other: timedelta
+    ) -> Pruned:
+        return prune_beyond(self.pipeline, replace(Ages.same(older_than), **other), keep, ME, dry_run, size)
 
     def table(self) -> set[tuple[Any, ...]]:
         return {tuple(row) for row in rows(self.session, f"SELECT t.*::text FROM public.{self.name} AS t")}
@@ -132,6 +137,22 @@ class History:
             WHERE pipeline = %s AND resolved_by IS NULL"""
         return {tuple(row) for row in rows(self.session, query, [self.name])}
 
+    def waiting(self) -> set[tuple[Any, ...]]:
+        return {record for record in self.unresolved() if record[-1]}
+
+    def dismissed(self) -> set[tuple[int, int]]:
+        """Where the dismissed records are, pruned ones too."""
+        found = rows(
+            self.session,
+            'SELECT partition, "offset" FROM offset_ledger.quarantine'
+            " WHERE pipeline = %(name)s AND dismissed_by IS NOT NULL UNION ALL"
+            " SELECT d.* FROM (SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %(name)s) AS log,"
+            " offset_ledger.pruned_dismissals(%(name)s, log.topic_id) AS d",
+            {"name": self.name},
+        )
+        assert len(found) == len({tuple(row) for row in found})
+        return {(row[0], row[1]) for row in found}
+
     def dump(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of the ledger."""
         tables = (
@@ -159,8 +180,8 @@ def history(session: Session, tmp_path: Path) -> Callable[[], History]:
     return lambda: History(session, tmp_path, f"p{next(NUMBERS)}")
 
 
-def go_on(history: History, random: Random, steps: int) -> list[tuple[Any, ...]]:
-    """So many random steps; what each batch counted."""
+def go_on(history: History, random: Random, steps: int, undo: bool = True) -> list[tuple[Any, ...]]:
+    """So many random steps; what each batch counted. ``undo``: dismissals may be undone, unless they were pruned."""
     counted: list[tuple[Any, ...]] = []
     for _ in range(steps):
         step = random.choice(["head", "head", "head", "replay", "redrive", "dismiss"])
@@ -181,7 +202,7 @@ def go_on(history: History, random: Random, steps: int) -> list[tuple[Any, ...]]
         elif step == "redrive":
             done = history.redrive(random.choice([1, None]))
             history.again_strict()
-        elif found := sorted(history.unresolved()):
+        elif found := sorted(history.unresolved() if undo else history.waiting()):
             partition, offset, *_, open_still = random.choice(found)
             dismiss(history.pipeline, Selection(partition, (offset,)), ME, "never", undo=not open_still)
         counted.append((step, done and done.batch.kind, done and tuple(done.batch.ranges), done and dict(done.sheet)))
@@ -196,18 +217,19 @@ def test_a_pruned_pipeline_is_whole_and_goes_on_as_one_that_was_not(
     one, other = history(), history()
     assert go_on(one, Random(seed), 7) == go_on(other, Random(seed), 7)
     for _ in range(2):  # the second time on top of what the first left
-        before = (one.table(), one.sums(), one.chain(), one.unresolved())
+        before = (one.table(), one.sums(), one.chain(), one.waiting())
+        dismissed = one.dismissed()
         would = one.prune(keep, size, dry_run=True)
         assert one.prune(keep, size) == would
-        assert (one.table(), one.sums(), one.chain(), one.unresolved()) == before
+        assert (one.table(), one.sums(), one.chain(), one.waiting(), one.dismissed()) == (*before, dismissed)
         assert verify(one.pipeline)[0] == []
         left = one.dump()
         again = one.prune(keep, size)
         assert (again.batches, again.records, again.kept, one.dump()) == (0, 0, would.kept, left)
         seed += 1
-        assert go_on(one, Random(seed), 3) == go_on(other, Random(seed), 3)
+        assert go_on(one, Random(seed), 3, undo=False) == go_on(other, Random(seed), 3, undo=False)
         assert one.content() == other.content()
-        assert (one.sums(), one.chain(), one.unresolved()) == (other.sums(), other.chain(), other.unresolved())
+        assert (one.sums(), one.chain(), one.waiting()) == (other.sums(), other.chain(), other.waiting())
     assert verify(one.pipeline)[0] == []
 
 
@@ -238,6 +260,99 @@ def test_what_a_person_decided_and_what_has_records_in_quarantine_stays(history:
     assert kinds(one) == [("head", "abandoned"), ("pruned", "committed"), ("head", "committed")]
     assert refused.batch_id not in {each["batch_id"] for each in recent_batches(one.pipeline, 20)}
     assert verify(one.pipeline)[0] == []
+
+
+def test_dismissed_records_go_by_an_age_of_their_own_and_stay_dismissed_when_they_are_read_again(
+    history: Callable[[], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offset_ledger.operations.prune._ENTRIES", 2)  # several transactions
+    one = history()
+    one.head([(0, "a", 1, True), *((0, f"r{n}", 1, False) for n in range(5)), (1, "b", 1, False)])
+    heads(one, 3)
+    dismiss(one.pipeline, Selection(0, (1, 2, 4, 5)), ME, "never")
+    dismiss(one.pipeline, Selection(1, (0,)), ME, "never")
+    gone, waits = {(0, 1), (0, 2), (0, 4), (0, 5), (1, 0)}, {(0, 3)}
+    later = timedelta(hours=1)
+    assert one.prune(keep=1, quarantine=later).records == 0
+    assert one.prune(keep=1, older_than=later, quarantine=NOW, dry_run=True) == Pruned(records=5)
+    assert one.prune(keep=1, older_than=later, quarantine=NOW) == Pruned(records=5)
+    assert (one.dismissed(), {record[:2] for record in one.unresolved()}) == (gone, waits)
+    again = one.replay(0, 0, 5)
+    assert again is not None
+    assert again.sheet[0].quarantined == 5
+    assert (one.dismissed(), {record[:2] for record in one.unresolved()}) == (gone, waits)
+    assert verify(one.pipeline)[0] == []
+    assert one.prune(keep=1).kept == Counter(quarantine=1)
+    dismiss(one.pipeline, Selection(0, (3,)), ME, "never")
+    assert one.prune(keep=1).kept == Counter()
+    assert (one.dismissed(), one.unresolved()) == (gone | waits, set())
+    assert verify(one.pipeline)[0] == []
+
+
+def test_a_pruned_batch_is_named_as_such(history: Callable[[], History]) -> None:
+    one = history()
+    heads(one, 3)
+    first = min(each["batch_id"] for each in recent_batches(one.pipeline, 20))
+    with transaction(one.session) as cursor:
+        assert why_missing(cursor, first) == "is not in the ledger; see: offset-ledger batches PIPELINE"
+        one.prune(keep=1)
+        with pytest.raises(UnknownBatch) as raised:
+            read_batch_of(cursor, one.name, first)
+        cursor.execute("SELECT to_char(max(pruned_at), 'YYYY-MM-DD') FROM offset_ledger.pruning")
+        assert str(raised.value) == (
+            f"batch {first} is not in the ledger: batches as old as it were pruned (those of {one.name} on "
+            f"{cursor.one()[0]}), and only their sums are kept; see: offset-ledger batches PIPELINE"
+        )
+
+
+NAMED = {  # schema id -> what still names it
+    1: "INSERT INTO offset_ledger.batch_schema VALUES ({kept}, 0, 1, 0, 0, 1)",
+    2: "UPDATE offset_ledger.quarantine SET schema_id = 2 WHERE pipeline = '{name}'",
+    3: "INSERT INTO offset_ledger.followed_column (pipeline, name, path, type, schema_id, batch_id)"
+    " VALUES ('{name}', 'c', '[]', 'text', 3, 0)",
+    4: "INSERT INTO offset_ledger.schema_boundary VALUES ({kept}, 0, 4, '', 0, true, '{{}}')",
+    5: "INSERT INTO offset_ledger.batch_schema VALUES ({gone}, 0, 5, 0, 0, 1)",
+}
+
+
+def test_schemas_go_that_nothing_names_once_the_topic_has_no_record_of_pruned_history(
+    history: Callable[[], History],
+) -> None:
+    one, other = history(), history()
+    heads(one, 4)
+    one.head([(1, "x", 1, False)])
+    heads(other, 1)
+    ids = sorted(each["batch_id"] for each in recent_batches(one.pipeline, 20))
+    for number in NAMED:
+        for each in (one, other):
+            execute_in(
+                one.session,
+                "INSERT INTO offset_ledger.writer_schema"
+                " (pipeline, schema_id, language, text, fingerprint, first_seen_at)"
+                f" VALUES ('{each.name}', {number}, 'AVRO', '', '', now() - interval '1 day')",
+            )
+        execute_in(one.session, NAMED[number].format(name=one.name, kept=ids[-1], gone=ids[0]))
+
+    def schemas() -> list[int]:
+        query = "SELECT schema_id FROM offset_ledger.writer_schema WHERE pipeline = %s ORDER BY 1"
+        assert [row[0] for row in rows(one.session, query, [other.name])] == sorted(NAMED)
+        return [row[0] for row in rows(one.session, query, [one.name])]
+
+    assert one.prune(keep=2).schemas == 0  # a record of the pruned batches may name the fifth
+    assert schemas() == [1, 2, 3, 4, 5]
+    execute_in(
+        one.session,
+        "ALTER TABLE offset_ledger.batch_range DISABLE TRIGGER USER;"
+        f"UPDATE offset_ledger.batch_range SET log_start = until_offset WHERE pipeline = '{one.name}';"
+        "ALTER TABLE offset_ledger.batch_range ENABLE TRIGGER USER",
+    )
+    assert one.prune(keep=2, schemas=timedelta(days=2)).schemas == 0
+    open_batch = planned(one.session, one.pipeline, [OffsetRange(0, 8, 9)])
+    assert one.prune(keep=2).schemas == 0
+    decide(one.session, open_batch, State.ABANDONED, ME, "not today")
+    assert one.prune(keep=2, dry_run=True).schemas == 1
+    assert one.prune(keep=2).schemas == 1
+    assert schemas() == [1, 2, 3, 4]
 
 
 def test_what_is_younger_stays(history: Callable[[], History]) -> None:
@@ -388,11 +503,19 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
         cursor.execute("ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER")
     path = str(one.pipeline.path)
     assert main(["prune", path, "--older-than", "29d"]) != 0
-    assert "has to be at least 30d" in capsys.readouterr().err
+    assert "the age for quarantine is 29d and has to be at least 30d" in capsys.readouterr().err
+    assert main(["prune", path, "--older-than", "90d", "--keep", "batches=29d"]) != 0
+    assert "the age for batches is 29d and has to be at least 30d" in capsys.readouterr().err
+    assert main(["prune", path, "--older-than", "90d", "--keep", "pages=90d"]) != 0
+    assert (
+        "with one of quarantine, batches, audits, notifications, schemas, found 'pages=90d'" in capsys.readouterr().err
+    )
+    assert main(["prune", path, "--older-than", "30d", "--keep", "batches=60d"]) == 0
+    assert "removed 0 batches" in capsys.readouterr().out
     assert main(["prune", path, "--older-than", "30d", "--dry-run", "--json"]) == 0
-    counted = {"batches": 1, "records": 0, "audits": 0, "notifications": 0, "pages": 0, "kept": {}}
+    counted = {"batches": 1, "records": 0, "audits": 0, "notifications": 0, "schemas": 0, "pages": 0, "kept": {}}
     assert json.loads(capsys.readouterr().out) == {**counted, "dry_run": True}
     assert main(["prune", path, "--older-than", "30d"]) == 0
-    none = "0 quarantined records, 0 results of audits, 0 notifications, 0 quality pages"
+    none = "0 quarantined records, 0 results of audits, 0 notifications, 0 schemas, 0 quality pages"
     assert capsys.readouterr().out == f"removed 1 batches, {none}\n"
     assert main(["verify", path]) == 0

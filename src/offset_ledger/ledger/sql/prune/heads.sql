@@ -3,7 +3,7 @@ SELECT batch_id, kind, CASE
     WHEN ended_at >= %(older_than)s THEN 'age'
     WHEN approval IS NOT NULL OR EXISTS (SELECT FROM offset_ledger.decision d WHERE d.batch_id = b.batch_id) THEN 'decision'
     WHEN EXISTS (SELECT FROM offset_ledger.quarantine q
-                 WHERE q.batch_id = b.batch_id AND NOT offset_ledger.may_be_pruned(q, %(older_than)s, %(up_to)s))
+                 WHERE q.batch_id = b.batch_id AND NOT offset_ledger.may_be_pruned(q, %(records_older_than)s, %(records_up_to)s))
         THEN 'quarantine'
     END AS kept_by
 FROM offset_ledger.batch b

@@ -1,10 +1,12 @@
--- A record that waits in quarantine, or was dismissed there, is not expected in the table.
+-- A record that waits in quarantine, or was dismissed there (it may be pruned since), is not expected in the table.
 WITH winners AS (
     SELECT DISTINCT ON (event_id) event_id, publish_at, {place}, _deleted
     FROM topic_rows AS s
     WHERE NOT EXISTS (SELECT FROM offset_ledger.quarantine q
                       WHERE (q.pipeline, q.topic_id, q.partition, q."offset")
                           = (%(pipeline)s, %(topic_id)s, s._partition, s._offset) AND q.resolved_by IS NULL)
+      AND NOT EXISTS (SELECT FROM offset_ledger.pruned_dismissals(%(pipeline)s, %(topic_id)s) AS d
+                      WHERE d.partition = s._partition AND d."offset" = s._offset)
     ORDER BY event_id, publish_at DESC, _partition DESC, _offset DESC
 )
 SELECT format('partition %%s offset %%s event %%s: %%s', s._partition, s._offset, s.event_id,

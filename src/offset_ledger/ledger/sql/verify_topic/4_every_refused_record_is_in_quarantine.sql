@@ -1,3 +1,4 @@
+-- Or it was dismissed there, and pruned since.
 SELECT format('partition %%s offset %%s: refused and not in quarantine: %%s', s._partition, s._offset, s.reasons) AS line,
        b.config_hash <> %(config_hash)s AS earlier
 FROM topic_refused AS s
@@ -8,3 +9,5 @@ LEFT JOIN offset_ledger.batch b ON b.batch_id = r.batch_id
 WHERE NOT EXISTS (SELECT FROM offset_ledger.quarantine q
                   WHERE (q.pipeline, q.topic_id, q.partition, q."offset")
                       = (%(pipeline)s, %(topic_id)s, s._partition, s._offset))
+  AND NOT EXISTS (SELECT FROM offset_ledger.pruned_dismissals(%(pipeline)s, %(topic_id)s) AS d
+                  WHERE d.partition = s._partition AND d."offset" = s._offset)

@@ -1,0 +1,1 @@
+DELETE FROM offset_ledger.notification WHERE notification_id = ANY(%(ids)s)

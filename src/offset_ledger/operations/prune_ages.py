@@ -1,0 +1,63 @@
+"""From which age each kind of history is pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import timedelta
+
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.units import parse_span
+
+YOUNGEST = timedelta(days=30)  # the ledger page draws so much of the past
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """The age of each kind, in the order in which they are pruned."""
+
+    quarantine: timedelta
+    batches: timedelta
+    audits: timedelta
+    notifications: timedelta
+    schemas: timedelta
+
+    @classmethod
+    def same(cls, age: timedelta) -> Ages:
+        """One age for every kind."""
+        return cls(*[age] * len(KINDS))
+
+    @classmethod
+    def parse(cls, older_than: str, keep: Iterable[str]) -> Ages:
+        """The ages of ``90d`` for every kind, but for those of ``keep``, such as ``audits=365d``.
+
+        Raises:
+            ConfigurationError: it is no kind or no age, or the age is too low.
+        """
+        ages = dict.fromkeys(KINDS, parse_span(older_than))
+        for name, equals, age in (each.partition("=") for each in keep):
+            if not equals or name.strip() not in KINDS:
+                raise ConfigurationError(
+                    f"--keep takes KIND=AGE, such as audits=365d, with one of {', '.join(KINDS)}, "
+                    f"found {name + equals + age!r}"
+                )
+            ages[name.strip()] = parse_span(age)
+        parsed = cls(**ages)
+        parsed.check()
+        return parsed
+
+    def check(self) -> None:
+        """Check that the ledger page does not lose what it shows.
+
+        Raises:
+            ConfigurationError: an age is too low.
+        """
+        for kind in KINDS:
+            if (age := getattr(self, kind)) < YOUNGEST:
+                raise ConfigurationError(
+                    f"the age for {kind} is {age.days}d and has to be at least {YOUNGEST.days}d: the ledger page "
+                    "shows so much"
+                )
+
+
+KINDS = tuple(each.name for each in fields(Ages))

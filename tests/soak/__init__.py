@@ -1,0 +1,1 @@
+"""Hours of ordinary running with faults: nothing is lost, and nothing grows."""
