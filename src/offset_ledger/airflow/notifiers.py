@@ -30,6 +30,30 @@ def missing_notifiers(pipeline: Pipeline) -> Iterator[str]:
             )
 
 
+def wrong_notifiers(pipeline: Pipeline) -> Iterator[str]:
+    """A line for each notifier that is missing or whose class cannot be used; the other modules are imported."""
+    yield from missing_notifiers(pipeline)
+    for each in pipeline.notify:
+        path = each.notifier.path
+        if has_module(path.rpartition(".")[0]) and (why := _unusable(path)):
+            yield f"pipeline {pipeline.name}: notify names {path}, {why}; correct class in {pipeline.path}"
+
+
+def _unusable(path: str) -> str | None:
+    """Why the class cannot be a notifier; None if it can."""
+    from airflow.sdk import BaseNotifier
+
+    try:
+        made = _class(path)
+    except AttributeError:
+        return "which its module does not have"
+    except Exception as error:  # noqa: BLE001 - whatever its module raises is the answer
+        return f"whose module cannot be imported ({_without_urls(error)})"
+    if isinstance(made, type) and issubclass(made, BaseNotifier):
+        return None
+    return "which is no notifier: it does not extend airflow.sdk.BaseNotifier"
+
+
 def message(pipeline: str, cause: Cause, subject: str, body: str, link: str) -> Mapping[str, str]:
     """What a notifier's arguments may name."""
     return {"pipeline": pipeline, "cause": str(cause), **texts(subject, body, link)}
@@ -52,8 +76,12 @@ def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS
 
 
 def _made(notifier: Notifier) -> Any:
-    module, _, name = notifier.path.rpartition(".")
-    return getattr(import_module(module), name)(**notifier.arguments)
+    return _class(notifier.path)(**notifier.arguments)
+
+
+def _class(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def _notify(made: Any, values: Mapping[str, str], outcome: list[str | None]) -> None:

@@ -192,10 +192,11 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
         log.warning("whether a loss is ahead is not known: %s", error)
         return
     now = datetime.now(UTC)
-    if deadline is None or deadline - now > timedelta(hours=hours):
+    if deadline is None or deadline.at - now > timedelta(hours=hours):
         ended(pipeline, [Cause.LOSS_AHEAD])
-    else:
-        notify(pipeline, notices.loss_ahead(pipeline.name, pipeline.source.topic, deadline, now, run_link(context)))
+        return
+    name, topic, link = pipeline.name, pipeline.source.topic, run_link(context)
+    notify(pipeline, notices.loss_ahead(name, topic, deadline.at, deadline.setting, now, link))
 
 
 def _label(task_id: str) -> str:

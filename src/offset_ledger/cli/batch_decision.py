@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def add_arguments(verb: ArgumentParser) -> None:
     """Which batch, why, and where the ledger is."""
-    verb.add_argument("batch_id", type=int, metavar="BATCH")
+    verb.add_argument("batch_id", type=int, metavar="BATCH", help="the id of a batch, which status and batches show")
     add_why(verb, "batch")
     add_connection(verb, "postgres_default")
 

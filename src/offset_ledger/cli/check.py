@@ -21,14 +21,14 @@ def add_verb(verbs: Verbs) -> None:
 
 def run(arguments: Namespace) -> Outcome:
     """Check a pipeline file, its suite, and the table where that can be reached."""
-    from offset_ledger.airflow.notifiers import missing_notifiers
+    from offset_ledger.airflow.notifiers import wrong_notifiers
     from offset_ledger.operations.check_table import compare_table
     from offset_ledger.validate.step import read_suite
 
     pipeline = pipeline_of(arguments)
     read_suite(pipeline)
-    if missing := list(missing_notifiers(pipeline)):
-        raise ConfigurationError("\n".join(missing))
+    if wrong := list(wrong_notifiers(pipeline)):
+        raise ConfigurationError("\n".join(wrong))
     compared, line = compare_table(pipeline)
     data = {"pipeline": pipeline.name, "config_hash": pipeline.config_hash, "table": compared}
     return Outcome(data, f"{pipeline.path}: no mistakes\n{line}")

@@ -22,7 +22,7 @@ def add_verb(verbs: Verbs) -> None:
         run,
         example="offset-ledger lab semantics --seed 7",
     )
-    verb.add_argument("name", choices=list(_LABS), metavar="LAB")
+    verb.add_argument("name", choices=list(_LABS), metavar="LAB", help=f"one of {', '.join(_LABS)}")
     verb.add_argument("--seed", type=int, default=1, help="draws where things break (1)")
 
 

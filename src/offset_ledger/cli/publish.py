@@ -36,7 +36,7 @@ def add_verb(verbs: Verbs) -> None:
         example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
     )
     names, dangers = [*SERIALIZERS, *SCHEMA_SERIALIZERS], ", ".join(Danger)
-    verb.add_argument("topic", metavar="TOPIC")
+    verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic")
     verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
     verb.add_argument(
         "--format",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_verb(verbs: Verbs) -> None:
     """Add it to the command line."""
     verb = verbs.add("stack", "start, stop or show the local servers", run, example="offset-ledger stack up --airflow")
-    verb.add_argument("action", choices=["up", "down", "status"])
+    verb.add_argument("action", choices=["up", "down", "status"], help="start, stop or show the servers")
     verb.add_argument("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)")
     verb.add_argument("--airflow", action="store_true", help="Airflow too")
     verb.add_argument("--registry", action="store_true", help="a schema registry too")

@@ -21,8 +21,8 @@ def add_verb(verbs: Verbs) -> None:
         run,
         example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
     )
-    verb.add_argument("action", choices=["plan", "create", "describe"])
-    verb.add_argument("topic", metavar="TOPIC")
+    verb.add_argument("action", choices=["plan", "create", "describe"], help="describe shows one that exists")
+    verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic")
     add_connection(verb, "kafka_default")
     verb.add_argument("--brokers", type=from_1, help="plan for that many (default: ask the cluster)")
     verb.add_argument("--partitions", type=from_1, default=6, help="partitions (6)")

@@ -102,13 +102,15 @@ def audit_error(pipeline: str, topic: str, rule: str, found: str, risk: str, lin
     return Notice(pipeline, Cause.AUDIT_ERROR, rule, f"{pipeline}: audit error {rule}", lines, link)
 
 
-def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, now: datetime, link: str) -> Notice:
-    """Retention is about to delete records that no batch has committed."""
+def loss_ahead(pipeline: str, topic: str, deleted_at: datetime, setting: str, now: datetime, link: str) -> Notice:
+    """Retention, by that setting of the topic, is about to delete records that no batch has committed."""
     left = deleted_at - now
+    estimate = ", at the rate at which the log has grown" if setting == "retention.bytes" else ""
     when = f"in {show_span(left)}" if left > timedelta(0) else "with its next check"
+    moment = f"{deleted_at:%Y-%m-%d %H:%M} UTC{estimate}"
     lines = (
-        f"Retention deletes the oldest unread records of topic {topic} {when} ({deleted_at:%Y-%m-%d %H:%M} UTC).",
-        f"Catch up: offset-ledger ingest {pipeline} --until-drained. Or raise retention.ms of the topic.",
+        f"Retention deletes the oldest unread records of topic {topic} {when} ({moment}).",
+        f"Catch up: offset-ledger ingest {pipeline} --until-drained. Or raise {setting} of the topic.",
     )
     return Notice(
         pipeline, Cause.LOSS_AHEAD, topic, f"{pipeline}: records will be lost {when}", lines, link, within=left

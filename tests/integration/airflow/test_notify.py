@@ -211,6 +211,25 @@ def test_check_names_the_provider_that_is_missing(notifying: Notifying, capsys: 
     ]
 
 
+def test_check_names_each_class_that_cannot_notify(notifying: Notifying) -> None:
+    (notifying.file.parent / "broken_notifier.py").write_text("raise ValueError('it broke')\n")
+    module = "airflow.providers.http.notifications.http"
+    wrong = {
+        f"{module}.HtpNotifier": "which its module does not have",
+        f"{module}.HttpHook": "which is no notifier: it does not extend airflow.sdk.BaseNotifier",
+        "broken_notifier.Broken": "whose module cannot be imported (ValueError: it broke)",
+    }
+    notifying.write(WEBHOOK, *(f"- class: {path}\n" for path in wrong))
+    command = [sys.executable, "-m", "offset_ledger.cli", "check", str(notifying.file)]
+    environment = {**os.environ, **notifying.environment, "PYTHONPATH": str(notifying.file.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    lines = [line for line in done.stderr.splitlines() if "notify names" in line]
+    assert [line.removeprefix("offset-ledger: ConfigurationError: ") for line in lines] == [
+        f"pipeline orders: notify names {path}, {why}; correct class in {notifying.file}" for path, why in wrong.items()
+    ]
+    assert done.returncode == 1
+
+
 def test_when_a_server_is_away_the_log_has_the_endpoint_and_no_header_of_the_connection(notifying: Notifying) -> None:
     notifying.write(WEBHOOK)
     token = {"Authorization": "Bearer secret-token"}

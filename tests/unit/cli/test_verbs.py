@@ -51,6 +51,12 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     assert {"--json", "--verbose"} <= set(capsys.readouterr().out.replace(",", " ").split())
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_argument_and_option_has_help(verb: str) -> None:
+    without = [each.option_strings or each.dest for each in VERBS[verb]._actions if not each.help]
+    assert without == []
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = "import sys; from offset_ledger.cli.main import build_parser; build_parser(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

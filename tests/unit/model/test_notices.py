@@ -65,12 +65,17 @@ def test_a_question_of_a_rejected_batch_is_covered_by_the_rejection(
 
 
 @pytest.mark.parametrize(("left", "when"), [(timedelta(hours=5), "in 5 hours"), (timedelta(0), "with its next check")])
-def test_a_loss_ahead_says_how_soon(left: timedelta, when: str) -> None:
-    made = notices.loss_ahead("orders", "orders.eu", NOW + left, NOW, LINK)
+@pytest.mark.parametrize(
+    ("setting", "estimate"),
+    [("retention.ms", ""), ("retention.bytes", ", at the rate at which the log has grown")],
+)
+def test_a_loss_ahead_says_how_soon(left: timedelta, when: str, setting: str, estimate: str) -> None:
+    made = notices.loss_ahead("orders", "orders.eu", NOW + left, setting, NOW, LINK)
     assert (made.subject, made.key, made.within) == (f"orders: records will be lost {when}", "orders.eu", left)
-    moment = NOW + left
-    assert made.lines[0] == (
-        f"Retention deletes the oldest unread records of topic orders.eu {when} ({moment:%Y-%m-%d %H:%M} UTC)."
+    moment = f"{NOW + left:%Y-%m-%d %H:%M} UTC{estimate}"
+    assert made.lines == (
+        f"Retention deletes the oldest unread records of topic orders.eu {when} ({moment}).",
+        f"Catch up: offset-ledger ingest orders --until-drained. Or raise {setting} of the topic.",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -12,6 +13,7 @@ from threading import Event
 import pytest
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import create_app, router
 from offset_ledger.page.live import BrokerAnswer, BrokerCache
@@ -182,6 +184,25 @@ def test_of_several_topics_each_is_a_pipeline_of_the_same_dag(tmp_path: Path) ->
     readable = Rights(readable=frozenset({"ingest_flights"}))
     assert [each.name for each in known.visible(readable)] == ["flights@flights.eu", "flights@flights.us"]
     assert known.visible(Rights()) == ()
+
+
+def test_a_pattern_of_topics_does_not_wait_for_a_ledger_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "dags" / "pipelines" / "flights.yaml").read_text()
+    (tmp_path / "flights.yaml").write_text(text.replace("topic: flights.events", r"topic_pattern: flights\..*"))
+    shutil.copy(ROOT / "dags" / "pipelines" / "flights.yaml", tmp_path / "one_topic.yaml")
+    away = Connection("postgres_default", "postgres", host="127.0.0.1", port=1, schema="x", login="x")
+    monkeypatch.setenv(environment_name(away.conn_id), away.to_json())
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "60")
+    began = time.monotonic()
+    found = read_pipelines(tmp_path)
+    assert time.monotonic() - began < 30
+    assert list(found.pipelines) == ["flights"]
+    (problem,) = found.problems
+    assert problem.startswith(
+        f"{tmp_path / 'flights.yaml'}: the topics that match are not known: Postgres of connection"
+    )
 
 
 def test_a_missing_folder_is_a_problem_and_not_an_error(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""When unread records are deleted, asked of a real broker and a real ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.model.batch import Origin
+from offset_ledger.operations.ingest import ingest
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.reliability.unread_deadline import Deadline, unread_deadline
+from tests.fixtures.servers import Servers
+from tests.fixtures.topic_bench import quiet
+
+FILE = """
+pipeline: orders
+source: {{connection: kafka_default, topic: {topic}}}
+record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
+target: {{connection: postgres_default, table: public.orders}}
+"""
+VALUE = b'{"id": "a", "at": "2026-01-01T12:00:00Z", "state": "%s"}' % (b"x" * 9_000)
+HOUR, DAY_MS, MILLISECOND = timedelta(hours=1), 86_400_000, timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "by"),
+    [
+        ({"retention.ms": "-1"}, None),
+        ({"retention.ms": str(DAY_MS)}, "retention.ms"),
+        ({"retention.ms": str(DAY_MS), "retention.bytes": "400000"}, "retention.bytes"),
+        ({"retention.ms": str(DAY_MS), "retention.bytes": str(10**9)}, "retention.ms"),
+        ({"retention.ms": str(DAY_MS), "retention.bytes": "400000", "cleanup.policy": "compact"}, None),
+    ],
+)
+def test_the_setting_that_deletes_first(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, settings: dict[str, str], by: str | None
+) -> None:
+    topic, file = topic_name(), tmp_path / "orders.yaml"
+    create_topic(dict(servers.kafka.extra), topic, 1, 1, settings)
+    file.write_text(FILE.format(topic=topic))
+    began = datetime.fromtimestamp(int(time.time()) - 10 * 3600, UTC)
+    _send(servers, topic, began, 20)
+    pipeline = parse_pipeline(file)
+    list(ingest(pipeline, Origin("test"), True, quiet))
+    assert unread_deadline(pipeline) is None
+    unread_at = began + 8 * HOUR
+    _send(servers, topic, unread_at, 20)
+    found = unread_deadline(pipeline)
+    if by == "retention.ms":
+        assert found == Deadline(unread_at + timedelta(days=1), by)
+    elif by:  # 40 records of 9 kB in 10 hours, half of them unread: the other 220 kB take 6 hours more
+        assert found is not None
+        assert found.setting == by
+        assert abs(found.at - datetime.now(UTC) - 6 * HOUR) < timedelta(minutes=10)
+    else:
+        assert found is None
+
+
+def _send(servers: Servers, topic: str, at: datetime, count: int) -> None:
+    millis = (at - datetime.fromtimestamp(0, UTC)) // MILLISECOND
+    records = (Record(key=b"k", value=VALUE, partition=0, timestamp_ms=millis) for _ in range(count))
+    publish(records, dict(servers.kafka.extra), topic)
