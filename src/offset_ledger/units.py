@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from itertools import pairwise
 
 from offset_ledger.errors import ConfigurationError
@@ -13,6 +14,7 @@ _LARGEST = 2**63 - 1
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN_NAMES = (("days", 86_400, 2), ("hours", 3600, 1), ("minutes", 60, 1), ("seconds", 1, 0))
 _DURATION_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_SHORTEST = 0.001
 _LONGEST = timedelta(days=365_000)
 _LONGEST_MILLISECONDS = 365_000 * 86_400_000
 
@@ -64,7 +66,7 @@ def show_size(size: float) -> str:
     """``1.1 GB``: decimal units, as disks are sold."""
     for name in ("TB", "GB", "MB", "kB"):
         if size >= _SIZES[name]:
-            return f"{_number(size / _SIZES[name])} {name}"
+            return f"{show_number(size / _SIZES[name])} {name}"
     return f"{size:.0f} bytes"
 
 
@@ -72,13 +74,34 @@ def show_span(span: timedelta) -> str:
     """``17.7 days``, ``5.2 hours`` or ``12 minutes``, for a sentence."""
     seconds = abs(span.total_seconds())
     name, size, _ = next(unit for unit in _SPAN_NAMES if seconds >= unit[1] * unit[2])
-    return _with_unit(_number(seconds / size if size > 1 else round(seconds)), name)
+    return _with_unit(show_number(seconds / size if size > 1 else round(seconds)), name)
+
+
+def show_number(value: float) -> str:
+    """In three digits, of which none is an exponent's: ``0.00012``, ``12.3`` or ``12,345``."""
+    if value and abs(value) < 1:
+        return f"{Decimal(f'{value:.3g}'):f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def show_percentage(share: float, digits: int = 2) -> str:
+    """``4.83 %``; a small share is never shown as 0, nor one just below all as 100 %."""
+    smallest = 10 ** -(digits + 2)
+    if 0 < share < smallest:
+        return f"< {smallest * 100:.{digits}f} %"
+    if 1 - smallest < share < 1:
+        return f"> {100 - smallest * 100:.{digits}f} %"
+    return f"{_without_zeros(f'{share * 100:.{digits}f}')} %"
+
+
+def _without_zeros(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def show_duration(seconds: float) -> str:
     """``4.2 s``, ``15 min``, ``1 h 20 min`` or ``4,830 d``, for a table: its two largest units."""
     if seconds < 60:
-        return f"{seconds:.3g} s"
+        return f"{show_number(seconds)} s" if seconds >= _SHORTEST or not seconds else "< 0.001 s"
     (unit, size), (smaller, step) = next(pair for pair in pairwise(_DURATION_UNITS) if seconds >= pair[0][1])
     whole, rest = divmod(round(seconds / step), size // step)
     return f"{whole:,} {unit} {rest} {smaller}" if rest and whole < 100 else f"{whole:,} {unit}"
@@ -93,10 +116,6 @@ def counted(number: int, noun: str) -> str:
     """``1 batch``, ``2 batches`` or ``1,000 offsets``; ``noun`` in the singular."""
     plural = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _with_unit(number: str, unit: str) -> str:

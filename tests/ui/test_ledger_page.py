@@ -149,6 +149,32 @@ def test_an_admin_replays_redrives_and_approves_with_the_buttons(
     shot(page, "after")
 
 
+def test_an_admin_dismisses_a_record_and_takes_it_back(world: World, logged_in: Callable[[str], Page]) -> None:
+    page = logged_in(USER)
+    ledger = open_pipeline(page, world)
+    ledger.get_by_role("link", name="Quarantine").click()
+    decided = "SELECT undone, who, why FROM offset_ledger.dismissal WHERE pipeline = %s ORDER BY dismissal_id"
+    expected = []
+    for state, button, why in (
+        ("unresolved", "Dismiss…", "a test record"),
+        ("dismissed", "Undo dismissal…", "it is one"),
+    ):
+        ledger.get_by_label("State").select_option(state)
+        ledger.locator("tbody button.toggle").first.click()
+        ledger.locator(".unfolded").get_by_role("button", name=button).click()
+        dialog = ledger.get_by_role("dialog")
+        dialog.locator('textarea[name="why"]').fill(why)
+        shot(page, f"decide-{state}")
+        dialog.get_by_role("button", name=button.removesuffix("…")).click()
+        run_id = confirmed(dialog)
+        assert world.ended("redrive_flights", run_id) == "success"
+        assert world.tasks("redrive_flights", run_id)["commit"] == "skipped"
+        expected.append((state == "dismissed", USER, why))
+        assert rows_of(world, decided, "flights") == expected
+    dismissed = "SELECT count(*) FROM offset_ledger.quarantine WHERE dismissed_by IS NOT NULL"
+    assert rows_of(world, dismissed) == [(0,)]
+
+
 def test_an_admin_replays_a_window_with_the_records_that_came_late(
     world: World, logged_in: Callable[[str], Page]
 ) -> None:

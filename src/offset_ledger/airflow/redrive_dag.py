@@ -1,11 +1,11 @@
-"""The redrive DAG of a pipeline: tries quarantined records again, by hand, with a form."""
+"""The redrive DAG of a pipeline: tries quarantined records again, or dismisses them, by hand, with a form."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
@@ -18,6 +18,10 @@ from offset_ledger.airflow.tasks import after_staging, default_args, for_each_to
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ContradictoryRequest
+from offset_ledger.model.quarantine_form import QuarantineAction, QuarantineRequest, parse_quarantine_request
+
+if TYPE_CHECKING:
+    from offset_ledger.model.batch import Origin
 
 DOC = """
 ### Redrive {name}
@@ -35,9 +39,23 @@ Tries records in the quarantine of `{name}` again. Trigger it after the decoder,
 6. **report** renders the quality page.
 
 Cursors do not move, and neither Kafka nor Spark is needed.
+
+With the action `dismiss` the run instead marks records as never to be loaded, with a reason, and with
+`undo_dismissal` it takes that back; **plan** does it, and the other tasks are skipped.
 """
 
+RECORDS = "Records to dismiss (actions dismiss, undo_dismissal)"
+
 PARAMS = {
+    "action": Param(
+        QuarantineAction.REDRIVE.value,
+        type="string",
+        enum=[str(action) for action in QuarantineAction],
+        title="Action",
+        description="redrive: try the records again. dismiss: they will never be loaded. undo_dismissal: take that "
+        "back.",
+        values_display={"redrive": "redrive", "dismiss": "dismiss", "undo_dismissal": "undo a dismissal"},
+    ),
     "reason": Param(
         None,
         type=["null", "string"],
@@ -62,11 +80,21 @@ PARAMS = {
         description="Maximum number of records, up to limits.records_per_batch. Records not tried yet come first.",
         section="Which records",
     ),
+    "partition": Param(
+        None, type=["null", "integer"], minimum=0, title="Partition", description="Of these offsets.", section=RECORDS
+    ),
+    "offsets": Param(
+        None,
+        type=["null", "string"],
+        title="Offsets",
+        description="One or more, with spaces between, such as 17 18. Without them the reason chooses the records.",
+        section=RECORDS,
+    ),
     "why": Param(
         None,
         type=["null", "string"],
         title="Why",
-        description="Recorded with the batch in the ledger.",
+        description="Recorded in the ledger; required for dismiss and undo_dismissal.",
         section="For the record",
     ),
 }
@@ -81,7 +109,7 @@ def build_redrive_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        description=f"Try quarantined records of {pipeline.name} again",
+        description=f"Try quarantined records of {pipeline.name} again, or dismiss them",
         doc_md=DOC.format(name=pipeline.name, table=table, suite=pipeline.quality.suite),
         params={**PARAMS, **(TOPIC if pipeline.source.several else {})},
         tags=["offset-ledger", *pipeline.tags],
@@ -100,8 +128,11 @@ def _topics(path: Path) -> Any:
     def find_topics() -> list[str]:
         from offset_ledger.plan.topics import known_pipelines
 
-        wanted = get_current_context()["params"]["topic"]
+        params = get_current_context()["params"]
+        wanted = params["topic"]
         with airflow_failures():
+            if not wanted and parse_quarantine_request(params).action is not QuarantineAction.REDRIVE:
+                raise ContradictoryRequest("records are dismissed in one topic; name it in the field topic")
             found = [each.source.topic for each in known_pipelines(parse_pipeline(path))]
             if wanted and wanted not in found:
                 raise ContradictoryRequest(f"topic {wanted} is not one of {', '.join(found)}; name one of these")
@@ -116,16 +147,30 @@ def _plan(path: Path, of: Any) -> Any:
         from offset_ledger.operations.redrive import parse_choice, plan_redrive
 
         context = get_current_context()
-        asked = context["params"]
         with airflow_failures():
-            choice = parse_choice(asked["reason"], asked["since"], asked["limit"])
-            planned = plan_redrive(read_pipeline(path, topic), choice, by_person(context), asked["why"])
+            asked = parse_quarantine_request(context["params"])
+            pipeline, person = read_pipeline(path, topic), by_person(context)
+            if asked.action is not QuarantineAction.REDRIVE:
+                raise AirflowSkipException(_dismiss(pipeline, asked, person))
+            choice = parse_choice(asked.reason, asked.since, asked.limit)
+            planned = plan_redrive(pipeline, choice, person, asked.why or None)
         if planned.batch is None:
             raise AirflowSkipException(planned.message)
         print(planned.message)
         return planned.batch.batch_id
 
     return plan_batch(topic=of)
+
+
+def _dismiss(pipeline: Pipeline, asked: QuarantineRequest, person: Origin) -> str:
+    """Dismiss the records of the form, or undo that; the line for the log."""
+    from offset_ledger.ledger.dismissals import Selection
+    from offset_ledger.model.moments import parse_since
+    from offset_ledger.operations.dismiss import dismiss
+
+    selection = Selection(asked.partition, asked.offsets, asked.reason, parse_since(asked.since))
+    done = dismiss(pipeline, selection, person, asked.why, asked.action is QuarantineAction.UNDO)
+    return done.message
 
 
 def _stage(path: Path, of: Any, batch_id: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 
 from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_why, pipeline_of
-from offset_ledger.units import counted
 
 
 def add_verb(verbs: Verbs) -> None:
@@ -38,6 +37,5 @@ def run(arguments: Namespace) -> Outcome:
     offsets = None if arguments.offset is None else tuple(arguments.offset)
     selection = Selection(arguments.partition, offsets, choice.reason, choice.since)
     done = dismiss(pipeline, selection, current_origin(), arguments.why, arguments.undo)
-    what = "unresolved again" if arguments.undo else "dismissed"
     data = {"dismissal_id": done.dismissal_id, "records": done.records, "undone": arguments.undo}
-    return Outcome(data, f"{counted(len(done.records), 'record')} of {pipeline.name} {what}")
+    return Outcome(data, done.message)

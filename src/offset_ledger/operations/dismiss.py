@@ -13,14 +13,16 @@ from offset_ledger.ledger.dismissals import QuarantinePosition, Selection
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.redrive import in_open_batches
+from offset_ledger.units import counted
 
 
 @dataclass(frozen=True, slots=True)
 class Dismissed:
-    """The decision and its records; no decision if no record was selected."""
+    """The decision, its records and a line about them; no decision if no record was selected."""
 
     dismissal_id: int | None
     records: tuple[QuarantinePosition, ...]
+    message: str
 
 
 def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, undo: bool = False) -> Dismissed:
@@ -37,19 +39,19 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
         positions = tuple((row["partition"], row["offset"]) for row in chosen)
         _check_complete(pipeline, selection, positions, undo)
         _check_not_redriven(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
-        if not chosen:
-            return Dismissed(None, ())
         ids = [row["quarantine_id"] for row in chosen]
-        return Dismissed(dismissals.decide(cursor, pipeline.name, ids, undo, origin, why), positions)
+        decision = dismissals.decide(cursor, pipeline.name, ids, undo, origin, why) if ids else None
+    what = "unresolved again" if undo else "dismissed"
+    return Dismissed(decision, positions, f"{counted(len(positions), 'record')} of {pipeline.name} {what}")
 
 
 def _check(selection: Selection, why: str) -> None:
     if (selection.partition is None) != (selection.offsets is None):
-        raise ConfigurationError("--partition and --offset name a record together; give both, or --reason")
+        raise ConfigurationError("partition and offset name a record together; give both, or a reason code")
     if selection.offsets is None and selection.reason is None:
-        raise ConfigurationError("which records? give --partition and --offset, or --reason; see: quarantine PIPELINE")
+        raise ConfigurationError("which records? give partition and offset, or a reason code, as quarantine shows them")
     if not why.strip():
-        raise ConfigurationError("--why is empty; it is kept with the decision")
+        raise ConfigurationError("why is empty; it is kept with the decision")
 
 
 def _check_complete(

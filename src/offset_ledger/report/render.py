@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.charts import bars
-from offset_ledger.units import show_duration
+from offset_ledger.units import show_duration, show_number, show_percentage
 
 _NONE = "\N{EN DASH}"
-_SMALLEST = 0.0001
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
-_LONG_DECIMALS = re.compile(r"(?<![\w.])(\d+)\.\d{6,}(?:e-?\d+)?\b")
+_LONG_NUMBER = re.compile(r"(?<![\w.])(\d+)(?:\.\d{6,}(?:e[+-]?\d+)?|(?:\.\d+)?e[+-]\d+)\b")
 
 
 def pipeline_folder(folder: Path, pipeline: str) -> Path:
@@ -67,24 +67,13 @@ def short(value: float) -> str:
     """In three digits: 12.3 k, 1.2 M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
-            return f"{_three_digits(value / size)} {unit}"
-    return _three_digits(value)
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+            return f"{show_number(value / size)} {unit}"
+    return show_number(value)
 
 
 def share(value: float | None) -> str:
-    """A share as a percentage; a small one is never shown as 0, nor one just below 100 % as 100 %."""
-    if value is None:
-        return _NONE
-    if 0 < value < _SMALLEST:
-        return "< 0.01 %"
-    if 1 - _SMALLEST < value < 1:
-        return "> 99.99 %"
-    text = f"{value * 100:.2f}".rstrip("0").rstrip(".")
-    return f"{text} %"
+    """A share as a percentage; a dash where there is none."""
+    return _NONE if value is None else show_percentage(value)
 
 
 def observed(value: str | None, expectation_type: str) -> str:
@@ -97,8 +86,12 @@ def observed(value: str | None, expectation_type: str) -> str:
 
 
 def rounded(text: str) -> str:
-    """The text with at most six significant digits in each number that has long decimals."""
-    return _LONG_DECIMALS.sub(lambda match: f"{float(match[0]):,.6g}" if len(match[1]) < 7 else match[1], text)
+    """The text with at most six significant digits in each number that has long decimals or an exponent."""
+    return _LONG_NUMBER.sub(_shortened, text)
+
+
+def _shortened(match: re.Match[str]) -> str:
+    return f"{Decimal(f'{float(match[0]):.6g}'):,f}" if len(match[1]) < 7 else match[1]
 
 
 def moment(value: datetime | str | None) -> str:

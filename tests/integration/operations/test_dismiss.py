@@ -41,7 +41,9 @@ def by_decision(bench: Bench) -> dict[tuple[int, int], int | None]:
 
 
 def test_a_dismissed_record_is_taken_by_no_redrive_until_that_is_undone(bench: Bench) -> None:
-    assert dismiss(bench.pipeline, Selection(0, (1,)), ME, "cut off by the producer") == Dismissed(1, ((0, 1),))
+    assert dismiss(bench.pipeline, Selection(0, (1,)), ME, "cut off by the producer") == Dismissed(
+        1, ((0, 1),), f"1 record of {bench.pipeline.name} dismissed"
+    )
     assert by_decision(bench) == {(0, 1): 1, (0, 2): None, (1, 0): None}
     bench.amount = "numeric(12,3)"
     bench.execute("ALTER TABLE public.orders ALTER amount TYPE numeric(12,3)")

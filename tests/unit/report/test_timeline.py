@@ -19,6 +19,7 @@ from offset_ledger.report.charts import bars
 from offset_ledger.report.render import short, span
 from offset_ledger.report.timeline import Freshness, Timeline, ValidatedBatch
 from offset_ledger.report.timeline_pages import PipelineDay, build_day, build_timeline
+from offset_ledger.units import show_number, show_percentage
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MARKUP = "<script>alert('&')</script>"
@@ -117,6 +118,10 @@ def test_numbers_for_people() -> None:
     ]
     assert [span(value) for value in (4_800, 86_399.9, 417_312_000)] == ["1 h 20 min", "24 h", "4,830 d"]
     assert [short(value) for value in (999.7, 999_900)] == ["1,000", "1,000 k"]
+    assert [span(value) for value in (0, 0.00004, 0.0421, 0.4999)] == ["0 s", "< 0.001 s", "0.0421 s", "0.5 s"]
+    assert [show_number(value) for value in (0.000012345, -0.5, -1234.5)] == ["0.0000123", "-0.5", "-1,234"]
+    shares = [show_percentage(value, 4) for value in (0.41666666, 0.02, 1, 0, 1e-9, 0.9999999)]
+    assert shares == ["41.6667 %", "2 %", "100 %", "0 %", "< 0.0001 %", "> 99.9999 %"]
 
 
 # -- pages -----------------------------------------------------------------------------------------------------

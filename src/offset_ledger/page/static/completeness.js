@@ -14,6 +14,8 @@ const MARKS = [
   ["gap", "with offsets without a record"],
   ["again", "read again"],
 ];
+/** Where in a bar each cover is drawn, top and height: it can be told apart without its colour. */
+const PLACES = { table: ["0", "100%"], empty: ["42%", "16%"], pending: ["25%", "50%"] };
 const MANY = 50; // partitions that are shown at first
 const TICKS = 6;
 const SUMS = ["Records", "Quarantined", "Gap", "Read again", "Lag"];
@@ -101,12 +103,13 @@ function picture(line, answer) {
 function drawn(run, answer) {
   const width = (run.end - run.start) / answer.steps;
   const place = { x: `${(run.start / answer.steps) * 100}%`, width: `${width * 100}%` };
+  const [top, height] = PLACES[run.cover];
   const mark = ([name], n) => run[name] > 0 && svg(`rect.mark-${name}`, { ...place, y: `${n * 34}%`, height: "32%" });
   return svg(
     "g",
     {},
     svg("title", {}, described(run, answer)),
-    svg(`rect.cover-${run.cover}`, { ...place, y: 0, height: "100%" }),
+    svg(`rect.cover-${run.cover}`, { ...place, y: top, height }),
     MARKS.map(mark),
   );
 }

@@ -123,22 +123,29 @@ const DECISIONS = {
   abandon: ["Abandon", "Commits nothing of the batch. A head batch's offsets are planned again by the next run."],
 };
 
-/** Approve or abandon a batch; both require a reason. */
+/** Approve or abandon a batch. */
 export function decide(pipeline, action, batchId, done) {
   const [verb, effect] = DECISIONS[action];
-  const fields = [
-    field(
-      "Why",
-      h("textarea", { name: "why", rows: 3, required: true, maxlength: 500 }),
-      "stored with the batch, with your name",
-    ),
-  ];
-  const conf = (form) => {
-    const why = text(form.get("why"));
-    if (!why) throw new Error("Give a reason; it is stored with the batch.");
-    return { action, batch_id: batchId, why };
+  const title = `${verb} batch ${batchId} of ${pipeline.name}`;
+  askWhy(title, effect, verb, pipeline.actions.ingest.dag_id, { action, batch_id: batchId }, "the batch", done);
+}
+
+/** Dismiss quarantined records, or undo that. ``chosen``: their name for people, and the fields of the form. */
+export function dismiss(pipeline, action, { name, effect, ...records }, done) {
+  const verb = action === "dismiss" ? "Dismiss" : "Undo dismissal";
+  const conf = { ...topic(pipeline), action, ...records };
+  askWhy(`${verb}: ${name} of ${pipeline.name}`, effect, verb, pipeline.actions.redrive.dag_id, conf, "the decision", done);
+}
+
+/** A decision: it requires a reason, which is stored with ``what``. */
+function askWhy(title, effect, verb, dagId, conf, what, done) {
+  const why = h("textarea", { name: "why", rows: 3, required: true, maxlength: 500 });
+  const withReason = (form) => {
+    const reason = text(form.get("why"));
+    if (!reason) throw new Error(`Give a reason; it is stored with ${what}.`);
+    return { ...conf, why: reason };
   };
-  ask(`${verb} batch ${batchId} of ${pipeline.name}`, effect, fields, verb, pipeline.actions.ingest.dag_id, conf, done);
+  ask(title, effect, [field("Why", why, `stored with ${what}, with your name`)], verb, dagId, withReason, done);
 }
 
 /** Audit every pipeline's topic now. */

@@ -106,7 +106,7 @@ const second = (attributes, ...text) => h("span.second.soft", attributes, text);
 function freshness(p) {
   const at = p.totals.complete_to;
   if (!at) return "not known";
-  const waiting = p.totals.lag === 0 ? "nothing behind" : p.dated_long_ago ? behind(p).join("") : `${behind(p)[0]} behind`;
+  const waiting = p.totals.lag === 0 ? "nothing behind" : p.dated_long_ago ? behind(p).join(",") : `${behind(p)[0]} behind`;
   return h("div", {}, h("span", { title: moment(at) }, moment(at, { seconds: false })), second({}, waiting));
 }
 

@@ -44,10 +44,14 @@ function begin(shape) {
   let drawn = null;
   let shown = null;
   const size = () => ({ width: Math.max(place.clientWidth, 120), height: HEIGHT });
+  const draw = () => {
+    drawn?.destroy();
+    drawn = new uPlot(options(() => shown, size()), [shown.x, ...shown.values], place);
+  };
   const observer = new ResizeObserver(() => {
     if (!place.clientWidth) return;
     if (drawn) drawn.setSize(size());
-    else drawn = new uPlot(options(() => shown, size()), [shown.x, ...shown.values], place);
+    else draw();
   });
   observer.observe(place);
   function update(chart) {
@@ -57,7 +61,7 @@ function begin(shape) {
     place.setAttribute("aria-label", `${chart.title}. ${chart.note ?? ""}`);
     drawn?.setData([chart.x, ...chart.values]);
   }
-  const redraw = () => drawn?.redraw(false);
+  const redraw = () => drawn && draw(); // uPlot keeps the colours of the legend
   window.addEventListener("themechange", redraw);
   function destroy() {
     observer.disconnect();

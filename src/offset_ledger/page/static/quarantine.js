@@ -2,8 +2,7 @@
 
 import { pager } from "./batches.js";
 import { chip } from "./chips.js";
-import { copyButton } from "./copy.js";
-import { redrive } from "./dialogs.js";
+import { dismiss, redrive } from "./dialogs.js";
 import { h } from "./dom.js";
 import { ago, bytes, moment, number } from "./format.js";
 import { content, reasonLines } from "./record.js";
@@ -24,12 +23,12 @@ export function wanted(filters) {
 
 /** The section. ``change`` sets filters and reads again. */
 export function quarantine(pipeline, page, filters, opened, change) {
-  const rows = page.records.flatMap((each) => [line(each, filters, change), filters.open === each.quarantine_id && unfolded(pipeline, each, opened)]);
+  const rows = page.records.flatMap((each) => [line(each, filters, change), filters.open === each.quarantine_id && unfolded(pipeline, each, opened, change)]);
   const none = h("tr", {}, h("td.soft", { colspan: COLUMNS.length }, "No record matches."));
   return h(
     "section",
     {},
-    h("div.head", {}, h("h2", {}, "Quarantined records"), h("div.buttons", {}, redriveButton(pipeline, filters, change))),
+    h("div.head", {}, h("h2", {}, "Quarantined records"), h("div.buttons", {}, headButtons(pipeline, filters, change))),
     form(pipeline, filters, change),
     page.masked &&
       h("p.notice", {}, "Keys, values, headers and details are shown to users who may edit the DAG; you see their sizes."),
@@ -38,11 +37,35 @@ export function quarantine(pipeline, page, filters, opened, change) {
   );
 }
 
-function redriveButton(pipeline, filters, change) {
+function headButtons(pipeline, filters, change) {
+  const { reason } = filters;
+  return [
+    button(pipeline, reason ? `Redrive ${reason}…` : "Redrive…", "redrive-filtered", () => redrive(pipeline, change, reason)),
+    dismissible(filters) &&
+      button(pipeline, `Dismiss ${reason}…`, "dismiss-filtered", () => dismiss(pipeline, "dismiss", byReason(filters), change)),
+  ];
+}
+
+function button(pipeline, name, key, onclick) {
   const { blocked_reason } = pipeline.actions.redrive;
-  const name = filters.reason ? `Redrive ${filters.reason}…` : "Redrive…";
-  const attributes = { disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": "redrive-filtered" };
-  return h("button", { onclick: () => redrive(pipeline, change, filters.reason), ...attributes }, name);
+  return h("button", { onclick, disabled: Boolean(blocked_reason), title: blocked_reason, "data-key": key }, name);
+}
+
+/** Whether the list is what a dismissal by reason would take: it knows neither a partition nor an end. */
+const dismissible = ({ state, reason, partition, until }) => state === "unresolved" && reason && !partition && !until;
+
+function byReason({ reason, since }) {
+  const from = since ? new Date(`${since}Z`).toISOString() : null;
+  const which = `every unresolved record that was refused for ${reason}${from ? `, quarantined since ${moment(from)}` : ""}`;
+  return { name: reason, effect: `Dismisses ${which}: no redrive takes it until that is undone.`, reason, since: from };
+}
+
+function oneRecord({ partition, offset, state }) {
+  const effect =
+    state === "dismissed"
+      ? "The record is unresolved again, and the next redrive takes it."
+      : "The record stays in quarantine, and no redrive takes it until that is undone.";
+  return { name: `${partition}:${number(offset)}`, effect, partition, offsets: `${offset}` };
 }
 
 function form(pipeline, filters, change) {
@@ -92,12 +115,12 @@ function line(each, filters, change) {
   return row(COLUMNS, CELLS, values, { class: isOpen ? "open" : null });
 }
 
-function unfolded(pipeline, each, opened) {
-  const body = opened?.quarantine_id === each.quarantine_id ? details(pipeline, opened) : h("p.soft", {}, "Reading…");
+function unfolded(pipeline, each, opened, change) {
+  const body = opened?.quarantine_id === each.quarantine_id ? details(pipeline, opened, change) : h("p.soft", {}, "Reading…");
   return h("tr.unfolded", {}, h("td", { colspan: COLUMNS.length }, body));
 }
 
-function details(pipeline, record) {
+function details(pipeline, record, change) {
   const dismissed = record.state === "dismissed" && `${record.dismissed_who}, ${moment(record.dismissed_at)}: ${record.dismissed_why}`;
   const facts = [
     ["State", [chip(record.state === "unresolved" ? "warn" : "plain", record.state), dismissed && ` ${dismissed}`, record.resolved_by !== null && ` by batch ${record.resolved_by}`]],
@@ -110,7 +133,7 @@ function details(pipeline, record) {
     ["Key", content(record.key)],
     ["Value", content(record.value)],
     record.headers.length > 0 && [`Headers (${number(record.header_count)})`, headers(record.headers)],
-    record.state === "unresolved" && ["Dismiss it", dismissal(pipeline, record)],
+    record.state !== "resolved" && ["Decision", decision(pipeline, record, change)],
   ];
   return h(
     "dl.facts",
@@ -122,13 +145,7 @@ function details(pipeline, record) {
 const headers = (all) =>
   h("ul.reasons", {}, all.map(({ name, value }) => h("li", {}, h("b", {}, name), " ", content(value, "line"))));
 
-/** Airflow has no DAG for it, and the page changes nothing itself. */
-function dismissal(pipeline, record) {
-  const command = `offset-ledger dismiss ${pipeline.name} --partition ${record.partition} --offset ${record.offset} --why "…"`;
-  return h(
-    "div.command",
-    {},
-    h("code", {}, command),
-    copyButton(command, "the command", `dismiss-${record.quarantine_id}`),
-  );
+function decision(pipeline, record, change) {
+  const [action, name] = record.state === "dismissed" ? ["undo_dismissal", "Undo dismissal…"] : ["dismiss", "Dismiss…"];
+  return button(pipeline, name, `dismiss-${record.quarantine_id}`, () => dismiss(pipeline, action, oneRecord(record), change));
 }

@@ -5,39 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
-from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import connect
-from offset_ledger.local.layout import free_ports
-from offset_ledger.local.stack import Stack
-from offset_ledger.page.app import create_app
-from tests.fixtures.page_world import FULL, PageWorld, make_world
-from tests.fixtures.servers import new_database
+from tests.ui.alone.views import DESK, PHONE, VIEWS, serious, shown, theme, unfold
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
-DESK, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
-SERIOUS = ("serious", "critical")
-VIEWS = (
-    "",
-    "orders",
-    "events",
-    "bookings",
-    "refunds",
-    "orders/completeness",
-    "events/completeness",
-    "orders/quarantine",
-)
 # A text that is a date and a time; on more than one line it has more than one rectangle.
 BROKEN_DATES = """() => {
   const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -49,68 +25,6 @@ BROKEN_DATES = """() => {
   }
   return found;
 }"""
-
-
-@pytest.fixture(scope="module")
-def address(stack: Stack, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The page of a filled ledger, served as it is, for somebody who may do everything."""
-    home = tmp_path_factory.mktemp("looks")
-    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})
-    with pytest.MonkeyPatch.context() as patch, new_database(stack, template_database) as postgres:
-        for connection in (kafka, postgres):
-            patch.setenv(environment_name(connection.conn_id), connection.to_json())
-        patch.setenv("OFFSET_LEDGER_REPORTS", str(home / "reports"))
-        world = PageWorld(home / "pipelines", dict(kafka.extra))
-        with connect(postgres) as session:
-            brokers = make_world(session, world)
-        with served(create_app(lambda: FULL, world.folder, brokers)) as where:
-            yield where
-
-
-@contextmanager
-def served(app: Any) -> Iterator[str]:
-    """The address of an application behind a port of its own, until the block ends."""
-    port = free_ports(1)[0]
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    deadline = time.monotonic() + 60
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
-
-
-@pytest.fixture
-def open_page(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
-    """Open a part of the page in a theme and a size; none of its scripts may fail."""
-    contexts, errors = [], []
-
-    def opened(part: str = "", theme: str = "light", viewport: Any = DESK) -> Page:
-        context = browser.new_context(viewport=viewport, reduced_motion="reduce")
-        contexts.append(context)
-        context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(error.stack or error.message))
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        return shown(page, address, part)
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert errors == []
-
-
-def shown(page: Page, address: str, part: str) -> Page:
-    """The page at this part, once it has been read and its charts are drawn."""
-    page.goto(f"{address}/#{part}")
-    page.reload()
-    expect(page.locator("footer")).to_be_visible()
-    if page.locator(".plot").count():
-        expect(page.locator(".plot canvas").last).to_be_visible()
-    return page
 
 
 def answer_with(page: Page, address: re.Pattern[str], answer: object) -> None:
@@ -128,30 +42,20 @@ def picture(page: Page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"page-{name}.png", animations="disabled")
 
 
-def unfold(page: Page) -> None:
-    """Open the batch of the pipeline that has the most to show, and a quarantined record."""
-    for toggle in page.locator('button[data-key="batch-2"], button[data-key="record-9"]').all():
-        toggle.click()
-        expect(page.locator(".unfolded table, .unfolded dl").first).to_be_visible()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_has_no_serious_finding(open_page: Callable[..., Page], address: str, theme: str) -> None:
-    page = open_page("", theme)
-    found = {}
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_has_no_serious_finding(open_page: Callable[..., Page], address: str, colours: str) -> None:
+    page = open_page("", colours)
+    found: dict[tuple[str, str], list[str]] = {}
     for part in VIEWS:
         unfold(shown(page, address, part))
-        for violation in Axe().run(page).response["violations"]:
-            if violation["impact"] in SERIOUS:
-                found[part, violation["id"]] = [node["html"][:200] for node in violation["nodes"]][:3]
+        found |= {(part, name): nodes for name, nodes in serious(page).items()}
     assert found == {}
 
 
 def test_axe_finds_what_is_wrong(open_page: Callable[..., Page]) -> None:
     page = open_page("orders")
     page.evaluate("document.querySelector('h2').style.color = '#ddd'")
-    ids = [each["id"] for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
-    assert ids == ["color-contrast"]
+    assert list(serious(page)) == ["color-contrast"]
 
 
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
@@ -210,7 +114,10 @@ def test_quarantined_records_are_filtered_opened_and_redriven_by_reason(open_pag
     toggles.first.click()
     record = page.locator(".unfolded")
     expect(record).to_contain_text('"amount": 12.345')
-    expect(record).to_contain_text("offset-ledger dismiss orders --partition 1 --offset")
+    expect(page.locator('button[data-key="dismiss-filtered"]')).to_have_count(0)  # it would take every partition
+    record.get_by_role("button", name="Dismiss…").click()
+    expect(page.get_by_role("dialog").get_by_role("heading")).to_have_text(re.compile(r"^Dismiss: 1:\d+ of orders$"))
+    page.keyboard.press("Escape")
     page.locator('button[data-key="redrive-filtered"]').click()
     expect(page.get_by_role("dialog").locator('input[name="reason"]')).to_have_value("precision")
 
@@ -250,18 +157,30 @@ def test_five_hundred_partitions_are_a_heatmap_and_a_timeline_of_those_that_are_
     expect(page.locator("table.timeline tbody tr")).to_have_count(500)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_pictures_of_the_documents(open_page: Callable[..., Page], address: str, theme: str) -> None:
-    page = open_page("", theme)
-    picture(page, f"overview-{theme}")
+def test_charts_follow_the_theme(open_page: Callable[..., Page]) -> None:
+    page = open_page("orders")
+    chart = page.locator(".plot").first
+    marker = "e.querySelector('.u-series:last-child .u-marker').style.cssText"
+    drawn = f"e => [e.querySelector('canvas').toDataURL(), {marker}]"
+    light = chart.evaluate(drawn)
+    theme(page, "dark")
+    dark = open_page("orders", "dark").locator(".plot").first.evaluate(drawn)
+    assert dark != light
+    assert chart.evaluate(drawn) == dark
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_the_pictures_of_the_documents(open_page: Callable[..., Page], address: str, colours: str) -> None:
+    page = open_page("", colours)
+    picture(page, f"overview-{colours}")
     unfold(shown(page, address, "orders"))
     page.get_by_role("heading", name="Batches", exact=True).scroll_into_view_if_needed()
     page.evaluate("document.querySelector('.tabs').scrollIntoView()")
-    picture(page, f"batches-{theme}")
+    picture(page, f"batches-{colours}")
     shown(page, address, "events")
     page.get_by_role("heading", name="Partitions").evaluate("(e) => e.scrollIntoView()")
-    picture(page, f"partitions-{theme}")
+    picture(page, f"partitions-{colours}")
     shown(page, address, "orders/completeness")
-    picture(page, f"completeness-{theme}")
+    picture(page, f"completeness-{colours}")
     unfold(shown(page, address, "orders/quarantine"))
-    picture(page, f"quarantine-{theme}")
+    picture(page, f"quarantine-{colours}")
