@@ -84,14 +84,14 @@ def show_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def show_percentage(share: float, digits: int = 2) -> str:
-    """``4.83 %``; a small share is never shown as 0, nor one just below all as 100 %."""
+def show_share(share: float, digits: int = 2) -> str:
+    """``4.83%``; a small share is never shown as 0, nor one just below all as 100%."""
     smallest = 10 ** -(digits + 2)
     if 0 < share < smallest:
-        return f"< {smallest * 100:.{digits}f} %"
+        return f"< {smallest * 100:.{digits}f}%"
     if 1 - smallest < share < 1:
-        return f"> {100 - smallest * 100:.{digits}f} %"
-    return f"{_without_zeros(f'{share * 100:.{digits}f}')} %"
+        return f"> {100 - smallest * 100:.{digits}f}%"
+    return f"{_without_zeros(f'{share * 100:.{digits}f}')}%"
 
 
 def _without_zeros(text: str) -> str:
@@ -105,11 +105,6 @@ def show_duration(seconds: float) -> str:
     (unit, size), (smaller, step) = next(pair for pair in pairwise(_DURATION_UNITS) if seconds >= pair[0][1])
     whole, rest = divmod(round(seconds / step), size // step)
     return f"{whole:,} {unit} {rest} {smaller}" if rest and whole < 100 else f"{whole:,} {unit}"
-
-
-def show_share(share: float) -> str:
-    """``25%`` or ``1.0001%``: at most four decimals of a percentage, and no zeros at their end."""
-    return f"{share * 100:.4f}".rstrip("0").rstrip(".") + "%"
 
 
 def counted(number: int, noun: str) -> str:

@@ -57,17 +57,25 @@ def test_the_steps_follow_each_other_and_dead_letters_come_last(parsed: Any) -> 
     assert parsed["dags"]["redrive_other"]["tasks"]["commit"] == ["dead_letters", "report"]
 
 
-def test_the_form_asks_what_a_redrive_takes(parsed: Any) -> None:
+def test_the_form_asks_what_a_redrive_or_a_dismissal_takes(parsed: Any) -> None:
     params = parsed["dags"]["redrive_flights"]["params"]
-    assert list(params) == ["reason", "since", "limit", "why"]
-    assert all(each["value"] is None and each["description"] for each in params.values())
-    assert {name: each["schema"]["type"] for name, each in params.items()} == {
-        "reason": ["null", "string"],
-        "since": ["null", "string"],
-        "limit": ["null", "integer"],
-        "why": ["null", "string"],
+    assert all(each["description"] for each in params.values())
+    assert {name: (each["value"], each["schema"]["type"]) for name, each in params.items()} == {
+        "action": ("redrive", "string"),
+        "reason": (None, ["null", "string"]),
+        "since": (None, ["null", "string"]),
+        "limit": (None, ["null", "integer"]),
+        "partition": (None, ["null", "integer"]),
+        "offsets": (None, ["null", "string"]),
+        "why": (None, ["null", "string"]),
     }
-    assert {each["schema"]["section"] for each in params.values()} == {"Which records", "For the record"}
+    assert params["action"]["schema"]["enum"] == ["redrive", "dismiss", "undo_dismissal"]
+    assert {each["schema"].get("section") for each in params.values()} == {
+        None,
+        "Which records",
+        "Records to dismiss (actions dismiss, undo_dismissal)",
+        "For the record",
+    }
 
 
 def test_the_dag_says_what_it_is(parsed: Any) -> None:

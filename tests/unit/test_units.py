@@ -25,4 +25,4 @@ def test_a_count_has_its_noun_in_the_right_number(number: int, noun: str, text: 
     [(0, "0%"), (1, "100%"), (0.25, "25%"), (0.1, "10%"), (0.010001, "1.0001%"), (5 / 12, "41.6667%")],
 )
 def test_a_share_has_no_more_decimals_than_it_needs(share: float, text: str) -> None:
-    assert show_share(share) == text
+    assert show_share(share, 4) == text

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.report.charts import bars
-from offset_ledger.units import show_duration, show_number, show_percentage
+from offset_ledger.units import show_duration, show_number, show_share
 
 _NONE = "\N{EN DASH}"
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -73,7 +73,7 @@ def short(value: float) -> str:
 
 def share(value: float | None) -> str:
     """A share as a percentage; a dash where there is none."""
-    return _NONE if value is None else show_percentage(value)
+    return _NONE if value is None else show_share(value)
 
 
 def observed(value: str | None, expectation_type: str) -> str:

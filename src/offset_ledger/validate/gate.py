@@ -182,6 +182,6 @@ def _notes(findings: Iterable[ExpectationResult]) -> Iterable[str]:
 
 def _share_text(refused: int, quarantined: int, share: float, limit: float) -> str:
     return (
-        f"quarantined share {show_share(share)} is above the limit of {show_share(limit)} "
+        f"quarantined share {show_share(share, 4)} is above the limit of {show_share(limit, 4)} "
         f"({refused} refused by the decoder, {quarantined} failed quarantine expectations)"
     )

@@ -19,6 +19,7 @@ from offset_ledger.ledger.database import rows
 from offset_ledger.local.layout import HOST, free_ports
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.prune import prune_beyond
+from offset_ledger.operations.prune_ages import Ages
 from tests.fixtures.exporter_bench import WEEK, Bench, Samples, behind, parsed, scraped
 from tests.fixtures.staged import ME
 
@@ -73,7 +74,7 @@ def test_the_sums_of_offsets_survive_a_prune(bench: Bench) -> None:
     bench.ingest()
     before = sums(scraped(bench))
     assert (before["offsets_total", "inserted"], before["offsets_total", "duplicate"]) == (9, 2)
-    assert prune_beyond(bench.pipeline, timedelta(0), 1, ME).batches > 2
+    assert prune_beyond(bench.pipeline, Ages.same(timedelta(0)), 1, ME).batches > 2
     assert sums(scraped(bench)) == before
 
 

@@ -19,7 +19,7 @@ from offset_ledger.report.charts import bars
 from offset_ledger.report.render import short, span
 from offset_ledger.report.timeline import Freshness, Timeline, ValidatedBatch
 from offset_ledger.report.timeline_pages import PipelineDay, build_day, build_timeline
-from offset_ledger.units import show_number, show_percentage
+from offset_ledger.units import show_number, show_share
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MARKUP = "<script>alert('&')</script>"
@@ -120,8 +120,8 @@ def test_numbers_for_people() -> None:
     assert [short(value) for value in (999.7, 999_900)] == ["1,000", "1,000 k"]
     assert [span(value) for value in (0, 0.00004, 0.0421, 0.4999)] == ["0 s", "< 0.001 s", "0.0421 s", "0.5 s"]
     assert [show_number(value) for value in (0.000012345, -0.5, -1234.5)] == ["0.0000123", "-0.5", "-1,234"]
-    shares = [show_percentage(value, 4) for value in (0.41666666, 0.02, 1, 0, 1e-9, 0.9999999)]
-    assert shares == ["41.6667 %", "2 %", "100 %", "0 %", "< 0.0001 %", "> 99.9999 %"]
+    shares = [show_share(value, 4) for value in (0.41666666, 0.02, 1, 0, 1e-9, 0.9999999)]
+    assert shares == ["41.6667%", "2%", "100%", "0%", "< 0.0001%", "> 99.9999%"]
 
 
 # -- pages -----------------------------------------------------------------------------------------------------
@@ -171,10 +171,10 @@ def test_the_page_of_a_pipeline_shows_its_time_and_links_the_batches_that_have_a
         "Batch 4 is rejected and needs a decision",
         "2026-01-01 11:00:00 UTC",
         "Records committed 200",
-        "Quarantined 30 15 %",
-        "33.33 % 1 of 3",
+        "Quarantined 30 15%",
+        "33.33% 1 of 3",
         "rejected, needs approval",
-        "Batch 3, approved: 15 %",
+        "Batch 3, approved: 15%",
         MARKUP,
     ):
         assert part in page.shown

@@ -24,8 +24,8 @@ export function compact(value) {
 /** A share in percent; a small one is never shown as none. */
 export function share(value) {
   if (value === null || value === undefined) return NONE;
-  if (value > 0 && value < 0.0001) return "< 0.01 %";
-  return `${Number((value * 100).toFixed(2))} %`;
+  if (value > 0 && value < 0.0001) return "< 0.01%";
+  return `${Number((value * 100).toFixed(2))}%`;
 }
 
 /** 2026-11-21 14:05:09 UTC */
