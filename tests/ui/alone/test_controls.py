@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, Route, expect
+from playwright.sync_api import Error as PlaywrightError
 
 from tests.ui.alone.views import VIEWS, serious, shown, theme, unfold
 
@@ -53,7 +54,17 @@ def controls(page: Page) -> dict[str, ElementHandle]:
     return {name: element for name, handle in found.items() if (element := handle.as_element())}
 
 
-def press(element: ElementHandle) -> None:
+def press(page: Page, name: str) -> None:
+    """Press the control of that name; once more, if the page drew itself anew just then."""
+    try:
+        _press(controls(page)[name])
+    except PlaywrightError as error:
+        if "not attached to the DOM" not in str(error):
+            raise
+        _press(controls(page)[name])
+
+
+def _press(element: ElementHandle) -> None:
     tag, kind = element.evaluate("e => [e.tagName, e.type]")
     if tag == "SELECT":
         element.select_option(index=element.evaluate("e => e.options.length") - 1)
@@ -62,10 +73,6 @@ def press(element: ElementHandle) -> None:
         element.dispatch_event("change")
     else:
         element.click()
-
-
-def press_again(page: Page, name: str) -> None:
-    press(controls(page)[name])
 
 
 def send(dialog: Locator, by: str | None, confs: list[dict[str, object]]) -> None:
@@ -110,17 +117,13 @@ def use(page: Page, again: Callable[[], None], confs: list[dict[str, object]]) -
 def test_every_control_does_something(triggered: tuple[Page, list[dict[str, object]]], address: str, part: str) -> None:
     page, confs = triggered
 
-    def prepared(name: str) -> ElementHandle:
-        unfold(shown(page, address, part))
-        return controls(page)[name]
-
     unfold(shown(page, address, part))
     names = list(controls(page))
     assert names
     for name in names:
-        control = prepared(name)
+        unfold(shown(page, address, part))
         before = page.evaluate(STATE)
-        press(control)
+        press(page, name)
         page.wait_for_function(f"before => ({STATE})() !== before", arg=before, timeout=20_000)
         if page.locator("dialog").count():
-            use(page, partial(press_again, page, name), confs)
+            use(page, partial(press, page, name), confs)
