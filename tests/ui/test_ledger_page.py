@@ -160,7 +160,9 @@ def test_an_admin_dismisses_a_record_and_takes_it_back(world: World, logged_in: 
         ("dismissed", "Undo dismissal…", "it is one"),
     ):
         ledger.get_by_label("State").select_option(state)
+        expect(ledger.locator(".unfolded")).to_have_count(0)  # of another state
         ledger.locator("tbody button.toggle").first.click()
+        expect(ledger.locator(".unfolded .chip")).to_have_text(state)
         ledger.locator(".unfolded").get_by_role("button", name=button).click()
         dialog = ledger.get_by_role("dialog")
         dialog.locator('textarea[name="why"]').fill(why)
