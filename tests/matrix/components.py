@@ -81,7 +81,8 @@ def _python(version: str) -> tuple[str, Mapping[str, str]]:
     python = environment / "bin" / "python"
     if not python.exists():
         interpreter = shutil.which(f"python{version}")
-        if interpreter is None:
+        # pyenv has a command for each version that it could run, whether it would or not.
+        if interpreter is None or subprocess.run([interpreter, "-V"], capture_output=True).returncode:
             raise FileNotFoundError(f"python{version} is not installed")
         uv = str(ROOT / ".venv/bin/uv")
         subprocess.run([uv, "venv", "--quiet", "--python", interpreter, str(environment)], check=True)
