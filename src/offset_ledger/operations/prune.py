@@ -44,13 +44,6 @@ class Pruned:
         return Pruned(*counts)
 
 
-_BY_AGE: Mapping[str, Callable[[int], Pruned]] = {
-    "schemas": lambda count: Pruned(schemas=count),
-    "audits": lambda count: Pruned(audits=count),
-    "notifications": lambda count: Pruned(notifications=count),
-}
-
-
 def prune_history(pipeline: Pipeline, ages: Ages, origin: Origin, dry_run: bool = False) -> Pruned:
     """Remove what ended longer ago than that, in transactions of a bounded size; with ``dry_run`` only count it.
 
@@ -88,10 +81,11 @@ def prune_beyond(
 def _by_age(session: Session, pipeline: Pipeline, ages: Ages, now: datetime, dry_run: bool) -> Iterator[Pruned]:
     """Schemas, results of audits, and notifications: those of a run of several topics have the name of the file."""
     shared = {"pipeline": pipeline.name, "names": [pipeline.name, pipeline.file]}
-    for kind, counted in _BY_AGE.items():
+    for kind in ("schemas", "audits", "notifications"):
         arguments = {**shared, "older_than": now - getattr(ages, kind)}
         for removed in _entries(session, kind, arguments, dry_run):
-            yield counted(removed)
+            count: dict[str, Any] = {kind: removed}
+            yield Pruned(**count)
 
 
 def _entries(

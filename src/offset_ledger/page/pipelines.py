@@ -14,7 +14,7 @@ from offset_ledger.config.parse import parse_pipeline, pipeline_files
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PipelineFileError
 from offset_ledger.page.queries import reading
 from offset_ledger.page.rights import Rights
-from offset_ledger.plan.topics import known_in, known_pipelines
+from offset_ledger.plan.topics import known_pipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,7 @@ def read_pipelines(folder: Path) -> KnownPipelines:
 def _by_topic(pipeline: Pipeline) -> tuple[tuple[Pipeline, ...], str | None]:
     """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them."""
     try:
-        if pipeline.source.topic_pattern is None:
-            return known_pipelines(pipeline), None
-        with reading(pipeline.target.connection) as cursor:
-            return known_in(cursor, pipeline), None
+        return known_pipelines(pipeline, lambda: reading(pipeline.target.connection)), None
     except OffsetLedgerError as error:
         return (), f"{pipeline.path}: the topics that match are not known: {error}"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.connections import get_connection
@@ -14,6 +15,8 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.ledger.subscribed_topics import read_topics, record_topics
 from offset_ledger.plan.head import is_drained
+
+Ledger = Callable[[], AbstractContextManager[Cursor]]
 
 
 def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, ...]:
@@ -42,23 +45,29 @@ def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, .
     return _of(pipeline, known)
 
 
-def known_pipelines(pipeline: Pipeline) -> tuple[Pipeline, ...]:
+def known_pipelines(pipeline: Pipeline, ledger: Ledger | None = None) -> tuple[Pipeline, ...]:
     """The same without asking the cluster: of a pattern, the topics that earlier runs have found.
+
+    ``ledger`` opens a transaction with the ledger in another way than a step does, and only for a pattern.
 
     Raises:
         DatabaseUnavailable: the ledger is away.
     """
     if pipeline.source.topic_pattern is None:
         return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
-        return known_in(cursor, pipeline)
+    with ledger() if ledger else _step(pipeline) as cursor:
+        return _of(pipeline, read_topics(cursor, pipeline))
 
 
 def known_in(cursor: Cursor, pipeline: Pipeline) -> tuple[Pipeline, ...]:
     """The same, in a transaction with the ledger."""
-    if pipeline.source.topic_pattern is None:
-        return known_pipelines(pipeline)
-    return _of(pipeline, read_topics(cursor, pipeline))
+    return known_pipelines(pipeline, lambda: nullcontext(cursor))
+
+
+@contextmanager
+def _step(pipeline: Pipeline) -> Iterator[Cursor]:
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        yield cursor
 
 
 def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:

@@ -61,7 +61,8 @@ def _deadlines(log: UnreadLog, age: timedelta | None, size: int | None, now: dat
 def _until_full(log: UnreadLog, size: int, span: timedelta) -> timedelta:
     """How long until the unread bytes reach ``size``, if the log grows as it did over the ``span`` that it holds."""
     room = max(0.0, size - log.size * log.unread_share)
-    return min(_LATEST, max(_SOONEST, span) * min(room / log.size, _LATEST / max(_SOONEST, span)))
+    seconds = max(_SOONEST, span).total_seconds() * room / log.size
+    return timedelta(seconds=min(seconds, _LATEST.total_seconds()))
 
 
 def unread_deadline(pipeline: Pipeline) -> Deadline | None:
