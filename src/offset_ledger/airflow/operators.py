@@ -18,6 +18,7 @@ from offset_ledger.airflow.spark_submit import SparkSubmitOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection
+from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage import submitted
 from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import is_remote, remote_session
@@ -87,6 +88,7 @@ class StageOperator(SparkSubmitOperator):
         from offset_ledger.ledger.origin import current_origin
         from offset_ledger.stage.step import stage_without_spark
 
+        this_process_is_ours()
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")

@@ -50,6 +50,7 @@ from offset_ledger.cli.completer import complete
 from offset_ledger.cli.parser import Parser
 from offset_ledger.cli.verbs import Verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, one_line
+from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.version import __version__
 
 # The verbs as ``--help`` lists them: a new one is registered here, in its group.
@@ -83,6 +84,8 @@ def build_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0, or that of the error."""
+    if argv is None:
+        this_process_is_ours()
     given = sys.argv[1:] if argv is None else argv
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:

@@ -144,11 +144,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes, in records or bytes."""
+    """Sizes, in records or bytes, and how many ``processes`` stage one batch without Spark; None: by the cores."""
 
     records_per_batch: int = 1_000_000
     records_per_slice: int = 250_000
     value_bytes: int = 1_048_576
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

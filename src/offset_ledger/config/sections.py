@@ -158,7 +158,8 @@ LIMITS: Kind[Limits] = section(
     "Sizes.",
     {
         "records_per_batch": Key(RECORDS, "Offsets that one batch plans at most."),
-        "records_per_slice": Key(RECORDS, "Offsets that one Spark task stages at most."),
+        "records_per_slice": Key(RECORDS, "Offsets of a slice, which one transaction stages, at most."),
         "value_bytes": Key(VALUE_BYTES, "A record with a longer value is quarantined without decoding it."),
+        "processes": Key(whole_number(64), "Processes that stage one batch without Spark, at most.", (1,)),
     },
 )

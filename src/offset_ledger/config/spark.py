@@ -105,7 +105,7 @@ SPARK: Kind[Spark] = section(
     {
         "min_offsets": Key(
             RECORDS,
-            "A batch of fewer offsets is staged without Spark, by the process of its task; 1: Spark stages all.",
+            "A batch of fewer offsets is staged without Spark; 1: Spark stages all.",
             (1,),
         ),
         "connection": Key(CONNECTION, "Where Spark is: the id of an Airflow connection.", ("spark_yarn",)),

@@ -28,12 +28,12 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """When Spark stages a batch, from ``min_offsets`` on, and how. A smaller one is staged by the process of its task.
+    """When Spark stages a batch, from ``min_offsets`` on, and how. A smaller one is staged without it.
 
-    ``conf`` are Spark's own settings, as text.
+    Where ``min_offsets`` is None, the connection decides. ``conf`` are Spark's own settings, as text.
     """
 
-    min_offsets: int = 1_000_000
+    min_offsets: int | None = None
     connection: str = "spark_default"
     deploy_mode: DeployMode = DeployMode.CLIENT
     queue: str | None = None

@@ -14,7 +14,9 @@ from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Keys, Reason
 from offset_ledger.decoding.proven import Places
 from offset_ledger.decoding.staged import MOMENT
+from offset_ledger.pandas_later import without_pandas
 
+without_pandas()
 _KAFKA = [
     ("_partition", pa.int32()),
     ("_offset", pa.int64()),

@@ -6,15 +6,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import compress
+from operator import not_
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetLedgerError
 from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments
-from offset_ledger.kafka.errors import refused_by_librdkafka, unavailable
+from offset_ledger.kafka.librdkafka_errors import final, refused
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
@@ -31,9 +32,9 @@ _SETTINGS = {
     "enable.partition.eof": True,  # says when what is left of a range is control records
     "check.crcs": True,
     "fetch.wait.max.ms": 10,
-    "queued.max.messages.kbytes": 32_768,
+    "queued.max.messages.kbytes": 16_384,  # fetched ahead; what lies behind the range is thrown away
+    "fetch.queue.backoff.ms": 5,  # a full queue is looked at again: by default a second later, when it is long empty
 }
-_OF_THE_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -61,34 +62,40 @@ class _Reader:
         self._connection = connection
         settings = {**librdkafka_arguments(connection), **_SETTINGS, **callbacks}
         self._consumer = Consumer(settings, logger=logging.getLogger("librdkafka"))
+        self._next: tuple[str, int, int] | None = None  # what the consumer would give, if it is asked
         self.close = self._consumer.close
 
     def _note(self, error: KafkaError) -> None:
         self._trouble = error
-        if meant := refused_by_librdkafka(self._connection, error.name(), error.str()):
+        if meant := refused(self._connection, error.name(), error.str()):
             self._refuse(meant)
 
     def _refuse(self, error: OffsetLedgerError) -> None:
         self._refused = error
 
     def read(self, topic: str, wanted: OffsetRange) -> Iterator[list[Message]]:
-        self._consumer.assign([TopicPartition(topic, wanted.partition, wanted.from_offset)])
         position, timeout = wanted.from_offset, retry_seconds()
+        if self._next != (topic, wanted.partition, position):
+            self._consumer.assign([TopicPartition(topic, wanted.partition, position)])
+        self._next = None
         deadline = time.monotonic() + timeout
         while position < wanted.until_offset:
             polled = self._consumer.consume(min(_MAX_RECORDS, wanted.until_offset - position), _POLL_SECONDS)
-            records = [each for each in polled if each.error() is None]
-            if ends := [self._end(topic, wanted, each) for each in polled if each.error() is not None]:
+            errors = list(map(Message.error, polled))
+            records = polled if not any(errors) else list(compress(polled, map(not_, errors)))
+            if len(records) < len(polled):
+                ends = [self._end(topic, wanted, each) for each in compress(polled, errors)]
                 position = max(position, *ends)
             if records:
                 position = max(position, _offset(records[-1]) + 1)
                 deadline = time.monotonic() + timeout
-                if inside := [each for each in records if _offset(each) < wanted.until_offset]:
+                if inside := _before(wanted.until_offset, records):
                     yield inside
             elif self._refused:
                 raise self._refused
             elif time.monotonic() > deadline:
                 raise self._unavailable(topic, wanted, position, timeout)
+        self._next = (topic, wanted.partition, position)  # above the range where records were left out at its end
 
     def _end(self, topic: str, wanted: OffsetRange, message: Message) -> int:
         """The offset up to which the log was read, if the message says that; an error that does not pass is raised."""
@@ -98,9 +105,8 @@ class _Reader:
             return _offset(message)
         if error.code() in _LOST:
             raise LostRange(f"topic {topic}: the log does not have range {wanted} any more ({error.str()})")
-        kind = kafka_errors.for_code(error.code())
-        if error.code() > 0 and error.code() != _OF_THE_GROUP and not kind.retriable:
-            raise unavailable(self._servers, kind(error.str()))
+        if known := final(self._servers, error):
+            raise known
         self._trouble = error
         return 0
 
@@ -110,6 +116,12 @@ class _Reader:
             f"topic {topic}: range {wanted} was read up to {position} and no further within {timeout:.0f} s{trouble}; "
             "check that the brokers run"
         )
+
+
+def _before(end: int, records: list[Message]) -> list[Message]:
+    if _offset(records[-1]) < end:
+        return records
+    return [each for each in records if _offset(each) < end]
 
 
 def _offset(message: Message) -> int:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafka import errors as kafka_errors
 
-from offset_ledger.connections import Connection
-from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, error_line, one_line
-from offset_ledger.kafka.connection import bootstrap_servers
-from offset_ledger.kafka.security import login_of, security_of
-from offset_ledger.web.tls_failures import untrusted
+from offset_ledger.errors import AccessDenied, BrokerUnavailable, OffsetLedgerError, error_line
 
-_VERIFY = re.compile(r"certificate verify failed: ([^:()]+)")
 _DENIED = (
     kafka_errors.AuthorizationError,
     kafka_errors.SaslAuthenticationFailedError,
@@ -42,17 +36,6 @@ def unavailable(servers: str, error: BaseException) -> OffsetLedgerError:
         f"Kafka at {servers} did not answer ({error_line(error)}); check that the brokers run and that "
         "bootstrap.servers and login of the connection are right"
     )
-
-
-def refused_by_librdkafka(connection: Connection, name: str, text: str) -> OffsetLedgerError | None:
-    """The error for what librdkafka says of a login or a certificate that was refused; None if it may yet succeed."""
-    where = f"Kafka at {bootstrap_servers(connection)}"
-    if name == "_SSL" and (reason := _VERIFY.search(text)):
-        return untrusted(where, reason.group(1))
-    if name == "_AUTHENTICATION" and "SASL authentication error" in text:
-        login = login_of(security_of(connection))
-        return AccessDenied(f"{where} refuses {login} ({one_line(text, 200)}); correct the login of the connection")
-    return None
 
 
 @contextmanager

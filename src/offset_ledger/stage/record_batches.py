@@ -53,13 +53,17 @@ def record_batch(
     from offset_ledger.decoding.headers import HEADERS
     from offset_ledger.decoding.staged import MOMENT
 
-    pairs: list[Any] = [each and [{"key": key, "value": value} for key, value in each] for each in headers]
+    pairs = pa.nulls(len(headers), HEADERS) if not any(headers) else pa.array(map(_pairs, headers), HEADERS)
     columns = {
         "key": pa.array(keys, pa.binary()),
         "value": pa.array(values, pa.binary()),
         "partition": pa.array([partition] * len(offsets), pa.int32()),
         "offset": pa.array(offsets, pa.int64()),
         "timestamp": pa.array(microseconds, pa.int64()).cast(MOMENT),
-        "headers": pa.array(pairs, HEADERS),
+        "headers": pairs,
     }
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
+    return headers and [{"key": key, "value": value} for key, value in headers]

@@ -1,6 +1,6 @@
 """Stage: claim the batch, read exactly its ranges, and COPY them slice by slice into staging.
 
-Spark reads them; a batch of fewer offsets than ``spark.min_offsets`` is read by this process.
+By Spark, or without it: ``spark`` of the pipeline file says which batches are for Spark.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
         before = check_topic(batch)  # again: the claim may have waited for a lock
         task = SliceTask.of(pipeline, database, tables, batch.kind)
         if spark is None:
-            slices = without_spark.read_slices(kafka, pipeline.source.topic, batch, check_topic, task)
+            slices = without_spark.read_slices(kafka, batch, check_topic, pipeline, task)
         else:
             slices = read_slices(spark, kafka, batch, check_topic, pipeline, task)
         after = check_topic(batch, read=reason_of_gaps(pipeline, before) is None)

@@ -1,42 +1,70 @@
-"""The read of a small batch: by the process of the task itself, one slice for each range."""
+"""The read of a batch without Spark: by the process of its task, and by others beside it if the batch is large."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from threading import Event
+from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.spark_application import Spark
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import BrokerUnavailable, UnreadableRecord
+from offset_ledger.errors import BrokerUnavailable, ConfigurationError
 from offset_ledger.kafka.connection import reads_by_librdkafka
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.progress import OnProgress, progress
-from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
-from offset_ledger.stage.timestamps import check_exact
+from offset_ledger.model.ranges import total_width
+from offset_ledger.postgres_connection import takes_token
+from offset_ledger.progress import progress
+from offset_ledger.stage.runs import Run, runs_of
+from offset_ledger.stage.slice_process import slice_process
+from offset_ledger.stage.slice_reader import WriteSlice, slice_reader
 from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from offset_ledger.stage.slices import SliceTask
 
-# confluent-kafka returns a result although it has failed: the bytecode of a plain call may not notice, this call does.
-_read_headers = methodcaller("headers")
-_THREADS = 2  # one decodes while the other waits for Postgres
+MIN_OFFSETS_ELSEWHERE = 1_000_000
+"""From so many on a batch is given to Spark where that has other machines, unless the pipeline file says otherwise."""
+_MAX_PROCESSES = 4  # unless the pipeline file says otherwise
+_OFFSETS_PER_PROCESS = 100_000  # another process costs half a second of CPU before it reads
+_THREADS = 2  # of a process that is alone: one decodes while the other waits for Postgres
 
 
 def takes_spark(pipeline: Pipeline, batch: Batch) -> bool:
-    """Whether the batch is too large for this process, or librdkafka cannot log in."""
-    too_large = total_width(batch.ranges) >= pipeline.spark.min_offsets
-    return too_large or not reads_by_librdkafka(get_connection(pipeline.source.connection))
+    """Whether Spark is to read the batch, or has to, because librdkafka cannot log in."""
+    wanted = _is_for_spark(pipeline.spark, total_width(batch.ranges))
+    return wanted or not reads_by_librdkafka(get_connection(pipeline.source.connection))
+
+
+def _is_for_spark(spark: Spark, offsets: int) -> bool:
+    if spark.min_offsets is not None:
+        return offsets >= spark.min_offsets
+    return offsets >= MIN_OFFSETS_ELSEWHERE and _is_elsewhere(spark.connection)
+
+
+def _is_elsewhere(conn_id: str) -> bool:
+    """Whether the connection leads to a cluster or a server: a local Spark has the cores that this process has too."""
+    from offset_ledger.stage.remote_session import is_remote
+    from offset_ledger.stage.submission import is_local
+
+    try:
+        connection = get_connection(conn_id)
+    except ConfigurationError:  # there is none: Spark would be local
+        return False
+    return is_remote(connection) or not is_local(connection)
 
 
 def read_slices(
-    kafka: Connection, topic: str, batch: Batch, check_topic: Callable[[Batch], object], task: SliceTask
+    kafka: Connection,
+    batch: Batch,
+    check_topic: Callable[[Batch], object],
+    pipeline: Pipeline,
+    task: SliceTask,
 ) -> int:
     """Stage every slice and return how many there were.
 
@@ -44,69 +72,43 @@ def read_slices(
         LostRange: the topic does not have the ranges any more.
         UnreadableTimestamp: a record has one that Postgres cannot represent.
         UnreadableRecord: Spark may read it.
-        BrokerUnavailable: worth another try.
+        BrokerUnavailable, IncompleteStaging: worth another try.
     """
-    numbered = list(enumerate(batch.ranges))
+    offsets = total_width(batch.ranges)
+    processes = 1 if takes_token(task.database) else process_count(offsets, pipeline.limits.processes)
+    kinds = [slice_reader, *[slice_process] * (processes - 1)] if processes > 1 else [slice_reader] * _THREADS
+    runs = runs_of(batch.ranges, processes, pipeline.limits.records_per_slice)
     with (
-        progress(total_width(batch.ranges), "staged", unit="offsets") as advance,
-        ThreadPoolExecutor(_THREADS) as pool,
+        progress(offsets, "staged", unit="offsets") as advance,
         losses_checked(partial(check_topic, batch), BrokerUnavailable),
     ):
-        parts = [pool.submit(_write, kafka, topic, numbered[n::_THREADS], task, advance) for n in range(_THREADS)]
-        for part in parts:
+        _share(deque(runs), [each(kafka, pipeline.source.topic, task, advance) for each in kinds[: len(runs)]])
+    return sum(map(len, runs))
+
+
+def process_count(offsets: int, limit: int | None) -> int:
+    """How many processes stage so many offsets: one for each core, if each has enough to do."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(limit or min(_MAX_PROCESSES, cores), offsets // _OFFSETS_PER_PROCESS))
+
+
+def _share(runs: deque[Run], workers: list[AbstractContextManager[WriteSlice]]) -> None:
+    """Let each worker take the next run until none is left; after an error none begins another slice."""
+    over = Event()
+    with ThreadPoolExecutor(len(workers)) as pool, ExitStack() as opened:
+        opened.callback(over.set)
+        writes = [opened.enter_context(worker) for worker in workers]
+        parts = [pool.submit(_write_each, runs, over, write) for write in writes]
+        for part in wait(parts, return_when=FIRST_EXCEPTION).done:
             part.result()
-    return len(numbered)
 
 
-def _write(
-    kafka: Connection, topic: str, ranges: Sequence[tuple[int, OffsetRange]], task: SliceTask, advance: OnProgress
-) -> None:
-    from offset_ledger.kafka.bulk_reader import bulk_reader
-    from offset_ledger.stage.slices import write_slice
-
-    with bulk_reader(kafka) as read:
-        for slice_no, wanted in ranges:
-            lists = _counted(read(topic, wanted), wanted, advance)
-            list(write_slice(task, slice_no, _record_batches(wanted.partition, lists)))
-
-
-def _counted(lists: Iterable[Sequence[Any]], wanted: OffsetRange, advance: OnProgress) -> Iterator[Sequence[Any]]:
-    """The lists, each counted when the next one is asked for: then its records are decoded and copied."""
-    position = wanted.from_offset
-    for records in lists:
-        yield records
-        after = records[-1].offset() + 1
-        advance(after - position)
-        position = after
-    advance(wanted.until_offset - position)
-
-
-def _record_batches(partition: int, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
-    records = (record for each in lists for record in each)
-    for chunk in chunks(records, len, MAX_RECORDS, MAX_BYTES):
-        yield _record_batch(partition, chunk)
-
-
-def _record_batch(partition: int, records: Sequence[Any]) -> pa.RecordBatch:
-    """Records of librdkafka, all of one partition."""
-    offsets, timestamps = [each.offset() for each in records], [each.timestamp()[1] for each in records]
-    for extreme in (min(timestamps), max(timestamps)):
-        check_exact(partition, offsets[timestamps.index(extreme)], extreme)
-    return record_batch(
-        partition,
-        offsets=offsets,
-        keys=[each.key() for each in records],
-        values=[each.value() for each in records],
-        microseconds=[1000 * timestamp for timestamp in timestamps],
-        headers=[_headers(partition, each) for each in records],
-    )
-
-
-def _headers(partition: int, record: Any) -> list[tuple[str, bytes | None]] | None:
-    try:
-        headers: list[tuple[str, bytes | None]] | None = _read_headers(record)
-    except (UnicodeDecodeError, SystemError) as error:
-        raise UnreadableRecord(
-            f"record {partition}:{record.offset()} has a header whose name is not UTF-8; nothing was committed"
-        ) from error
-    return headers
+def _write_each(runs: deque[Run], over: Event, write: WriteSlice) -> None:
+    while not over.is_set():
+        try:
+            run = runs.popleft()
+        except IndexError:
+            return
+        for slice_no, wanted in run:
+            if not over.is_set():
+                write(slice_no, wanted)

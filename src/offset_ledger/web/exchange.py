@@ -8,12 +8,13 @@ import ssl
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, error_line, one_line
 from offset_ledger.web.tls_failures import causes, tls_failure
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _LIMIT = f"{MAX_ANSWER_BYTES // 1024 // 1024} MiB"
@@ -78,6 +79,8 @@ def exchange(
 async def _exchange(
     service: Service, request: Request, login: Mapping[str, str], context: ssl.SSLContext, timeout: float
 ) -> Answer:
+    import httpx  # not before a question is asked: every process that reads from Kafka has this module
+
     try:
         async with asyncio.timeout(timeout), httpx.AsyncClient(verify=context, timeout=None) as client:
             headers = {"accept-encoding": "identity", **(request.headers or {}), **login}

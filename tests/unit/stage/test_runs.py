@@ -1,0 +1,44 @@
+"""How ranges become slices and runs of them."""
+
+from __future__ import annotations
+
+from itertools import chain, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage.runs import runs_of
+
+ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 5_000)), min_size=1, max_size=8).map(
+    lambda given: [OffsetRange(n, start, start + width) for n, (start, width) in enumerate(given)]
+)
+
+
+@given(ranges, st.integers(1, 5), st.integers(1, 2_000).filter(lambda n: n > 40))
+def test_every_offset_is_in_one_slice_and_a_run_reads_on(
+    wanted: list[OffsetRange], workers: int, per_slice: int
+) -> None:
+    runs = runs_of(wanted, workers, per_slice)
+    slices = list(chain.from_iterable(runs))
+    assert [number for number, _ in slices] == list(range(len(slices)))
+    assert all(part.width <= per_slice for _, part in slices)
+    for run in runs:
+        assert all(a.until_offset == b.from_offset and a.partition == b.partition for (_, a), (_, b) in pairwise(run))
+    for whole in wanted:
+        parts = [part for _, part in slices if part.partition == whole.partition]
+        assert parts[0].from_offset == whole.from_offset
+        assert parts[-1].until_offset == whole.until_offset
+        assert all(a.until_offset == b.from_offset for a, b in pairwise(parts))
+
+
+def test_one_worker_reads_each_range_in_one_run() -> None:
+    assert runs_of([OffsetRange(0, 0, 10), OffsetRange(4, 5, 6)], 1, 250_000) == [
+        ((0, OffsetRange(0, 0, 10)),),
+        ((1, OffsetRange(4, 5, 6)),),
+    ]
+
+
+def test_a_single_range_is_shared() -> None:
+    runs = runs_of([OffsetRange(0, 0, 1_000_000)], 2, 250_000)
+    assert runs == [((n, OffsetRange(0, n * 250_000, (n + 1) * 250_000)),) for n in range(4)]
