@@ -96,7 +96,8 @@ class UniqueNames:
             return _Shape(tokens, nested=False)
         starts = [len(text[:quote].rstrip(_BETWEEN)) for quote in quotes]
         between = [text[at:quote] for at, quote in zip(starts, quotes, strict=True)]
-        if any(b"]" in part for part in between) or duplicate_path(text.decode()) is not None:
+        escaped = not all(between)  # a name begins after punctuation: this quote is inside of one
+        if escaped or any(b"]" in part for part in between) or duplicate_path(text.decode()) is not None:
             return None
         return _Shape(tuple(map(add, between, tokens)), nested=True)
 
