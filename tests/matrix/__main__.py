@@ -45,7 +45,7 @@ def _result(candidate: Candidate) -> str:
         return f"not run: {' '.join(str(error).split())[:120]}"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [python, "-m", "pytest", "-n0", "-q", f"--junitxml={report}", *TESTS[candidate.component]]
+        command = [python, "-m", "pytest", "-n2", "-q", f"--junitxml={report}", *TESTS[candidate.component]]
         done = subprocess.run(
             command, cwd=ROOT, env={**os.environ, **environment}, check=False, capture_output=True, text=True
         )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.local.layout import free_ports
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import BrokerCache
+from offset_ledger.page.pipelines import read_pipelines
 from offset_ledger.page.rights import Rights
 from tests.fixtures.airflow_world import until
 from tests.ui.airflow_ui import says
@@ -76,7 +78,7 @@ def test_a_page_is_shown_by_a_server_that_is_slower_than_the_page_reads(
 ) -> None:
     for name in ("orders", "bills"):
         (tmp_path / f"{name}.yaml").write_text(PIPELINE.format(name=name))
-    slow = Slow(create_app(lambda: Rights(DAGS, DAGS, DAGS), tmp_path, BrokerCache(away)))
+    slow = Slow(create_app(lambda: Rights(DAGS, DAGS, DAGS), partial(read_pipelines, tmp_path), BrokerCache(away)))
     with served(slow) as address:
         page.goto(f"{address}#%")  # an address that cannot be decoded names nothing
         says(page, "its ledger cannot be read")

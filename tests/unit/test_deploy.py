@@ -24,9 +24,8 @@ def test_the_image_has_the_versions_of_the_tests() -> None:
     assert re.findall(r"^FROM apache/airflow:(\S+)-python3\.11$", IMAGE, re.M) == [locked("apache-airflow")]
 
 
-def test_the_values_are_of_that_airflow_and_find_the_pipeline_files_of_the_image() -> None:
+def test_the_values_are_of_that_airflow_and_the_pipeline_files_are_in_its_dags_folder() -> None:
     assert VALUES["airflowVersion"] == VALUES["images"]["airflow"]["tag"] == locked("apache-airflow")
-    (dags,) = re.findall(r"^COPY dags (\S+)$", IMAGE, re.M)
-    set_there = {each["name"]: each["value"] for each in VALUES["env"]}
-    assert set_there["OFFSET_LEDGER_PIPELINES"] == f"{dags}/pipelines"
+    assert re.findall(r"^COPY dags (\S+)$", IMAGE, re.M) == ["/opt/airflow/dags"]
+    assert [each["name"] for each in VALUES["env"]] == ["OFFSET_LEDGER_REPORTS"]
     assert yaml.safe_load(VALUES["extraEnvFrom"]) == [{"secretRef": {"name": "offset-ledger-connections"}}]

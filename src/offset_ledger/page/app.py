@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
@@ -24,7 +23,7 @@ from offset_ledger.page.answers import JsonObject
 from offset_ledger.page.files import report_file, static_file
 from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.live import BrokerCache
-from offset_ledger.page.pipelines import KnownPipelines, read_pipelines
+from offset_ledger.page.pipelines import KnownPipelines
 from offset_ledger.page.quarantine import RecordFilter, RecordState
 from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
 from offset_ledger.page.reports import find_report
@@ -35,20 +34,18 @@ from offset_ledger.report.step import reports_folder
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the routes need: the folder of pipeline files, and what the brokers say about their topics."""
+    """What the routes need: the pipelines as their files are now, and what the brokers say about their topics."""
 
-    folder: Path
+    known: Callable[[], KnownPipelines]
     brokers: BrokerCache
 
-    def known(self) -> KnownPipelines:
-        """The pipelines as their files are now."""
-        return read_pipelines(self.folder)
 
-
-def create_app(rights: Callable[..., Rights], folder: Path, brokers: BrokerCache | None = None) -> FastAPI:
-    """The page of the pipeline files in ``folder``. The dependency ``rights`` returns the user's rights, or refuses."""
+def create_app(
+    rights: Callable[..., Rights], known: Callable[[], KnownPipelines], brokers: BrokerCache | None = None
+) -> FastAPI:
+    """The page of the pipelines that are ``known``. The dependency ``rights`` returns the user's rights, or refuses."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    app.state.site = Site(folder, brokers or BrokerCache())
+    app.state.site = Site(known, brokers or BrokerCache())
     app.dependency_overrides[user_rights] = rights
     app.include_router(router)
     app.add_exception_handler(OffsetLedgerError, _error_response)

@@ -40,12 +40,12 @@ def pipelines_folder(dags: Path) -> Path:
     return Path(os.environ.get("OFFSET_LEDGER_PIPELINES") or dags / "pipelines")
 
 
-def read_pipelines(folder: Path) -> KnownPipelines:
-    """Every pipeline of the folder; a file with mistakes does not hide the others."""
+def read_pipelines(*folders: Path) -> KnownPipelines:
+    """Every pipeline of the folders; a file with mistakes does not hide the others."""
     pipelines: dict[str, Pipeline] = {}
     problems: list[str] = []
     try:
-        paths = pipeline_files(folder)
+        paths = [path for folder in folders for path in pipeline_files(folder)]
     except ConfigurationError as error:
         return KnownPipelines({}, (str(error),))
     for path in paths:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.page import queries
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import BrokerCache
+from offset_ledger.page.pipelines import read_pipelines
 from offset_ledger.page.queries import reading
 from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
@@ -68,7 +70,9 @@ class Bench:
         return Path(os.environ["OFFSET_LEDGER_REPORTS"])
 
     def client(self, rights: Rights = FULL) -> Client:
-        return Client(create_app(lambda: rights, self.folder, BrokerCache(max_age=0, timeout=30)))
+        return Client(
+            create_app(lambda: rights, partial(read_pipelines, self.folder), BrokerCache(max_age=0, timeout=30))
+        )
 
     def get(self, path: str, rights: Rights = FULL) -> Any:
         answer = self.client(rights).get(path)

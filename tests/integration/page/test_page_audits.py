@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.local.layout import free_ports
 from offset_ledger.model.batch import Origin
 from offset_ledger.page.app import create_app
+from offset_ledger.page.pipelines import read_pipelines
 from offset_ledger.page.rights import Rights
 from offset_ledger.reliability.audit.rules import RULES
 from offset_ledger.reliability.audit.run import audit_pipeline
@@ -55,7 +57,7 @@ class Bench:
     folder: Path
 
     def client(self, rights: Rights = FULL) -> Client:
-        return Client(create_app(lambda: rights, self.folder))
+        return Client(create_app(lambda: rights, partial(read_pipelines, self.folder)))
 
     def get(self, path: str, rights: Rights = FULL) -> Any:
         answer = self.client(rights).get(path)

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import BrokerCache
+from offset_ledger.page.pipelines import read_pipelines
 from offset_ledger.page.rights import Rights
 from tests.fixtures.asgi import Client
 from tests.fixtures.page_world import FULL, VIEWER, PageWorld, make_world
@@ -40,7 +42,9 @@ class Site:
     postgres: Connection
 
     def get(self, path: str, rights: Rights = FULL, status: int = 200) -> Any:
-        answer = Client(create_app(lambda: rights, self.folder, self.brokers)).get(f"/api/pipelines{path}")
+        answer = Client(create_app(lambda: rights, partial(read_pipelines, self.folder), self.brokers)).get(
+            f"/api/pipelines{path}"
+        )
         assert answer.status_code == status, answer.text
         return answer.json()
 

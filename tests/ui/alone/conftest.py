@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from offset_ledger.ledger.database import connect
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.stack import Stack
 from offset_ledger.page.app import create_app
+from offset_ledger.page.pipelines import read_pipelines
 from tests.fixtures.audited import audited
 from tests.fixtures.page_world import DAGS, FULL, PageWorld, make_world
 from tests.fixtures.servers import new_database
@@ -44,7 +46,7 @@ def address(stack: Stack, template_database: str, tmp_path_factory: pytest.TempP
             for hours in (2, 1):
                 at, said = datetime.now(UTC) - timedelta(hours=hours), {"retention": "warning", "compaction": "ok"}
                 audited(session, "orders", "orders", at, said)
-        with served(create_app(lambda: MAY_AUDIT, world.folder, brokers)) as where:
+        with served(create_app(lambda: MAY_AUDIT, partial(read_pipelines, world.folder), brokers)) as where:
             yield where
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -57,7 +58,7 @@ def test_the_blocked_reason_names_what_is_in_the_way() -> None:
 
 
 def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) -> None:
-    app = create_app(Rights, tmp_path)
+    app = create_app(Rights, partial(read_pipelines, tmp_path))
     app.dependency_overrides.clear()
     values = {"name": "orders", "batch_id": "1", "audit_id": "1", "record_id": "1", "path": "orders/1.html"}
     paths = [route.path.replace(":path", "").format(**values) for route in router.routes]  # type: ignore[attr-defined]
@@ -69,7 +70,7 @@ def test_without_a_dependency_for_rights_every_route_is_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize("path", ["/", "/audit"])
 def test_the_files_of_a_page_are_its_own(tmp_path: Path, path: str) -> None:
-    client = Client(create_app(Rights, tmp_path))
+    client = Client(create_app(Rights, partial(read_pipelines, tmp_path)))
     page = client.get(path)
     assert (page.status_code, "script-src 'self'" in page.headers["content-security-policy"]) == (200, True)
     used = re.findall(r'(?:href|src)="(static/[^"]+)"', page.text)
@@ -101,7 +102,7 @@ def test_the_charts_library_is_served_with_its_licence_beside_it(tmp_path: Path)
     version = script.name.removeprefix("uPlot-").removesuffix(".esm.js")
     assert f"uPlot (v{version})" in script.read_text()[:300]
     assert "Permission is hereby granted" in (vendor / "uPlot-LICENSE").read_text()
-    answer = Client(create_app(Rights, tmp_path)).get(f"/static/vendor/{script.name}")
+    answer = Client(create_app(Rights, partial(read_pipelines, tmp_path))).get(f"/static/vendor/{script.name}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
 
 

@@ -22,8 +22,9 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations.requests import plan_request
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
-from tests.fixtures.airflow_project import new_project, record
+from tests.fixtures.airflow_project import new_project, pipeline_text, record
 from tests.fixtures.airflow_world import World, until
+from tests.fixtures.git_bundle import GitBundle, bundle_settings
 from tests.fixtures.http_server import Answering, answering, send_json
 from tests.fixtures.servers import execute
 from tests.fixtures.statsd import Statsd
@@ -63,7 +64,15 @@ def subjects(hooks: Answering, name: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="package")
-def world(stack: Stack, template_database: str, lineage: Answering, hooks: Answering) -> Iterator[World]:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> GitBundle:
+    """The Git repository of a DAG bundle."""
+    return GitBundle.create(tmp_path_factory.mktemp("git") / "shop")
+
+
+@pytest.fixture(scope="package")
+def world(
+    stack: Stack, template_database: str, lineage: Answering, hooks: Answering, shop: GitBundle
+) -> Iterator[World]:
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs", password=PASSWORD)
@@ -71,7 +80,8 @@ def world(stack: Stack, template_database: str, lineage: Answering, hooks: Answe
     project, statsd = new_project(), Statsd()
     airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
     reports = {"OFFSET_LEDGER_REPORTS": str(project / "reports")}
-    settings = {**stack.environment(), **connections, **statsd.environment(), **reports, **sent_to(lineage)}
+    bundles = bundle_settings(project / "bundles", shop)
+    settings = {**stack.environment(), **connections, **statsd.environment(), **reports, **sent_to(lineage), **bundles}
     environment = {**os.environ, **settings, **airflow.environment()}
     made = World(airflow, environment, settings, postgres, kafka, project, statsd)
     with pytest.MonkeyPatch.context() as patch:
@@ -81,6 +91,7 @@ def world(stack: Stack, template_database: str, lineage: Answering, hooks: Answe
         patch.setitem(local_airflow._SETTINGS, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         try:
             begin(made)
+            begin_in(shop, made)
             made.start()
             host, port = hooks.url.removeprefix("http://").split(":")
             for each in (*stored(made), Connection("hooks_stored", "http", host, int(port))):
@@ -132,6 +143,13 @@ def begin(world: World) -> None:
     world.publish("woken", record(FIRST, "a"), record(FIRST, "b", "returned"), record(FIRST, "c", "stolen"))
     world.audit("orders")
     world.audit("gone")
+
+
+def begin_in(shop: GitBundle, world: World) -> None:
+    """A pipeline of the Git repository."""
+    shop.commit(versioned=pipeline_text("versioned"))
+    create_topic(dict(world.kafka.extra), "versioned", 1, 1, {"retention.ms": "-1"})
+    world.publish("versioned", record(FIRST, "a"), record(FIRST, "b"))
 
 
 def lose(world: World, name: str, before: int, give_up: bool = True) -> None:
