@@ -56,6 +56,14 @@ class KafkaClient:
         """The release of Kafka whose protocol the brokers speak."""
         return self.ask(brokers.protocol_version)
 
+    def check_version(self) -> None:
+        """Check that the brokers are new enough.
+
+        Raises:
+            ConfigurationError: they are not.
+        """
+        self.ask(brokers.check_version)
+
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
         return self.ask(user_topics)
