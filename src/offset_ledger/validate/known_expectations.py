@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -39,7 +39,10 @@ def facts_of(entry: Mapping[str, Any]) -> Facts | None:
 
 def table() -> Mapping[str, Mapping[str, Any]]:
     """Expectation types by name, of the version of Great Expectations that is installed."""
-    return table_of(version("great-expectations"))
+    try:
+        return table_of(version("great-expectations"))
+    except PackageNotFoundError:  # importable, but without the metadata that has its version
+        return {}
 
 
 @cache
