@@ -6,6 +6,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_pipeline, pipeline_of
 from offset_ledger.errors import ConfigurationError
 
@@ -23,7 +24,7 @@ def add_verb(verbs: Verbs) -> None:
     )
     verb.set_defaults(topics=Topics.EACH)
     add_pipeline(verb, "the pipeline whose topic and cursors are audited: ", nargs="?")
-    verb.add_argument("--topic", help="a topic, instead of a pipeline")
+    complete_topics(verb.add_argument("--topic", help="a topic, instead of a pipeline"))
     verb.add_argument("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)")
     verb.add_argument("--ledger", help="Airflow connection id of the database that keeps the result of --topic")
     verb.add_argument("--elect", action="store_true", help="first bring leaders back to their preferred brokers")

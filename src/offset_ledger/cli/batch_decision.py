@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from offset_ledger.cli.completer import complete_batches
 from offset_ledger.cli.verbs import Outcome, add_connection, add_why
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 def add_arguments(verb: ArgumentParser) -> None:
     """Which batch, why, and where the ledger is."""
-    verb.add_argument("batch_id", type=int, metavar="BATCH", help="the id of a batch, which status and batches show")
+    about = "the id of a batch, which status and batches show"
+    complete_batches(verb.add_argument("batch_id", type=int, metavar="BATCH", help=about))
     add_why(verb, "batch")
     add_connection(verb, "postgres_default")
 

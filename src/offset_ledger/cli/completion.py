@@ -1,4 +1,4 @@
-"""``completion``: a script that lets a shell complete verbs, options and pipelines."""
+"""``completion``: a script that lets a shell complete verbs, options, pipelines, topics and batches."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.publish_schemas import SCHEMA_SERIALIZERS, add_schemas, find_form
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
@@ -36,7 +37,7 @@ def add_verb(verbs: Verbs) -> None:
         example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
     )
     names, dangers = [*SERIALIZERS, *SCHEMA_SERIALIZERS], ", ".join(Danger)
-    verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic")
+    complete_topics(verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic"))
     verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
     verb.add_argument(
         "--format",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, from_1, name_and_value
 from offset_ledger.errors import ConfigurationError
 
@@ -22,7 +23,7 @@ def add_verb(verbs: Verbs) -> None:
         example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
     )
     verb.add_argument("action", choices=["plan", "create", "describe"], help="describe shows one that exists")
-    verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic")
+    complete_topics(verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic"))
     add_connection(verb, "kafka_default")
     verb.add_argument("--brokers", type=from_1, help="plan for that many (default: ask the cluster)")
     verb.add_argument("--partitions", type=from_1, default=6, help="partitions (6)")

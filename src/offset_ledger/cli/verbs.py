@@ -38,6 +38,17 @@ class Topics(Enum):
     TOGETHER = "together"
 
 
+def add_common(parser: ArgumentParser, default: Any) -> None:
+    """What stands before the verb or behind it."""
+    about = "look connections up in Airflow's secrets backends and metadata database, without an API server"
+    for names, help_of in (
+        (["--json"], "print the result as one JSON document"),
+        (["--connections-from-airflow"], about),
+        (["-v", "--verbose"], "log every step"),
+    ):
+        parser.add_argument(*names, action="store_true", default=default, help=help_of)
+
+
 class Verbs:
     """The verbs of a parser, in groups; each takes --json and --verbose."""
 
@@ -46,10 +57,8 @@ class Verbs:
         self._group = parser.add_argument_group("verbs")
         self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
         self._common = Parser(add_help=False)
-        self._common.add_argument("--json", action="store_true", help="print the result as one JSON document")
-        about = "look connections up in Airflow's secrets backends and metadata database, without an API server"
-        self._common.add_argument("--connections-from-airflow", action="store_true", help=about)
-        self._common.add_argument("-v", "--verbose", action="store_true", help="log every step")
+        add_common(parser, default=False)
+        add_common(self._common, default=SUPPRESS)  # or it would undo what stands before the verb
 
     def begin_group(self, title: str) -> None:
         """List the verbs that are added from now on under this title."""

@@ -9,8 +9,10 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeClusterRequest
 
+from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.admin import Admin
 
+OLDEST = (3, 6)
 _PREFERRED = 0
 
 
@@ -30,6 +32,24 @@ def cluster_id(admin: Admin) -> str:
 def protocol_version(admin: Admin) -> tuple[int, ...]:
     """The release of Kafka whose protocol the brokers speak, such as (4, 2)."""
     return tuple(admin.client._manager.broker_version_data.broker_version)
+
+
+def check_version(admin: Admin) -> None:
+    """Check that the brokers are new enough.
+
+    Raises:
+        ConfigurationError: they are not.
+    """
+    version = protocol_version(admin)
+    if version[:2] < OLDEST:
+        raise ConfigurationError(
+            f"Kafka {_dotted(OLDEST)} or newer is needed, found brokers at {admin.servers} that speak the protocol of "
+            f"{_dotted(version)}; upgrade the brokers, or use others"
+        )
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def count_brokers(admin: Admin) -> int:

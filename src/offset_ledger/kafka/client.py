@@ -16,11 +16,13 @@ from offset_ledger.kafka import brokers, groups, offsets
 from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
+from offset_ledger.kafka.log_sizes import sized_logs
 from offset_ledger.kafka.python_client import kafka_python_arguments
 from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.snapshot import take_snapshot
 from offset_ledger.kafka.topics import allowed_operations, describe_topic, user_topics
 from offset_ledger.model.moments import FirstAt
+from offset_ledger.model.retention import SizedLog
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.retry import retrying
 
@@ -53,6 +55,14 @@ class KafkaClient:
     def version(self) -> tuple[int, ...]:
         """The release of Kafka whose protocol the brokers speak."""
         return self.ask(brokers.protocol_version)
+
+    def check_version(self) -> None:
+        """Check that the brokers are new enough.
+
+        Raises:
+            ConfigurationError: they are not.
+        """
+        self.ask(brokers.check_version)
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics that this login may see, without Kafka's internal ones."""
@@ -90,6 +100,10 @@ class KafkaClient:
             return {name: settings[name] for name in names}
 
         return self.ask(ask)
+
+    def sized_logs(self, topic: str) -> dict[int, SizedLog]:
+        """The logs of the topic's partitions that have a leader."""
+        return self.ask(lambda admin: sized_logs(admin, topic))
 
     def offsets_at(self, topic: str, since: datetime) -> dict[int, int | None]:
         """Per partition the first offset whose record timestamp is at or after ``since``; None where none is."""

@@ -47,6 +47,11 @@ def newest_records(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[
     return _list(admin, topic, dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
 
 
+def oldest_records(admin: Admin, topic: str, partitions: Iterable[int]) -> dict[int, ListedOffset]:
+    """The first record of each partition that has a timestamp."""
+    return _list(admin, topic, dict.fromkeys(partitions, 0))
+
+
 def first_records_at(admin: Admin, topic: str, since: datetime) -> dict[int, FirstAt | None]:
     """Per partition the first record whose timestamp is at or after ``since``; None where none is."""
     millis = max(0, ceil(since.timestamp() * 1000))  # negative ones have a meaning of their own

@@ -1,4 +1,4 @@
-"""Topics as their metadata describes them, and how large they are on the brokers' disks."""
+"""Topics as their metadata describes them."""
 
 from __future__ import annotations
 
@@ -70,12 +70,6 @@ def partition_numbers(described: Mapping[str, Any]) -> list[int]:
     return sorted(int(partition["partition_index"]) for partition in described["partitions"])
 
 
-def log_sizes(admin: Admin, topic: str) -> dict[tuple[int, int], int]:
-    """(broker, partition) -> bytes on disk."""
-    return {
-        (int(answer["broker"]), int(partition["partition_index"])): int(partition["partition_size"])
-        for answer in admin.client.describe_log_dirs([topic])
-        for folder in answer["log_dirs"]
-        for described in folder["topics"]
-        for partition in described["partitions"]
-    }
+def leaders(described: Mapping[str, Any]) -> dict[int, int]:
+    """The broker that leads each partition of a described topic; absent where none does."""
+    return {int(p["partition_index"]): int(p["leader_id"]) for p in described["partitions"] if p["leader_id"] >= 0}

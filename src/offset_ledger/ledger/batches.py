@@ -78,6 +78,12 @@ def open_batches(cursor: Cursor, pipeline: str, *, heads_only: bool = False) -> 
     return [row["batch_id"] for row in cursor.fetchall()]
 
 
+def all_open(cursor: Cursor, limit: int) -> list[int]:
+    """The ids of the newest batches of any pipeline that are neither committed nor abandoned."""
+    cursor.execute(named_sql("batches/all_open"), {"limit": limit})
+    return [row["batch_id"] for row in cursor.fetchall()]
+
+
 def validated_of_file(cursor: Cursor, pipeline: Pipeline) -> list[int]:
     """The batches that may be committed into the table of the pipeline file now, of whichever topic."""
     cursor.execute(named_sql("batches/validated_of_file"), {"file": pipeline.file})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cache
 from importlib.resources import files
 
@@ -67,17 +68,27 @@ def check_migrated(session: Session) -> None:
     """Check that every migration is applied, and none of a newer version, by one query.
 
     Raises:
-        ConfigurationError: the ledger is missing, or older or newer than this version.
+        ConfigurationError: the ledger is missing, or older or newer than this version, or the server is too old for it.
     """
     try:
         applied = {row["number"] for row in rows(session, "SELECT number FROM offset_ledger.migration")}
     except pg.UndefinedTable:
         applied = set()
+    check_applied(applied, session.server_version)
+
+
+def check_applied(applied: Set[int], server: int) -> None:
+    """Check that these migrations are all, on a server of this version.
+
+    Raises:
+        ConfigurationError: as :func:`check_migrated`.
+    """
     if missing := _missing(applied):
+        check_server(server)  # or whoever follows the advice is told only then
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
 
 
-def _missing(applied: set[int]) -> list[int]:
+def _missing(applied: Set[int]) -> list[int]:
     known = set(migrations())
     if newer := sorted(applied - known):
         raise ConfigurationError(

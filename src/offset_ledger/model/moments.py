@@ -15,6 +15,11 @@ def moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(min(milliseconds, _LATEST) / 1000, UTC)
 
 
+def moment_or_none(milliseconds: int) -> datetime | None:
+    """The timestamp of a record; None for the broker's -1."""
+    return moment(milliseconds) if milliseconds >= 0 else None
+
+
 def zoned(text: str) -> datetime | None:
     """The moment of a text in ISO 8601 with a zone; None where it is something else."""
     try:

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from offset_ledger.model.retention import Retention
 from offset_ledger.page.positions import Position, Totals, recreated, totals
-from offset_ledger.page.snapshots import BrokerSnapshot, Retention
+from offset_ledger.page.snapshots import BrokerSnapshot
 
 _SOON = timedelta(hours=24)
 

@@ -12,12 +12,11 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.model.retention import SETTINGS, Retention
 from offset_ledger.page.cached_answers import CachedAnswers
-from offset_ledger.page.snapshots import BrokerSnapshot, Retention
+from offset_ledger.page.snapshots import BrokerSnapshot
 
 log = logging.getLogger(__name__)
-
-_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 
 Topic = tuple[str, str]  # connection id, topic
 
@@ -28,10 +27,12 @@ def ask_broker(pipeline: Pipeline, timeout: float = 2.0) -> BrokerSnapshot:
     Raises:
         OffsetLedgerError: the broker is unavailable, the topic is unknown, or the connection is wrong.
     """
+    topic = pipeline.source.topic
     with connect_kafka(get_connection(pipeline.source.connection), timeout) as kafka:
-        snapshot = kafka.snapshot(pipeline.source.topic)
-        settings = kafka.settings(pipeline.source.topic, *_SETTINGS)
-    return BrokerSnapshot(snapshot, Retention.from_settings(settings), datetime.now(UTC))
+        snapshot = kafka.snapshot(topic)
+        retention = Retention.from_settings(kafka.settings(topic, *SETTINGS))
+        logs = kafka.sized_logs(topic) if retention.bytes is not None else {}
+    return BrokerSnapshot(snapshot, retention, datetime.now(UTC), logs)
 
 
 @dataclass(frozen=True, slots=True)

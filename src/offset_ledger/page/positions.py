@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from offset_ledger.model.retention import UNSIZED, Retention, SizedLog, UnreadLog, earliest
 from offset_ledger.model.snapshot import PartitionSnapshot
-from offset_ledger.page.snapshots import BrokerSnapshot, Retention
+from offset_ledger.page.snapshots import BrokerSnapshot
 
 _MIN_SHARE = 0.012  # the smallest share of a bar that can still be seen
 _LONG_AGO = timedelta(days=366)
@@ -62,6 +63,11 @@ class Log:
     high_watermark: int
     as_of: datetime
 
+    @property
+    def length(self) -> int:
+        """Its offsets."""
+        return self.high_watermark - self.log_start
+
 
 def log_of(known: LedgerPartition | None, live: PartitionSnapshot | None, broker: BrokerSnapshot | None) -> Log | None:
     """From the broker if it answered, else from the newest batch; None if neither knows it.
@@ -83,7 +89,9 @@ def _after(moment: datetime | None, other: datetime) -> bool:
     return moment is not None and moment > other
 
 
-def position(partition: int, known: LedgerPartition | None, log: Log | None, kept: Retention) -> Position:
+def position(
+    partition: int, known: LedgerPartition | None, log: Log | None, kept: Retention, sized: SizedLog = UNSIZED
+) -> Position:
     """One partition."""
     cursor, newest = (known.cursor, known.complete_to) if known else (None, None)
     if log is None:
@@ -101,10 +109,15 @@ def position(partition: int, known: LedgerPartition | None, log: Log | None, kep
         lag=lag,
         lost=max(0, log.log_start - start),
         complete_to=complete_to,
-        gone_after=complete_to + kept.age if lag and complete_to and kept.age else None,
+        gone_after=_gone_after(UnreadLog(complete_to, sized, lag / log.length), kept, log.as_of) if lag else None,
         tombstones_after=unread_since + kept.tombstones if unread_since and kept.tombstones is not None else None,
         bar=shares(start, log.log_start, log.last_stable, log.high_watermark),
     )  # fmt: skip
+
+
+def _gone_after(unread: UnreadLog, kept: Retention, now: datetime) -> datetime | None:
+    deadline = earliest([unread], kept, now)
+    return deadline.at if deadline else None
 
 
 def shares(cursor: int, log_start: int, last_stable: int, high_watermark: int) -> tuple[float, float, float, float]:
@@ -132,9 +145,10 @@ def positions(known: Iterable[LedgerPartition], broker: BrokerSnapshot | None) -
     """Every partition that the ledger or the broker knows, in order."""
     ledger = {each.partition: each for each in known}
     live = {each.partition: each for each in broker.snapshot.partitions} if broker else {}
-    kept = broker.retention if broker else Retention()
+    kept, logs = (broker.retention, broker.logs) if broker else (Retention(), {})
     return tuple(
-        position(p, ledger.get(p), log_of(ledger.get(p), live.get(p), broker), kept) for p in sorted({*ledger, *live})
+        position(p, ledger.get(p), log_of(ledger.get(p), live.get(p), broker), kept, logs.get(p, UNSIZED))
+        for p in sorted({*ledger, *live})
     )
 
 

@@ -101,9 +101,12 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
 
     Raises:
         TopicRecreated, LogTruncated: the offsets of the cursors are other records now.
+        ConfigurationError: nothing was planned yet, and the brokers are too old.
     """
     source = pipeline.source
     with connect_kafka(get_connection(source.connection)) as kafka:
+        if cursors is None:
+            kafka.check_version()
         snapshot = kafka.snapshot(source.topic)
         check_identity(cursors, snapshot)
         check_dead_letter_topic(kafka, pipeline)

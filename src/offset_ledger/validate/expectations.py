@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.errors import one_line
 from offset_ledger.extras import require
+from offset_ledger.validate import known_expectations
+from offset_ledger.validate.known_expectations import Facts
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
@@ -63,17 +66,53 @@ def build(configuration: dict[str, Any]) -> Expectation:
         raise ValueError(one_line(error, 1000)) from None
 
 
-def names_rows(expectation: Expectation) -> bool:
+def facts_of(entry: Mapping[str, Any]) -> Facts:
+    """The facts about an entry of a suite file, without the import where the table of known expectations suffices.
+
+    Raises:
+        ValueError: Great Expectations refuses it; one line for each argument that is wrong.
+        ConfigurationError: it is not installed.
+    """
+    require("gx", "a suite")
+    return known_expectations.facts_of(entry) or built_facts(entry)
+
+
+def built_facts(entry: Mapping[str, Any]) -> Facts:
+    """The facts as Great Expectations has them.
+
+    Raises:
+        ValueError: as :func:`build`.
+    """
+    expectation = build(dict(entry))
+    kind = type(expectation)
+    return Facts(names_rows(kind), runs_on_postgres(kind), tuple(expectation.suite_parameter_options))
+
+
+def is_known(name: str) -> bool:
+    """Whether there is an expectation type of that name."""
+    require("gx", "a suite")
+    return name in known_expectations.table() or name in known_types()
+
+
+def implementation(name: str) -> type[Expectation]:
+    """The class of an expectation type that is registered."""
+    load()
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    return get_expectation_impl(name)
+
+
+def names_rows(kind: type[Expectation]) -> bool:
     """Whether the expectation is about single rows, so that the failing ones can be named."""
     from great_expectations.expectations import expectation as base
 
     row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
-    return isinstance(expectation, row_level) and expectation.expectation_type not in _TYPE_CHECKS
+    return issubclass(kind, row_level) and kind.expectation_type not in _TYPE_CHECKS
 
 
-def runs_on_postgres(expectation: Expectation) -> bool:
+def runs_on_postgres(kind: type[Expectation]) -> bool:
     """Whether Great Expectations can run it in Postgres; some types exist for pandas and Spark only."""
-    return expectation.expectation_type in _TYPE_CHECKS or has_sql(type(expectation))
+    return kind.expectation_type in _TYPE_CHECKS or has_sql(kind)
 
 
 def has_sql(kind: type[Expectation]) -> bool:

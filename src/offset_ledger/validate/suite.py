@@ -86,7 +86,6 @@ class _Reader:
     def __init__(self, columns: Collection[str], lines: Mapping[Place, int]) -> None:
         self._columns = columns
         self._lines = lines
-        self._types = gx.known_types()
         self.mistakes: list[tuple[int, str]] = []
 
     def suite(self, document: Any) -> list[Expectation]:
@@ -134,9 +133,9 @@ class _Reader:
         return once and any(name not in self._columns for _, name in _columns_of(kwargs, place))
 
     def _known_type(self, place: Place, name: Any) -> bool:
-        if name in self._types:
+        if gx.is_known(str(name)):
             return True
-        close = get_close_matches(str(name), self._types, n=1)
+        close = get_close_matches(str(name), gx.known_types(), n=1)
         right = f"did you mean {close[0]}?" if close else "see the gallery of Great Expectations for what there is"
         self._note((*place, "type"), f"{name!r} is not an expectation type that Great Expectations knows; {right}")
         return False
@@ -164,18 +163,18 @@ class _Reader:
         for key in _OURS.keys() & kwargs.keys():
             self._note((*place, "kwargs", key), f"{key} is not allowed in a suite: {_OURS[key]}; remove it")
         try:
-            expectation = gx.build({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
+            facts = gx.facts_of({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
         except ValueError as error:
             for text in str(error).splitlines():
                 self._note((*place, "kwargs", text.split(":")[0]), text)
             return
-        for parameter in expectation.suite_parameter_options:
+        for parameter in facts.parameters:
             self._note(place, f"parameter {parameter!r} is not supplied here; write the value itself")
-        if not gx.runs_on_postgres(expectation):
+        if not facts.runs_on_postgres:
             wrong = f"Great Expectations cannot run {configuration['type']} on Postgres, where the rows are"
             self._note((*place, "type"), f"{wrong}; use another expectation")
         if action is SuiteAction.QUARANTINE:
-            self._can_quarantine((*place, "meta", "action"), gx.names_rows(expectation), kwargs)
+            self._can_quarantine((*place, "meta", "action"), facts.names_rows, kwargs)
         query = kwargs.get("unexpected_rows_query")
         if isinstance(query, str) and "{batch}" not in query:
             self._note((*place, "kwargs", "unexpected_rows_query"), "the query must read FROM {batch}, the staged rows")

@@ -15,10 +15,14 @@ import pytest
 
 from offset_ledger.cli.main import main
 from offset_ledger.connections import environment_name
+from offset_ledger.ledger.database import connect
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
+from tests.fixtures.staged import a_pipeline, planned
+from tests.unit.cli.test_completion import PRESS, shell
 
 GOOD = """
 pipeline: orders
@@ -262,3 +266,18 @@ def test_options_that_libpq_does_not_know(
 def test_an_empty_transactional_id_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["publish", "t", "--file", "f.jsonl", "--transactional-id", ""]) == 1
     assert "--transactional-id is empty" in capsys.readouterr().err
+
+
+def test_bash_completes_what_the_servers_have(servers: Servers, topic: str, tmp_path: Path) -> None:
+    with connect(servers.postgres) as session:
+        batch_id = planned(session, a_pipeline(), [OffsetRange(0, 0, 1)])
+    away = {environment_name("postgres_default"): f"postgres://127.0.0.1:{unused_port()}/x"}
+
+    def completed(line: str, **more: str) -> list[str]:
+        answers = shell(["bash", "-c", PRESS], tmp_path, LINE=line, **more)
+        return [answer for answer in answers if not answer.startswith("-")]
+
+    assert completed(f"offset-ledger publish {topic[:-1]}") == [topic]
+    assert completed("offset-ledger approve ") == [str(batch_id)]
+    assert completed("offset-ledger approve --connection missing ") == []
+    assert completed("offset-ledger approve ", **away) == []

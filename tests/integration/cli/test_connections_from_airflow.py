@@ -1,9 +1,10 @@
-"""--connections-from-airflow: the order of places, by a secrets backend of files and a real metadata database."""
+"""What an Airflow of this machine is asked, with a secrets backend of files and a real metadata database."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import FROM_AIRFLOW, environment_name, without_connections
+from offset_ledger.operations.doctor.airflow import check_airflow
+from tests.paths import ROOT
 
 ASK = """
 import json
@@ -94,3 +98,61 @@ def test_a_database_that_is_not_there_is_one_line(shell: dict[str, str], tmp_pat
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("offset-ledger: ConfigurationError: connection 'in_database' was not found in Airflow's")
     assert "AIRFLOW_HOME" in last
+
+
+PIPELINE = """
+pipeline: orders
+source: {connection: in_file, topic: orders}
+record: {event_id: $.id, publish_at: $.at, columns: {state: text}}
+target: {connection: in_database, table: public.orders}
+spark: {connection: in_none}
+"""
+
+
+@pytest.fixture
+def dags(shell: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The DAGs folder of that Airflow, with a pipeline, for this process and its children."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines/orders.yaml").write_text(PIPELINE)
+    shutil.copy(ROOT / "dags/ingest.py", tmp_path)
+    (tmp_path / "theirs.py").write_text("from airflow.sdk import DAG\nraise SystemExit('not to be run')\n")
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
+    return tmp_path
+
+
+def test_the_doctor_asks_airflow_for_plugin_dags_and_connections(dags: Path) -> None:
+    pipeline = parse_pipeline(dags / "pipelines/orders.yaml")
+    found = {each.subject: (str(each.level), each.found) for each in check_airflow([pipeline])}
+    spark, missing = found.pop("Airflow: connection in_none")
+    assert (spark, missing.endswith("; Airflow assumes YARN")) == ("warning", True)
+    assert found == {
+        "Airflow: plugin": ("ok", "the ledger page can be loaded"),
+        "Airflow: DAGs": ("ok", f"every pipeline has its DAG in {dags}"),
+        "Airflow: connection in_file": ("ok", "defined"),
+        "Airflow: connection in_database": ("ok", "defined"),
+    }
+
+
+def test_the_doctor_names_what_airflow_does_not_find(dags: Path) -> None:
+    other = PIPELINE.replace("pipeline: orders", "pipeline: other").replace("in_file", "in_none")
+    (dags / "other.yaml").write_text(other)
+    (dags / "broken.py").write_text("from offset_ledger import ingest_dag  # of Airflow\n")
+    found = {each.subject: each for each in check_airflow([parse_pipeline(dags / "other.yaml")])}
+    broken, absent = found[f"Airflow: {dags}/broken.py"], found["Airflow: DAGs"]
+    assert (str(broken.level), broken.found.startswith("ImportError")) == ("problem", True)
+    assert (str(absent.level), absent.found) == ("warning", f"not among those of {dags}: ingest_other")
+    assert str(found["Airflow: connection in_none"].level) == "problem"
+
+
+def test_without_a_configuration_of_airflow_nothing_is_asked_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    (found,) = check_airflow([])
+    assert (str(found.level), found.found.partition(";")[0]) == (
+        "skipped",
+        f"not checked: there is no {tmp_path}/airflow/airflow.cfg",
+    )
+    assert list(tmp_path.iterdir()) == []

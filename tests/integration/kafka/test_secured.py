@@ -27,6 +27,8 @@ from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import list_quarantined, plan_redrive
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
+from offset_ledger.page.live import ask_broker
+from offset_ledger.reliability.audit.gather import read_facts
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
@@ -158,6 +160,29 @@ def test_the_doctor_names_the_rights_that_are_missing(
     execute(roles.owner, f"REVOKE CREATE ON SCHEMA sales FROM {roles.writer.login}")
     missing = "missing: CREATE on schema sales, UPDATE on offset_ledger.batch"
     assert rights() == {on_table: ("problem", missing), on_topic: ("problem", "missing: READ, DESCRIBE_CONFIGS")}
+
+
+def test_the_size_of_a_log_is_unknown_to_a_login_that_may_not_describe_the_cluster(
+    secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(environment_name("kafka_default"), secured.connection.to_json())
+    path = tmp_path / "orders.yaml"
+    path.write_text(PIPELINE.format(digits=2, min_offsets=1).replace("shop.orders", "shop.sized"))
+    create_topic({"bootstrap.servers": secured.open}, "shop.sized", 2, 1, {"retention.bytes": "1000000"})
+    publish([Record(b"k", b"v", partition=0)], {"bootstrap.servers": secured.open}, "shop.sized")
+    for right in ("Read", "DescribeConfigs"):
+        secured.allow(f"--allow-principal User:ledger --operation {right} --topic shop.sized")
+
+    def sizes() -> list[int | None]:
+        logs = ask_broker(parse_pipeline(path)).logs
+        facts = read_facts(secured.connection, "shop.sized").partitions
+        assert [logs[p.partition].size for p in facts] == [p.size_bytes for p in facts]
+        return [p.size_bytes for p in facts]
+
+    assert sizes() == [None, None]
+    secured.allow("--allow-principal User:ledger --operation Describe --cluster kafka-cluster")
+    written, empty = sizes()
+    assert (bool(written), empty) == (True, 0)
 
 
 def test_both_clients_publish_through_the_same_connection(secured: Secured) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from offset_ledger.cli.main import main
 from offset_ledger.connections import Connection, environment_name
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.client import KafkaClient
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.migrate import migrations
 from offset_ledger.reliability.publishing.topics import create_topic
@@ -34,6 +38,7 @@ GOOD = {
     "Postgres postgres_default: ledger": "ok",
     "Postgres postgres_default: rights for public.orders": "ok",
     "Spark spark_default": "ok",
+    "Airflow": "skipped",
     "orders: suite": "ok",
     "orders: table": "ok",
     "orders: topic TOPIC: rights": "ok",
@@ -47,6 +52,7 @@ def topic(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monke
     (tmp_path / "dags/pipelines").mkdir(parents=True)
     (tmp_path / "dags/pipelines/orders.yaml").write_text(FILE.format(topic=name))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.setenv(environment_name("spark_default"), '{"conn_type": "spark", "host": "local[2]"}')
     return name
 
@@ -99,6 +105,13 @@ def test_a_server_that_is_away_does_not_keep_the_others_from_being_checked(
         "orders: topic": "problem",  # the audit asks the ledger for the cursors
     }
     assert "DatabaseUnavailable: Postgres of connection 'postgres_default' at 127.0.0.1:1" in shown
+
+
+def test_brokers_that_are_too_old_are_named_by_the_first_plan(servers: Servers) -> None:
+    arguments = {"bootstrap_servers": servers.bootstrap, "api_version": (3, 5)}  # a client that speaks no newer one
+    expected = rf"Kafka 3\.6 or newer is needed, found brokers at {servers.bootstrap} that speak the protocol of 3\.5;"
+    with closing(Admin(servers.bootstrap, arguments)) as admin, pytest.raises(ConfigurationError, match=expected):
+        KafkaClient(admin).check_version()
 
 
 def test_a_ledger_that_lacks_a_migration_and_a_file_with_a_mistake(

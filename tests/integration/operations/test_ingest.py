@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -387,6 +389,20 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
     decide(bench.session, 1, State.VALIDATED, ME, "the new state is right")
     assert [c.total.inserted for c in bench.ingest()] == [2]
     assert set(bench.table()) == {"a", "b"}
+
+
+def test_great_expectations_is_imported_where_the_gate_has_rows_to_validate(bench: Bench) -> None:
+    (bench.folder / "expectations").mkdir()
+    (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
+    bench.settings |= {"suite": ", suite: orders", "min_offsets": 1_000}
+    modules, code = [], "import sys; from offset_ledger.cli.main import main; main(sys.argv[1:]); "
+    command = [sys.executable, "-c", code + "print('great_expectations' in sys.modules)", "ingest", str(bench.path)]
+    for published in ([], [b"{"], [order("a", 1)]):
+        bench.publish(*(at(0, value) for value in published))
+        ended = subprocess.run(command, check=True, capture_output=True, text=True)
+        modules.append(ended.stdout.splitlines()[-1])
+    assert modules == ["False", "False", "True"]
+    assert (set(bench.table()), len(bench.quarantined())) == ({"a"}, 1)
 
 
 def test_a_quarantined_share_above_the_limit_rejects(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

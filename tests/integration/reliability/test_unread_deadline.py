@@ -11,11 +11,14 @@ import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.batch import Origin
+from offset_ledger.model.retention import Deadline
 from offset_ledger.operations.ingest import ingest
+from offset_ledger.page.live import ask_broker
+from offset_ledger.page.positions import LedgerPartition, positions
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.reliability.unread_deadline import Deadline, unread_deadline
+from offset_ledger.reliability.unread_deadline import unread_deadline
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
@@ -53,6 +56,9 @@ def test_the_setting_that_deletes_first(
     unread_at = began + 8 * HOUR
     _send(servers, topic, unread_at, 20)
     found = unread_deadline(pipeline)
+    (shown,) = positions([LedgerPartition(0, 20, complete_to=unread_at)], ask_broker(pipeline))
+    assert (shown.gone_after is None) == (found is None)
+    assert not found or not shown.gone_after or abs(shown.gone_after - found.at) < timedelta(minutes=1)
     if by == "retention.ms":
         assert found == Deadline(unread_at + timedelta(days=1), by)
     elif by:  # 40 records of 9 kB in 10 hours, half of them unread: the other 220 kB take 6 hours more

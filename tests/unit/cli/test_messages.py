@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, Fenced, TerminalError
 from offset_ledger.kafka.errors import unavailable as kafka_unavailable
 from offset_ledger.ledger.database import _is_away
-from offset_ledger.ledger.migrate import check_server
+from offset_ledger.ledger.migrate import check_applied, check_server
 from offset_ledger.ledger.sqlstates import meaning
 from offset_ledger.stage.spark_failures import classify
 
@@ -140,5 +141,6 @@ def test_of_an_error_of_this_project_and_its_causes_the_error_is_reported() -> N
 
 def test_an_old_postgres_is_reported_before_anything_is_created() -> None:
     check_server(150000)
-    with pytest.raises(ConfigurationError, match=r"PostgreSQL 15 or newer is needed, found 14\.19"):
-        check_server(140019)
+    for check in (check_server, partial(check_applied, set())):
+        with pytest.raises(ConfigurationError, match=r"PostgreSQL 15 or newer is needed, found 14\.19"):
+            check(140019)

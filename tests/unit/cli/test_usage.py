@@ -39,9 +39,17 @@ def test_wrong_usage_is_one_line_with_a_suggestion(
 ) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr() == ("", f"offset-ledger: UsageError: {message}\n")
-    assert main([*arguments, "--json"]) == 2
-    shown = capsys.readouterr()
-    assert (json.loads(shown.out), shown.err) == ({"error": "UsageError", "message": message}, "")
+    for with_json in ([*arguments, "--json"], ["--json", *arguments]):
+        assert main(with_json) == 2
+        shown = capsys.readouterr()
+        assert (json.loads(shown.out), shown.err) == ({"error": "UsageError", "message": message}, "")
+
+
+@pytest.mark.parametrize("option", ["--json", "--verbose", "-v", "--connections-from-airflow"])
+def test_what_every_verb_takes_may_stand_before_it(option: str) -> None:
+    parser = build_parser()
+    before, behind = parser.parse_args([option, "check", "p"]), parser.parse_args(["check", "p", option])
+    assert vars(before) == vars(behind) != vars(parser.parse_args(["check", "p"]))
 
 
 def test_a_pipeline_that_does_not_exist_is_answered_with_a_close_one(

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offset_ledger.model.retention import Retention, SizedLog
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.page.conditions import Condition, Level, condition
 from offset_ledger.page.positions import LedgerPartition, Position, positions, shares, totals
-from offset_ledger.page.snapshots import BrokerSnapshot, Retention
+from offset_ledger.page.snapshots import BrokerSnapshot
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 WEEK = Retention(timedelta(days=7))
-DAY = {"delete.retention.ms": "86400000"}
 
 
 def a_snapshot(*partitions: PartitionSnapshot, retention: Retention = WEEK, topic_id: str = "t1") -> BrokerSnapshot:
@@ -45,12 +45,19 @@ def test_a_partition_behind_is_complete_up_to_its_newest_committed_record() -> N
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kept", [-1, 365_000 * 86_400_000, 2**63 - 1])
-def test_a_retention_beyond_the_calendar_is_without_limit(kept: int) -> None:
-    found = Retention.from_settings(
-        {**DAY, "cleanup.policy": "delete", "retention.ms": str(kept), "retention.bytes": "-1"}
-    )
-    assert found == Retention()
+@pytest.mark.parametrize(
+    ("log", "at"),
+    [
+        (SizedLog(1000, NOW - 10 * HOUR), NOW + 6 * HOUR),  # 100 bytes an hour, and 400 of 1000 are unread
+        (SizedLog(None, NOW - 10 * HOUR), NOW + 21 * HOUR),
+    ],
+)
+def test_an_unread_record_is_gone_by_the_limit_that_is_reached_first(log: SizedLog, at: datetime) -> None:
+    kept = Retention(24 * HOUR, 1000)
+    topic = replace(a_snapshot(PartitionSnapshot(0, 0, 167, 167, 1), retention=kept), logs={0: log})
+    (found,) = positions([replace(BEHIND, cursor=100)], topic)
+    assert found.gone_after is not None
+    assert abs(found.gone_after - at) < timedelta(minutes=5)
 
 
 def test_a_producer_whose_clock_runs_ahead_moves_nothing_into_the_future() -> None:
@@ -122,19 +129,6 @@ def test_every_part_of_a_bar_that_exists_is_visible(cursor: int, a: int, b: int,
     )
     assert [part > 0.01 for part in found] == list(exists)
     assert sum(found) == pytest.approx(1 if any(exists) else 0, abs=0.001)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (("delete", "604800000", "-1"), Retention(timedelta(days=7))),
-        (("compact,delete", "-1", "1024"), Retention(None, 1024, timedelta(days=1))),
-        (("compact", "604800000", "1024"), Retention(tombstones=timedelta(days=1))),
-    ],
-)
-def test_retention_is_what_the_broker_deletes(settings: tuple[str, str, str], expected: Retention) -> None:
-    names = ("cleanup.policy", "retention.ms", "retention.bytes")
-    assert Retention.from_settings({**DAY, **dict(zip(names, settings, strict=True))}) == expected
 
 
 CAUGHT_UP = a_snapshot(PartitionSnapshot(0, 0, 100, 100, 1))

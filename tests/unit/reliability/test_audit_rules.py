@@ -298,6 +298,15 @@ WRONG: list[tuple[str, Severity, TopicFacts, str, str]] = [
         "retention.bytes=75000",
     ),
     (
+        "retention-against-lag",
+        INFO,
+        replace(
+            with_settings(retention_ms="-1", retention_bytes="25000"), partitions=(replace(PARTITION, size_bytes=None),)
+        ),
+        "not known by retention.bytes: this login is not shown the size of partition 0",
+        "give the login of the audit the right Describe on the cluster",
+    ),
+    (
         "tombstones-against-lag",
         ERROR,
         with_tombstones(unread=25 * HOUR),

@@ -37,11 +37,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check by name. It is skipped where the check that it ``needs`` could not be done."""
+    """A check by name. It is skipped where the check that it ``needs`` could not be done.
+
+    ``seconds`` is its own limit, if it has another than the others.
+    """
 
     name: str
     run: Callable[[], Iterable[Finding]]
     needs: str | None = None
+    seconds: float | None = None
 
 
 def ok(subject: str, found: str) -> Finding:
@@ -67,7 +71,7 @@ def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Fi
             undone.add(check.name)
             yield Finding(check.name, Level.SKIPPED, f"not checked, because of: {check.needs}")
             continue
-        findings, done = _bounded(check, seconds)
+        findings, done = _bounded(check, check.seconds or seconds)
         if not done:
             undone.add(check.name)
         yield from findings

@@ -8,6 +8,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied
 from offset_ledger.ids import consumer_group
+from offset_ledger.kafka.brokers import OLDEST
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.operations.doctor.finding import Finding, Level, ok, problem, warning
 from offset_ledger.plan.topics import known_pipelines
@@ -15,7 +16,6 @@ from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.run import examine
 from offset_ledger.reliability.audit.wording import counted
 
-_OLDEST = (3, 6)
 _ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 _RIGHTS = "grant them as in docs/production.md#rights-in-kafka"
 _LEVELS = {Severity.ERROR: Level.PROBLEM, Severity.WARNING: Level.WARNING}
@@ -30,8 +30,8 @@ def check_kafka(conn_id: str) -> Iterator[Finding]:
 def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
     """Whether brokers of this version are supported."""
     found = f"{counted(brokers, 'broker')} that speak the protocol of {'.'.join(map(str, version))}"
-    if version[:2] < _OLDEST:
-        return problem(subject, found, f"upgrade the brokers to {'.'.join(map(str, _OLDEST))} or newer")
+    if version[:2] < OLDEST:
+        return problem(subject, found, f"upgrade the brokers to {'.'.join(map(str, OLDEST))} or newer")
     return ok(subject, found)
 
 

@@ -12,6 +12,7 @@ from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from offset_ledger.operations.check_table import compare_table
+from offset_ledger.operations.doctor import airflow
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
 from offset_ledger.operations.doctor.installation import installation_checks
 from offset_ledger.operations.doctor.kafka import check_kafka, check_topics
@@ -59,6 +60,7 @@ def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
     checks += [
         Check(f"Spark {name}", partial(check_spark, name)) for name in _of(pipelines, lambda p: p.spark.connection)
     ]
+    checks.append(Check("Airflow", partial(airflow.check_airflow, pipelines), seconds=airflow.SECONDS))
     for pipeline in pipelines:
         checks += _checks_of(pipeline)
     return checks

@@ -13,11 +13,12 @@ export function dataLossDeadline(p) {
   if (!p.retention) return "not known";
   if (p.totals.lag === 0) return h("span.soft", {}, "no lag");
   const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
-  if (p.retention.age === null) return bySize || "never";
+  const ways = [p.retention.age !== null && "by age", bySize].filter(Boolean).join(" or ");
+  if (!ways) return "never";
   const at = p.totals.gone_after;
   if (!at) return bySize || "not known";
   const left = -since(at);
-  const title = `from ${moment(at)} on, by age${bySize ? `; also ${bySize}` : ""}`;
+  const title = `from ${moment(at)} on, ${ways}`;
   const dated = p.dated_long_ago && h("span.soft", {}, ` ${datedSince(p)}`);
   return h("span", { title }, left > 0 ? `in ${duration(left)}` : "at any moment", dated);
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from offset_ledger.units import kept_for
+from offset_ledger.model.retention import Retention
 
 MIRROR_PREFIX = "offset-ledger."
 """How the consumer groups begin that mirror a pipeline's cursors."""
@@ -40,7 +40,8 @@ class OpenTransaction:
 class PartitionFacts:
     """One partition. Times are record timestamps: of the first, the last, the newest and the first unread record.
 
-    ``unread_since`` is by the ledger's clock: nothing unread was compacted before it.
+    ``unread_since`` is by the ledger's clock: nothing unread was compacted before it. ``size_bytes`` is None where the
+    login may not see the sizes of logs.
     """
 
     partition: int
@@ -50,7 +51,7 @@ class PartitionFacts:
     log_start: int = 0
     last_stable: int = 0
     high_watermark: int = 0
-    size_bytes: int = 0
+    size_bytes: int | None = None
     cursor: int | None = None
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -131,11 +132,6 @@ class TopicFacts:
         return int(self.settings["min.insync.replicas"])
 
     @property
-    def deletes(self) -> bool:
-        """Whether retention deletes records."""
-        return "delete" in self.settings["cleanup.policy"]
-
-    @property
     def compacts(self) -> bool:
         """Whether compaction removes all but the last record of a key."""
         return "compact" in self.settings["cleanup.policy"]
@@ -143,13 +139,12 @@ class TopicFacts:
     @property
     def retention(self) -> timedelta | None:
         """``retention.ms``; None if time deletes nothing."""
-        return kept_for(self.settings["retention.ms"]) if self.deletes else None
+        return Retention.from_settings(self.settings).age
 
     @property
     def retention_bytes(self) -> int | None:
         """``retention.bytes`` of a partition; None if size deletes nothing."""
-        size = int(self.settings["retention.bytes"])
-        return size if size >= 0 and self.deletes else None
+        return Retention.from_settings(self.settings).bytes
 
     def broker_settings(self, name: str, default: str) -> tuple[str, ...]:
         """A setting as each broker has it."""

@@ -15,12 +15,14 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import leader_changes_are_transient
 from offset_ledger.kafka.groups import groups_with_offsets
+from offset_ledger.kafka.log_sizes import log_sizes
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, newest_records
 from offset_ledger.kafka.settings import broker_settings, topic_configs
 from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
-from offset_ledger.kafka.topics import describe_topic, log_sizes
+from offset_ledger.kafka.topics import describe_topic
+from offset_ledger.model.moments import moment_or_none
 from offset_ledger.reliability.audit.facts import BrokerFacts, GroupFacts, PartitionFacts, ReaderFacts, TopicFacts
-from offset_ledger.reliability.audit.transactions import find_open_transactions, moment_or_none
+from offset_ledger.reliability.audit.transactions import find_open_transactions
 
 _BROKER_SETTINGS = (
     "auto.create.topics.enable",
@@ -121,7 +123,7 @@ def _with_log(
     stable = {number: end.offset for number, end in last_stable(admin, topic, led).items()}
     ends = high_watermarks(admin, topic, led)
     newest = newest_records(admin, topic, led)
-    sizes = log_sizes(admin, topic)
+    sizes = log_sizes(admin, topic, {p: facts.leader for p, facts in led.items() if facts.leader is not None})
     transactions = find_open_transactions(admin, topic, led)
     first = first_timestamps(connection, topic, {p: (starts[p], ends[p]) for p in led})
     unread = {p: (max(starts[p], facts.cursor or 0), stable[p]) for p, facts in led.items()}
@@ -134,7 +136,7 @@ def _with_log(
             log_start=starts[p],
             last_stable=stable[p],
             high_watermark=ends[p],
-            size_bytes=sizes.get((facts.leader or 0, p), 0),
+            size_bytes=sizes.get(p),
             first_at=first.get(p),
             last_at=last.get(p),
             newest_at=moment_or_none(newest[p].timestamp),

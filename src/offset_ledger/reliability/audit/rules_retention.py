@@ -39,14 +39,23 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
         return _deleted(reader.pipeline, lost)
     worst = max(((_used(facts, p), p.partition) for p in facts.partitions), default=((0.0, ""), 0))
     (share, text), partition = worst
-    if not text:
-        return ok("every record is committed, or retention deletes none")
     severity = Severity.ERROR if share >= USED_ERROR else Severity.WARNING if share >= USED_WARNING else Severity.OK
     if severity is Severity.OK:
-        return ok(f"partition {partition}: {text}")
+        found = f"partition {partition}: {text}" if text else "every record is committed, or retention deletes none"
+        return _unsized(facts) or ok(found)
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines(*catch_up, "or keep records three times as long:", _longer(facts))
     return RuleResult(severity, f"partition {partition}: {text}", remedy)
+
+
+def _unsized(facts: TopicFacts) -> RuleResult | None:
+    """Unread records whose bytes are not known."""
+    places = [str(p.partition) for p in facts.partitions if p.unread and p.size_bytes is None]
+    if facts.retention_bytes is None or not places:
+        return None
+    noun = "partition" if len(places) == 1 else "partitions"
+    finding = f"not known by retention.bytes: this login is not shown the size of {noun} {listed(places)}"
+    return RuleResult(Severity.INFO, finding, "give the login of the audit the right Describe on the cluster")
 
 
 def _deleted(pipeline: str, lost: list[PartitionFacts]) -> RuleResult:
@@ -71,7 +80,7 @@ def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
         left = max(timedelta(0), facts.retention - age)
         text = f"the oldest unread record is {show_span(age)} old and is deleted in {show_span(left)}"
         uses.append((age / facts.retention, text))
-    if facts.retention_bytes and p.high_watermark > p.log_start:
+    if facts.retention_bytes and p.size_bytes is not None and p.high_watermark > p.log_start:
         unread = p.size_bytes * p.unread / (p.high_watermark - p.log_start)
         text = f"about {show_size(unread)} unread, of {show_size(facts.retention_bytes)} kept"
         uses.append((unread / facts.retention_bytes, text))

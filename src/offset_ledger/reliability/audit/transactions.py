@@ -45,9 +45,4 @@ def _owner(known: CoordinatedTransaction) -> Owner:
 
 
 def _moment_or_now(milliseconds: int) -> datetime:
-    return moment_or_none(milliseconds) or datetime.now(UTC)
-
-
-def moment_or_none(milliseconds: int) -> datetime | None:
-    """A record timestamp; None for the broker's -1."""
-    return moments.moment(milliseconds) if milliseconds >= 0 else None
+    return moments.moment_or_none(milliseconds) or datetime.now(UTC)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from offset_ledger.units import kafka_span, kept_for
+from offset_ledger.model.retention import Retention
+from offset_ledger.units import kafka_span
 
 DAY = timedelta(days=1)
 
@@ -41,15 +42,14 @@ class TopicSettings:
         bytes_a_day: int | None = None,
     ) -> TopicSettings:
         """From the settings as Kafka names them."""
-        deletes = "delete" in configs["cleanup.policy"]
-        size = int(configs["retention.bytes"])
+        kept = Retention.from_settings(configs)
         return cls(
             brokers=brokers,
             partitions=partitions,
             replication_factor=replication_factor,
             min_insync=int(configs["min.insync.replicas"]),
-            retention=kept_for(configs["retention.ms"]) if deletes else None,
-            retention_bytes=size if deletes and size >= 0 else None,
+            retention=kept.age,
+            retention_bytes=kept.bytes,
             segment_bytes=int(configs["segment.bytes"]),
             segment_time=kafka_span(configs["segment.ms"]),
             max_message_bytes=int(configs["max.message.bytes"]),

@@ -16,11 +16,13 @@ from kafka import KafkaAdminClient, TopicPartition
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local.airflow import Airflow
+from offset_ledger.local.layout import free_ports
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations.requests import plan_request
 from offset_ledger.plan.step import plan
+from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.airflow_project import new_project, pipeline_text, record
 from tests.fixtures.airflow_world import World, until
@@ -29,6 +31,7 @@ from tests.fixtures.http_server import Answering, answering, send_json
 from tests.fixtures.servers import execute
 from tests.fixtures.statsd import Statsd
 
+DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 # Postgres trusts the loopback and Kafka speaks plaintext: neither looks at a password, and both are told this one.
 PASSWORD = secrets.token_urlsafe(24)
@@ -94,9 +97,10 @@ def world(
             begin_in(shop, made)
             made.start()
             host, port = hooks.url.removeprefix("http://").split(":")
-            for each in (*stored(made), Connection("hooks_stored", "http", host, int(port))):
+            nobody = Connection("registry_away", "http", f"http://127.0.0.1:{free_ports(1)[0]}")
+            for each in (*stored(made), Connection("hooks_stored", "http", host, int(port)), nobody):
                 made.call("POST", "/connections", as_stored(each), expect=201)
-            for name in ("strict", "orders", "lossy", "gone", "woken"):
+            for name in ("strict", "orders", "lossy", "gone", "woken", "late", "away"):
                 made.unpause(name)
             yield made
         finally:
@@ -124,7 +128,10 @@ def as_stored(connection: Connection) -> dict[str, object]:
 
 
 def begin(world: World) -> None:
-    """Orders of three days, a strict pipeline with a broken order, two that retention overtook, one to be woken."""
+    """Orders of three days, a strict pipeline with a broken order, two that retention overtook, one to be woken.
+
+    And one whose record retention deletes in four hours, and one whose registry is away.
+    """
     world.write("orders", schedule='"@daily"', freshness=None)
     days = (FIRST, FIRST + timedelta(days=1), FIRST + timedelta(days=4))
     world.publish("orders", *(record(day + timedelta(hours=n), f"{day.day}-{n}") for day in days for n in range(3)))
@@ -143,6 +150,10 @@ def begin(world: World) -> None:
     world.publish("woken", record(FIRST, "a"), record(FIRST, "b", "returned"), record(FIRST, "c", "stolen"))
     world.audit("orders")
     world.audit("gone")
+    world.write("late", {"retention.ms": str(DAY // timedelta(milliseconds=1))}, notify=notify("late"))
+    world.publish("late", record(datetime.now(UTC) - DAY + timedelta(hours=4), "a"))
+    world.write("away", kafka="kafka_default, format: avro, registry: registry_away", notify=notify("away"))
+    world.publish("away", Record(b"a", b"\0\0\0\0\1a"))
 
 
 def begin_in(shop: GitBundle, world: World) -> None:

@@ -8,13 +8,13 @@ from urllib.parse import quote
 import pytest
 
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.model.request import NOTHING_NEW, OUTCOME
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import FIRST, notified, subjects
 
 pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
-
 
 KEPT = "SELECT kind, answer, who, why FROM offset_ledger.decision WHERE pipeline = 'lossy' ORDER BY decision_id"
 NO_ANSWER = ("lost_range", "reject", "nobody (no answer in time)")
@@ -89,6 +89,35 @@ def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started
         return any(line in log.read_text(errors="replace") for log in world.airflow.directory.rglob("*.log"))
 
     until(said, "the deadline alert")
+
+
+def finished(world: World, name: str) -> str:
+    """A run that has succeeded."""
+    run_id = world.trigger(name)
+    world.succeeded(name, run_id)
+    return run_id
+
+
+def test_a_loss_ahead_is_told_once_until_the_records_are_committed(world: World, hooks: Answering) -> None:
+    first, second = (finished(world, "late") for _ in range(2))
+    assert world.tasks("late", first)["commit"] == "success"
+    assert world.xcom("late", second, "plan", OUTCOME) == NOTHING_NEW
+    (told,) = notified(hooks, "late")
+    assert (told["cause"], told["subject"][:29]) == ("loss_ahead", "late: records will be lost in")
+    assert told["link"] == f"{world.airflow.address}/dags/ingest_late/runs/{quote(first, safe='')}"
+    ended = "SELECT cause, attempts, ended_at IS NOT NULL FROM offset_ledger.notification WHERE pipeline = 'late'"
+    assert world.rows(ended) == [("loss_ahead", 1, True)]
+
+
+def test_a_registry_that_is_away_is_told_while_airflow_tries_again(world: World, hooks: Answering) -> None:
+    run_id = world.trigger("away")
+    told = until(lambda: notified(hooks, "away"), "the notification", lambda: world.told("away", run_id))
+    assert [(each["cause"], each["subject"]) for each in told] == [
+        ("registry_away", "away: the schema registry is away")
+    ]
+    assert told[0]["text"].splitlines()[1].startswith("RegistryUnavailable: ")
+    assert world.state("away", run_id) == "running"
+    world.call("PATCH", world.run("away", run_id), {"state": "failed"})
 
 
 def test_a_contradiction_fails_the_first_task_with_one_plain_line(world: World, hooks: Answering) -> None:

@@ -1,0 +1,86 @@
+"""When the broker deletes records: what a topic's settings say, and when the oldest unread record goes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from offset_ledger.units import kept_for
+
+SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
+_TOMBSTONES_MS = "86400000"  # Kafka's default, where a broker leaves the setting out
+_SOONEST = timedelta(seconds=1)
+_LATEST = timedelta(days=36_500)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """When the broker deletes records; None is without limit. ``tombstones``: how long compaction keeps them."""
+
+    age: timedelta | None = None
+    bytes: int | None = None
+    tombstones: timedelta | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, str]) -> Retention:
+        """From ``cleanup.policy``, ``retention.ms``, ``retention.bytes`` and ``delete.retention.ms`` of the topic."""
+        policy, size = settings["cleanup.policy"], int(settings["retention.bytes"])
+        tombstones = kept_for(settings.get("delete.retention.ms", _TOMBSTONES_MS)) if "compact" in policy else None
+        if "delete" not in policy:
+            return cls(tombstones=tombstones)
+        return cls(kept_for(settings["retention.ms"]), size if size >= 0 else None, tombstones)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it deletes any record, by its age or by the size of the log."""
+        return self.age is not None or self.bytes is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When the oldest unread record may be deleted, and the setting of the topic by which it is."""
+
+    at: datetime
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizedLog:
+    """The log of a partition: its size in bytes and the timestamp of its first record, None where it is not known."""
+
+    size: int | None = None
+    first_at: datetime | None = None
+
+
+UNSIZED = SizedLog()
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadLog:
+    """A partition with unread records: the timestamp of the first of them, and their share of its log's offsets."""
+
+    unread_at: datetime | None
+    log: SizedLog = UNSIZED
+    unread_share: float = 0.0
+
+
+def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadline | None:
+    """The first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
+    found = [each for log in logs for each in _deadlines(log, kept, now)]
+    return min(found, key=lambda each: each.at, default=None)
+
+
+def _deadlines(unread: UnreadLog, kept: Retention, now: datetime) -> Iterator[Deadline]:
+    if unread.unread_at and kept.age is not None:
+        yield Deadline(unread.unread_at + kept.age, "retention.ms")
+    size, first_at = unread.log.size, unread.log.first_at
+    if first_at and size and kept.bytes is not None:
+        room = max(0.0, kept.bytes - size * unread.unread_share)
+        yield Deadline(now + _to_grow(room / size, now - first_at), "retention.bytes")
+
+
+def _to_grow(share: float, span: timedelta) -> timedelta:
+    """How long until the log has grown by that share of its size, if it grows as it did over ``span``."""
+    seconds = max(_SOONEST, span).total_seconds() * share
+    return timedelta(seconds=min(seconds, _LATEST.total_seconds()))
