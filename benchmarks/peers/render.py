@@ -16,7 +16,7 @@ _TARGETS = {
     Target.HALF: "every second event in the target with an older state",
     Target.STALE: "every event in the target with a newer state",
 }
-_COLD, _WARM, _WITHOUT_SPARK = OURS
+_COLD, _WARM, _ = OURS
 _TITLES = {each.name: each.title for each in CONTENDERS}
 # Issue and page name the same aims: times the fastest peer whose answer is right.
 _AIMS = {(_COLD, 2_000_000): 1.5, (_WARM, 500_000): 2.5, (_WARM, 2_000_000): 2.5}
@@ -81,7 +81,7 @@ def _verdicts(workload: Workload, summaries: list[Summary]) -> list[str]:
     lines = [line for name in OURS if name in by_name for line in _beside(by_name[name], peers, workload)]
     lines += [
         f"{_sentence(_TITLES[name])} takes {by_name[LIMIT].rate / by_name[name].rate:.2f} times the raw pieces{aim}."
-        for name, aim in ((_COLD, f" (aim: at most {_RAW_AIM})"), (_WITHOUT_SPARK, ""))
+        for name, aim in ((_COLD, f" (aim: at most {_RAW_AIM})"), (_WARM, ""))
         if LIMIT in by_name and name in by_name
     ]
     lines += [

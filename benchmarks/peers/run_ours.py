@@ -1,7 +1,7 @@
 """This project: plan, stage, validate and commit of one batch.
 
-Cold: as it is installed, so a large batch has a new Spark session. Warm: after two other batches, large ones by a Spark
-Connect server. Without Spark: the process itself stages a batch of any size.
+Cold: as it is installed, without Spark, in the first batch of a process. Warm: after two other batches in it. Server:
+staged by a Spark Connect server after two other batches.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.spark_connect import SparkConnect
+from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage.remote_session import remote_session
-from offset_ledger.stage.session import local_session
 from offset_ledger.target.table import ensure_target
 
 WARM_UP = 500_000  # records of each batch that makes a session warm
@@ -56,10 +56,10 @@ def make_table(task: Task) -> None:
 
 def work(task: Task) -> Callable[[], dict[str, Any]]:
     """Start the session, and warm it up if it is to be warm; the rest is timed."""
+    this_process_is_ours()
     measured = pipeline(task, task.name, task.table, 10**9)
-    by_spark = task.variant != "without Spark" and task.records >= measured.spark.min_offsets
-    spark = (_server_session(task) if task.variant == "warm" else local_session()) if by_spark else None
-    if task.variant == "warm":
+    spark = _server_session(task) if task.variant == "server" else None
+    if task.variant != "cold":
         for n in range(2):
             steps(pipeline(task, f"{task.name}_warm_up_{n}", f"{task.table}_warm_up_{n}", WARM_UP), spark)
 

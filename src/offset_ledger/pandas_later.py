@@ -34,8 +34,8 @@ def without_pandas() -> None:
     import pyarrow as pa
 
     finder = _NotNow()
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
     try:
         pa.array([0])
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)

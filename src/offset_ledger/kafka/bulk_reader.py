@@ -20,6 +20,8 @@ from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 
+__all__ = ["Message", "ReadLists", "bulk_reader"]
+
 ReadLists = Callable[[str, OffsetRange], Iterator[list[Message]]]
 
 _MAX_RECORDS = 20_000

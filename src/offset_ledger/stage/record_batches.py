@@ -66,4 +66,4 @@ def record_batch(
 
 
 def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
-    return headers and [{"key": key, "value": value} for key, value in headers]
+    return None if headers is None else [{"key": key, "value": value} for key, value in headers]

@@ -63,7 +63,8 @@ def _record_batch(partition: int, records: Sequence[Any]) -> pa.RecordBatch:
     """Records of librdkafka, all of one partition."""
     from offset_ledger.kafka.bulk_reader import Message
 
-    offsets, timestamps = list(map(Message.offset, records)), [at for _, at in map(Message.timestamp, records)]
+    offsets: list[Any] = list(map(Message.offset, records))
+    timestamps = [at for _, at in map(Message.timestamp, records)]
     for extreme in (min(timestamps), max(timestamps)):
         check_exact(partition, offsets[timestamps.index(extreme)], extreme)
     return record_batch(
