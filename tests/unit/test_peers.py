@@ -76,6 +76,7 @@ def test_the_page_says_who_is_faster_who_is_wrong_and_who_failed(tmp_path: Path)
         "table, merge (aim: at least 2.5).",
         "No peer is faster than this project, warm.",
         "This project, cold takes 2.00 times the raw pieces (aim: at most 1.2).",
+        "This project, warm takes 0.80 times the raw pieces.",
         "Debezium JDBC sink on Kafka Connect left 7 rows in another state than the newest, and 0 missing or too many.",
         "faucet-stream, upsert failed: TrialFailed: no such program",
     ]
