@@ -17,8 +17,8 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.prune import Head, OldPart, Run
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.prune_ages import Ages
+from offset_ledger.operations.prune_pages import delete_daily_reports, delete_pages
 from offset_ledger.progress import progress
-from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline_pages import CHARTED
 from offset_ledger.target import row_counts
 
@@ -37,6 +37,7 @@ class Pruned:
     notifications: int = 0
     schemas: int = 0
     pages: int = 0
+    daily_reports: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Pruned) -> Pruned:
@@ -75,7 +76,9 @@ def prune_beyond(
             for step in chain(steps, _by_age(session, pipeline, ages, now, dry_run)):
                 done += step
                 advance(step.batches + step.records)
-        return replace(done, pages=_delete_pages(session, pipeline, dry_run))
+        pages = delete_pages(session, pipeline.name, now - ages.batches, dry_run)
+        days = delete_daily_reports((now - ages.daily_reports).date(), dry_run)
+        return replace(done, pages=pages, daily_reports=days)
 
 
 def _by_age(session: Session, pipeline: Pipeline, ages: Ages, now: datetime, dry_run: bool) -> Iterator[Pruned]:
@@ -166,14 +169,3 @@ class _Work:
         if not self.noted:
             prune.note(cursor, self.part, self.origin)
             self.noted = True
-
-
-def _delete_pages(session: Session, pipeline: Pipeline, dry_run: bool) -> int:
-    """Delete the quality pages of batches that the ledger has no more; the count of such batches."""
-    pages = [path for path in (reports_folder() / pipeline.name).glob("*.json") if path.stem.isdecimal()]
-    gone = prune.unknown(session, [int(path.stem) for path in pages]) if pages else set()
-    old = [path for path in pages if int(path.stem) in gone]
-    for path in [] if dry_run else old:
-        path.with_suffix(".html").unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    return len(old)
