@@ -144,22 +144,24 @@ class _Work:
             heads, runs = self._some_batches(after, summary)
             seen = [head for head in heads if head.kept_by]
             yield Pruned(batches=sum(run.removed for run in runs), kept=Counter(str(head.kept_by) for head in seen))
-            last = heads[-1]
-            done = last.batch_id == self.part.up_to or last.kept_by
-            summary = max((run.summary for run in runs), default=summary)
-            after = last.batch_id if done else last.batch_id - 1
+            summary = max([summary, *(run.reached for run in runs)])
+            for last in heads[-1:]:
+                done = last.batch_id == self.part.up_to or last.kept_by
+                after = last.batch_id if done else last.batch_id - 1
 
     def _some_batches(self, after: int, summary: int) -> tuple[list[Head], list[Run]]:
+        """The head batches up to a run that goes on, and all runs."""
         with transaction(self.session) as cursor:
             self._lock(cursor)
             size = max(2, min(self.size, _RANGES // max(prune.count_partitions(cursor, self.part), 1)))
             heads = prune.read_heads(cursor, self.part, after, size)
-            runs = list(prune.read_runs(cursor, self.part, heads, summary))
+            runs = list(prune.read_runs(cursor, self.part, heads, summary, size))
             undone = [run for run in runs if not run.is_pruned]
             if undone and not self.dry_run:
                 self._note(cursor)
                 prune.sum_up(cursor, self.part, undone, self.origin)
-            return heads, runs
+        left = next((run.heads[0].batch_id for run in runs if run.goes_on), None)
+        return [head for head in heads if left is None or head.batch_id < left], runs
 
     def _lock(self, cursor: Cursor) -> None:
         if not self.dry_run:

@@ -30,6 +30,7 @@ from offset_ledger.ledger.database import Cursor, Session, connect, rows, transa
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.dismiss import dismiss
@@ -482,6 +483,38 @@ def test_a_prune_that_dies_leaves_a_whole_ledger_and_the_next_one_goes_on(
     assert one.prune(size=2) == Pruned(batches=5 - transactions)
     assert ((one.table(), one.sums(), one.chain()), verify(one.pipeline)[0]) == (before, [])
     assert kinds(one) == [("pruned", "committed")]
+
+
+def test_a_transaction_takes_some_of_the_replays_between_two_heads(
+    history: Callable[[], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = history()
+    heads(one, 3)
+    for offset in (0, 1, 2, 0, 1):
+        one.replay(0, offset, offset)
+    one.head([(0, "x", 1, False)])  # it stays, and so do the heads after it on their own
+    heads(one, 1)
+    for offset in (0, 1, 2):
+        one.replay(0, offset, offset)
+    heads(one, 2)
+    taken: list[int] = []
+    sum_up = prune.sum_up
+
+    def look(cursor: Cursor, part: prune.OldPart, runs: Sequence[prune.Run], origin: Origin) -> None:
+        sum_up(cursor, part, runs, origin)
+        taken.append(sum(len(run.rereads) for run in runs))
+        cursor.connection.commit()
+        assert ((one.table(), one.sums(), one.chain()), verify(one.pipeline)[0]) == (before, [])
+        pipelines.lock_pipeline(cursor, one.name)
+
+    before = (one.table(), one.sums(), one.chain())
+    expected = Pruned(batches=12, kept=Counter(quarantine=1))
+    assert one.prune(size=2, dry_run=True) == expected
+    monkeypatch.setattr(prune, "sum_up", look)
+    assert one.prune(size=2) == expected
+    assert (max(taken), sum(taken)) == (2, 8)
+    assert kinds(one) == [("pruned", "committed"), ("head", "committed"), ("pruned", "committed")]
+    assert one.prune(size=2) == Pruned(kept=Counter(quarantine=1))
 
 
 def test_a_prune_waits_for_a_commit(history: Callable[[], History], servers: Servers) -> None:
