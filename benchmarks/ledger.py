@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import psutil
 from tabulate import tabulate
@@ -31,7 +32,7 @@ from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.postgres import Postgres
@@ -138,12 +139,60 @@ def verify_times(session: Session, name: str) -> list[list[object]]:
     return lines
 
 
-def prune_times(session: Session, name: str) -> str:
-    """What a prune of all but the newest hundred batches removes, in which time, and how much is left."""
-    began = time.perf_counter()
-    pruned = prune_beyond(grown_pipeline(name), Ages.same(timedelta(0)), 100, ME)
-    seconds = time.perf_counter() - began
-    return f"pruned {name} in {seconds:.0f} s: {pruned}; {_sizes(session)}"
+def replays(session: Session, name: str, count: int) -> None:
+    """So many committed replays of the same offsets after the newest head batch, and two more heads after them."""
+    with transaction(session) as cursor:
+        cursor.execute(
+            """
+            ALTER TABLE offset_ledger.batch DISABLE TRIGGER USER;
+            CREATE TEMPORARY TABLE one ON COMMIT DROP AS SELECT * FROM offset_ledger.batch
+                WHERE pipeline = %(name)s AND kind = 'replay' AND state = 'committed' ORDER BY batch_id DESC LIMIT 1;
+            CREATE TEMPORARY TABLE its ON COMMIT DROP AS
+                SELECT r.* FROM offset_ledger.batch_range r JOIN one USING (batch_id);
+            CREATE TEMPORARY TABLE made (batch_id bigint) ON COMMIT DROP;
+            INSERT INTO made SELECT nextval(pg_get_serial_sequence('offset_ledger.batch', 'batch_id'))
+                FROM generate_series(1, %(count)s);
+            INSERT INTO offset_ledger.batch OVERRIDING SYSTEM VALUE
+                SELECT (jsonb_populate_record(o, jsonb_build_object('batch_id', m.batch_id))).* FROM made m, one o;
+            INSERT INTO offset_ledger.batch_range
+                SELECT (jsonb_populate_record(r, jsonb_build_object('batch_id', m.batch_id))).* FROM made m, its r;
+            ALTER TABLE offset_ledger.batch ENABLE TRIGGER USER;
+            ANALYZE offset_ledger.batch, offset_ledger.batch_range""",
+            {"name": name, "count": count},
+        )
+    for _ in range(2):
+        run_batch(session, grown_pipeline(name))
+
+
+def prune_times(name: str, keep: int) -> list[object]:
+    """A line about the transactions of a prune of all but the newest head batches."""
+    taken: list[tuple[float, int, int]] = []
+
+    @contextmanager
+    def measured(own: Session) -> Iterator[Cursor]:
+        with transaction(own) as cursor:
+            began, wal = time.perf_counter(), _number(cursor, "pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+            yield cursor
+            locks = _number(cursor, "(SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid())")
+            written = _number(cursor, "pg_current_wal_insert_lsn() - '0/0'::pg_lsn") - wal
+        taken.append((time.perf_counter() - began, written, locks))
+
+    with patch("offset_ledger.operations.prune.transaction", measured):
+        pruned = prune_beyond(grown_pipeline(name), Ages.same(timedelta(0)), keep, ME)
+    seconds, wal, locks = zip(*taken, strict=True)
+    a_batch = max(pruned.batches, 1)
+    times = [sum(seconds), 1000 * sum(seconds) / a_batch, max(seconds)]
+    logged = [sum(wal) / a_batch / 1000, max(wal) / 1e6]
+    return [name, pruned.batches, pruned.records, len(taken), *times, *logged, max(locks)]
+
+
+PRUNED = ["pruned", "batches", "records", "transactions", "seconds", "ms a batch", "longest s"]
+PRUNED += ["WAL kB a batch", "most WAL MB", "most locks"]
+
+
+def _number(cursor: Cursor, expression: str) -> int:
+    cursor.execute(f"SELECT {expression}")
+    return int(cursor.one()[0])
 
 
 def main() -> None:
@@ -165,7 +214,9 @@ def main() -> None:
             print(tabulate(cpu, ["plan to commit", "CPU ms Postgres", "CPU ms Python"], floatfmt=".0f"))
             verified = [line for name in names for line in verify_times(session, name)]
             print(tabulate(verified, ["pipeline", "invariant", "seconds", "violations"], floatfmt=".2f"))
-            print(prune_times(session, "often"))
+            replays(session, "p00", arguments.batches // 20)
+            pruned = [prune_times(*each) for each in (("often", 100), ("wide", 100), ("p00", 1))]
+            print(tabulate(pruned, PRUNED, floatfmt=",.2f"), _sizes(session), sep="\n", flush=True)
             print(tabulate(verify_times(session, "often"), ["pruned", "invariant", "seconds", "violations"]))
             print(f"memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
             print("load:", " ".join(f"{each:.1f}" for each in os.getloadavg()))

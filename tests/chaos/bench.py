@@ -31,6 +31,7 @@ from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.chaos import oracle
+from tests.chaos.added_columns import PREFIX, AddedColumns
 from tests.chaos.lab import Answer, Lab, Worker
 from tests.chaos.oracle import Journal, Kind, Place, Produced
 from tests.chaos.schemas import HEAD, Schemas
@@ -65,7 +66,7 @@ record:
     state: text
     until: {{type: timestamptz, nullable: true}}
     day: {{type: date, nullable: true}}
-target: {{connection: postgres_default, table: public.orders}}
+{columns}target: {{connection: postgres_default, table: public.orders, evolve: widen}}
 quality: {{max_quarantined_share: {share}}}
 limits: {{records_per_batch: {batch}, records_per_slice: {slice}}}
 """
@@ -96,6 +97,7 @@ class Bench:
     order: str = "timestamp"
     without_spark: bool = False
     schemas: Schemas | None = None
+    added: AddedColumns = field(default_factory=AddedColumns)
 
     @property
     def kafka(self) -> Kafka:
@@ -120,7 +122,8 @@ class Bench:
     def path(self) -> Path:
         """The pipeline file."""
         path = self.folder / "orders.yaml"
-        text = PIPELINE.format(topic=self.topic, order=ORDERS[self.order], **self.settings)
+        added = "".join(self.added.lines())
+        text = PIPELINE.format(topic=self.topic, order=ORDERS[self.order], columns=added, **self.settings)
         if not path.exists() or path.read_text() != text:
             draft = path.with_suffix(f".{threading.get_ident()}")
             draft.write_text(text)
@@ -153,16 +156,18 @@ class Bench:
         if kind is Kind.ABORTED:
             sent_at, at = NOON + DAY, LAST  # it would win over everything
         values = (random.choice(UNTIL), random.choice(DAYS))
-        value = _value(random, kind, at, mark, values)
+        more = self.added.draw(random)
+        value = _value(random, kind, at, mark, values, more)
         if self.schemas:
             value = self.schemas.framed(random, kind, value)
         if kind is Kind.TOMBSTONE:
             if self.order == "timestamp":
                 value = None
-            mark, values = None, (None, None)
+            mark, values, more = None, (None, None), ()
         sent = Record(event_id.encode(), value, (), sent_at, random.randrange(self.partitions))
         orders = at if self.order == "clock" else sent_at
-        return sent, Produced(event_id, orders, mark, kind, value, values)
+        texts = tuple(None if each is None else str(each) for each in (*values, *more))
+        return sent, Produced(event_id, orders, mark, kind, value, texts)
 
     def publish(
         self, drawn: list[tuple[Record, Produced]], transaction: str | None = None, commit: bool = True
@@ -385,7 +390,9 @@ class Bench:
             session.close()
 
 
-def _value(random: Random, kind: Kind, at: int, mark: str, values: tuple[str | None, str | None]) -> bytes:
+def _value(
+    random: Random, kind: Kind, at: int, mark: str, values: tuple[str | None, str | None], more: tuple[int | None, ...]
+) -> bytes:
     """The JSON of an event or of its delete marker; of a malformed record what cannot be read."""
     moment = (datetime(1970, 1, 1) + timedelta(milliseconds=at)).isoformat() + "Z"
     if kind is Kind.MALFORMED:
@@ -393,4 +400,5 @@ def _value(random: Random, kind: Kind, at: int, mark: str, values: tuple[str | N
         return random.choice(spoilt)
     if kind is Kind.TOMBSTONE:
         return json.dumps({"at": moment, "op": "d"}).encode()
-    return json.dumps({"at": moment, "op": "u", "state": mark, "until": values[0], "day": values[1]}).encode()
+    added = {f"{PREFIX}{number}": value for number, value in enumerate(more)}
+    return json.dumps({"at": moment, "op": "u", "state": mark, "until": values[0], "day": values[1], **added}).encode()

@@ -13,6 +13,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger.database import Session, rows
 from offset_ledger.operations.verify import verify
 from offset_ledger.reliability.publishing.record import Record
+from tests.chaos.added_columns import PREFIX
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -31,7 +32,7 @@ class Kind(StrEnum):
 class Produced:
     """A record that was sent. ``mark`` is its own; ``publish_at`` is the moment that orders, in milliseconds.
 
-    ``moments`` are its values of the columns that hold moments and days, as ISO 8601 in UTC.
+    ``others`` are its values of the columns that hold moments and days, as ISO 8601 in UTC, and of those added by then.
     """
 
     event_id: str
@@ -39,7 +40,7 @@ class Produced:
     mark: str | None
     kind: Kind
     value: bytes | None
-    moments: tuple[str | None, ...] = ()
+    others: tuple[str | None, ...] = ()
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ class Row:
     mark: str | None
     place: Place
     deleted: bool
-    moments: tuple[str | None, ...] = ()
+    others: tuple[str | None, ...] = ()
 
 
 def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool = True) -> list[str]:
@@ -123,15 +124,15 @@ def committed(session: Session, pipeline: Pipeline) -> list[Range]:
 
 def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
     """Every row of the target table."""
-    moments = [
-        sql.SQL(", " + _TEXTS[each.type.name]).format(sql.Identifier(each.name))
+    others = [
+        sql.SQL(", " + _TEXTS.get(each.type.name, "{}::text")).format(sql.Identifier(each.name))
         for each in pipeline.record.columns
-        if each.type.name in _TEXTS
+        if each.type.name in _TEXTS or each.name.startswith(PREFIX)
     ]
     query = sql.SQL(
         "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition, _offset, _deleted{}"
         " FROM {}"
-    ).format(sql.Composed(moments), sql.Identifier(pipeline.target.schema, pipeline.target.table))
+    ).format(sql.Composed(others), sql.Identifier(pipeline.target.schema, pipeline.target.table))
     if not rows(session, "SELECT to_regclass(%s)", [f"{pipeline.target.schema}.{pipeline.target.table}"])[0][0]:
         return []
     return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5], tuple(r[6:])) for r in rows(session, query)]
@@ -187,13 +188,18 @@ def _origins(table: list[Row], journal: Journal) -> Iterator[str]:
             yield f"row {row} was never produced"
         elif source.kind not in (Kind.EVENT, Kind.TOMBSTONE):
             yield f"row {row} comes from a record that is {source.kind}"
-        elif (source.event_id, source.publish_at, source.mark, source.moments) != (
+        elif (source.event_id, source.publish_at, source.mark, _padded(source.others, len(row.others))) != (
             *(row.event_id, row.publish_at, row.mark),
-            row.moments,
+            row.others,
         ):
             yield f"row {row} differs from what was produced: {source}"
         elif row.deleted != (source.kind is Kind.TOMBSTONE):
             yield f"row {row} is {'' if row.deleted else 'not '}a delete marker, produced was {source}"
+
+
+def _padded(values: tuple[str | None, ...], length: int) -> tuple[str | None, ...]:
+    """NULL in what was added later."""
+    return (*values, *[None] * (length - len(values)))
 
 
 def _winners(table: list[Row], ranges: list[Range], journal: Journal) -> Iterator[str]:

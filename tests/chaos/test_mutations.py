@@ -521,7 +521,7 @@ def test_a_moment_that_moved_with_the_time_zone_is_found(session: Session, pipel
     ingested(session, pipeline, *HISTORY[0])
     journal = journal_of(FIRST)
     for place, record in journal.acknowledged.items():
-        journal.acknowledged[place] = replace(record, moments=("9999-12-31T23:59:59Z",))
+        journal.acknowledged[place] = replace(record, others=("9999-12-31T23:59:59Z",))
     with transaction(session) as cursor:
         cursor.execute("SET timezone = 'Asia/Kolkata'")
         cursor.execute("UPDATE orders SET until = '9999-12-31T23:59:59Z'")

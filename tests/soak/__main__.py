@@ -155,6 +155,7 @@ def summary(load: Load, judged: Sequence[Judged]) -> str:
         "batches pruned": load.pruned.batches,
         "records dismissed": load.dismissed,
         "quarantined records pruned": load.pruned.records,
+        "columns added or widened": load.changed,
         "schemas": sum(len(bench.schemas.ids) for bench in load.benches if bench.schemas),
         "errors outside the expected": len(load.odd),
         "violations": len(load.violations),

@@ -1,4 +1,4 @@
-"""The load of a soak: batches every few seconds, with faults, new schemas, dismissals and prunes."""
+"""The load of a soak: batches every few seconds, with faults, schemas, changed tables, dismissals and prunes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ ME = Origin("soak")
 RECORDS = 120  # of a turn and pipeline
 CADENCE = 2.0  # seconds
 FAULTS_EVERY = 4  # turns
+CHANGE_EVERY = 3  # so that some changes come with faults
 PRUNE_SECONDS = 45.0
 PRUNED_AGE = timedelta(seconds=40)
 KEPT_BATCHES = 20
@@ -45,6 +46,7 @@ class Load:
     faults: Counter[str] = field(default_factory=Counter)
     pruned: Pruned = field(default_factory=Pruned)
     dismissed: int = 0
+    changed: int = 0
     odd: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -62,6 +64,8 @@ class Load:
 
     def _turn(self, bench: Bench, faulty: bool) -> None:
         use(bench)
+        if self.turns % CHANGE_EVERY == CHANGE_EVERY - 1:
+            self.changed += bench.added.change(self.random)
         bench.produce(self.random, RECORDS)
         names = choose(self.random, bench.kafka.count, bench.schemas is not None) if faulty else []
         began = time.monotonic()

@@ -21,22 +21,26 @@ _URL = re.compile(r"(?i)https?://\S+|\burl: \S+")  # what follows the host may b
 
 def missing_notifiers(pipeline: Pipeline) -> Iterator[str]:
     """A line for each notifier whose provider is not installed; nothing is imported but its packages."""
-    for each in pipeline.notify:
-        module = each.notifier.path.rpartition(".")[0]
-        if not has_module(module):
-            yield (
-                f"pipeline {pipeline.name}: notify needs {each.notifier.path}, which is not installed; install "
-                f"{_provider(module)}, or remove the entry from {pipeline.path}"
-            )
+    return (line for each in pipeline.notify if (line := _missing(pipeline, each.notifier.path)))
 
 
 def wrong_notifiers(pipeline: Pipeline) -> Iterator[str]:
     """A line for each notifier that is missing or whose class cannot be used; the other modules are imported."""
-    yield from missing_notifiers(pipeline)
-    for each in pipeline.notify:
-        path = each.notifier.path
-        if has_module(path.rpartition(".")[0]) and (why := _unusable(path)):
+    for path in (each.notifier.path for each in pipeline.notify):
+        if line := _missing(pipeline, path):
+            yield line
+        elif why := _unusable(path):
             yield f"pipeline {pipeline.name}: notify names {path}, {why}; correct class in {pipeline.path}"
+
+
+def _missing(pipeline: Pipeline, path: str) -> str | None:
+    module = path.rpartition(".")[0]
+    if has_module(module):
+        return None
+    return (
+        f"pipeline {pipeline.name}: notify needs {path}, which is not installed; install {_provider(module)}, or "
+        f"remove the entry from {pipeline.path}"
+    )
 
 
 def _unusable(path: str) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
+from offset_ledger.operations.prune_ages import KINDS
 
 if TYPE_CHECKING:
     from offset_ledger.operations.prune import Pruned
@@ -19,8 +20,8 @@ def add_verb(verbs: Verbs) -> None:
         "prune", summary, run, example="offset-ledger prune flights --older-than 90d --dry-run"
     )
     verb.add_argument("--older-than", required=True, metavar="AGE", help="since it ended, such as 90d")
-    about = "another age for quarantine, batches, audits, notifications or schemas, such as audits=365d"
-    verb.add_argument("--keep", action="append", default=[], metavar="KIND=AGE", help=f"{about}; may be repeated")
+    about = f"another age for one of {', '.join(KINDS)}, such as audits=365d; may be repeated"
+    verb.add_argument("--keep", action="append", default=[], metavar="KIND=AGE", help=about)
     verb.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
 
 
@@ -38,6 +39,7 @@ def run(arguments: Namespace) -> Outcome:
 def _text(pruned: Pruned, dry_run: bool) -> str:
     what = {"batches": pruned.batches, "quarantined records": pruned.records, "results of audits": pruned.audits}
     what |= {"notifications": pruned.notifications, "schemas": pruned.schemas, "quality pages": pruned.pages}
+    what |= {"daily reports": pruned.daily_reports}
     counts = ", ".join(f"{count:,} {name}" for name, count in what.items())
     lines = [f"would remove {counts}" if dry_run else f"removed {counts}"]
     lines += [f"kept {count:,} old batches: {_KEPT[reason]}" for reason, count in sorted(pruned.kept.items())]

@@ -44,10 +44,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Head batches without a kept one between them, oldest first, and the other batches that go with them."""
+    """Head batches without a kept one between them, oldest first, and the other batches that go with them.
+
+    ``goes_on``: more of the others are left, so the heads stay, and the newest stands for the others that go.
+    """
 
     heads: tuple[Head, ...]
     rereads: tuple[int, ...] = ()
+    goes_on: bool = False
 
     @property
     def summary(self) -> int:
@@ -55,14 +59,24 @@ class Run:
         return self.heads[-1].batch_id
 
     @property
+    def summed(self) -> tuple[Head, ...]:
+        """The head batches that it stands for."""
+        return self.heads[-1:] if self.goes_on else self.heads
+
+    @property
+    def reached(self) -> int:
+        """Up to which id nothing is left to do."""
+        return max(self.rereads, default=-1) if self.goes_on else self.summary
+
+    @property
     def is_pruned(self) -> bool:
-        """Whether nothing is left to do."""
-        return not self.rereads and [head.kind for head in self.heads] == [BatchKind.PRUNED]
+        """Whether there is nothing to do."""
+        return not self.rereads and (self.goes_on or [head.kind for head in self.heads] == [BatchKind.PRUNED])
 
     @property
     def removed(self) -> int:
         """How many batches go."""
-        return len(self.heads) - 1 + len(self.rereads)
+        return len(self.summed) - 1 + len(self.rereads)
 
 
 def old_parts(
@@ -99,14 +113,22 @@ def read_heads(cursor: Cursor, part: OldPart, after: int, limit: int) -> list[He
     return [Head(row["batch_id"], BatchKind(row["kind"]), row["kept_by"]) for row in cursor.fetchall()]
 
 
-def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int) -> Iterator[Run]:
-    """The runs of these heads, each with the other batches between the summary before it, ``after``, and its own."""
+def read_runs(cursor: Cursor, part: OldPart, heads: Sequence[Head], after: int, limit: int) -> Iterator[Run]:
+    """The runs of these heads, each with the other batches between the summary before it, ``after``, and its own.
+
+    Of the others there are up to ``limit`` in all: a run that has more of them goes on, and is the last.
+    """
     for kept, group in groupby(heads, key=lambda head: head.kept_by is not None):
         if not kept:
             run = Run(tuple(group))
-            between = {"after": after, "before": run.summary}
+            between = {"after": after, "before": run.summary, "limit": limit + 1}
             cursor.execute(named_sql("prune/rereads"), {**part.arguments, **between})
-            yield replace(run, rereads=tuple(row["batch_id"] for row in cursor.fetchall()))
+            rereads = tuple(row["batch_id"] for row in cursor.fetchall())
+            if len(rereads) > limit:
+                yield replace(run, rereads=rereads[:limit], goes_on=True)
+                return
+            yield replace(run, rereads=rereads)
+            limit -= len(rereads)
             after = run.summary
 
 
@@ -118,7 +140,7 @@ def note(cursor: Cursor, part: OldPart, origin: Origin) -> None:
 def sum_up(cursor: Cursor, part: OldPart, runs: Sequence[Run], origin: Origin) -> None:
     """Let one batch stand for each run, and delete the others. The pipeline must be locked."""
     set_local(cursor, "offset_ledger.pruning", part.pipeline)
-    chosen = [(head.batch_id, run.summary, True) for run in runs for head in run.heads]
+    chosen = [(head.batch_id, run.summary, True) for run in runs for head in run.summed]
     chosen += [(batch_id, run.summary, False) for run in runs for batch_id in run.rereads]
     columns = dict(zip(("batch_ids", "summaries", "heads"), map(list, zip(*chosen, strict=True)), strict=True))
     cursor.execute(named_sql("prune/choose"), columns)

@@ -17,8 +17,8 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.prune import Head, OldPart, Run
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.prune_ages import Ages
+from offset_ledger.operations.prune_pages import delete_daily_reports, delete_pages
 from offset_ledger.progress import progress
-from offset_ledger.report.step import reports_folder
 from offset_ledger.report.timeline_pages import CHARTED
 from offset_ledger.target import row_counts
 
@@ -37,6 +37,7 @@ class Pruned:
     notifications: int = 0
     schemas: int = 0
     pages: int = 0
+    daily_reports: int = 0
     kept: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Pruned) -> Pruned:
@@ -75,7 +76,9 @@ def prune_beyond(
             for step in chain(steps, _by_age(session, pipeline, ages, now, dry_run)):
                 done += step
                 advance(step.batches + step.records)
-        return replace(done, pages=_delete_pages(session, pipeline, dry_run))
+        pages = delete_pages(session, pipeline.name, now - ages.batches, dry_run)
+        days = delete_daily_reports((now - ages.daily_reports).date(), dry_run)
+        return replace(done, pages=pages, daily_reports=days)
 
 
 def _by_age(session: Session, pipeline: Pipeline, ages: Ages, now: datetime, dry_run: bool) -> Iterator[Pruned]:
@@ -141,22 +144,24 @@ class _Work:
             heads, runs = self._some_batches(after, summary)
             seen = [head for head in heads if head.kept_by]
             yield Pruned(batches=sum(run.removed for run in runs), kept=Counter(str(head.kept_by) for head in seen))
-            last = heads[-1]
-            done = last.batch_id == self.part.up_to or last.kept_by
-            summary = max((run.summary for run in runs), default=summary)
-            after = last.batch_id if done else last.batch_id - 1
+            summary = max([summary, *(run.reached for run in runs)])
+            for last in heads[-1:]:
+                done = last.batch_id == self.part.up_to or last.kept_by
+                after = last.batch_id if done else last.batch_id - 1
 
     def _some_batches(self, after: int, summary: int) -> tuple[list[Head], list[Run]]:
+        """The head batches up to a run that goes on, and all runs."""
         with transaction(self.session) as cursor:
             self._lock(cursor)
             size = max(2, min(self.size, _RANGES // max(prune.count_partitions(cursor, self.part), 1)))
             heads = prune.read_heads(cursor, self.part, after, size)
-            runs = list(prune.read_runs(cursor, self.part, heads, summary))
+            runs = list(prune.read_runs(cursor, self.part, heads, summary, size))
             undone = [run for run in runs if not run.is_pruned]
             if undone and not self.dry_run:
                 self._note(cursor)
                 prune.sum_up(cursor, self.part, undone, self.origin)
-            return heads, runs
+        left = next((run.heads[0].batch_id for run in runs if run.goes_on), None)
+        return [head for head in heads if left is None or head.batch_id < left], runs
 
     def _lock(self, cursor: Cursor) -> None:
         if not self.dry_run:
@@ -166,14 +171,3 @@ class _Work:
         if not self.noted:
             prune.note(cursor, self.part, self.origin)
             self.noted = True
-
-
-def _delete_pages(session: Session, pipeline: Pipeline, dry_run: bool) -> int:
-    """Delete the quality pages of batches that the ledger has no more; the count of such batches."""
-    pages = [path for path in (reports_folder() / pipeline.name).glob("*.json") if path.stem.isdecimal()]
-    gone = prune.unknown(session, [int(path.stem) for path in pages]) if pages else set()
-    old = [path for path in pages if int(path.stem) in gone]
-    for path in [] if dry_run else old:
-        path.with_suffix(".html").unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    return len(old)

@@ -21,6 +21,7 @@ class Ages:
     audits: timedelta
     notifications: timedelta
     schemas: timedelta
+    daily_reports: timedelta
 
     @classmethod
     def same(cls, age: timedelta) -> Ages:

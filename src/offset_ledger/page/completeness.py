@@ -23,7 +23,10 @@ class Cover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Steps ``start`` to ``end``, exclusive, of the same cover and marks; the counts are those of all of them."""
+    """Steps ``start`` to ``end``, exclusive, of the same cover and marks; the counts are those of all of them.
+
+    A run in which ranges begin, but none ends, has no ``until_offset``.
+    """
 
     start: int
     end: int
@@ -78,6 +81,7 @@ def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime
         for n in range(since, at):
             if steps[n].cover is not Cover.TABLE:
                 steps[n] = replace(steps[n], cover=Cover.TABLE)
+        steps[since] = replace(steps[since], from_offset=_least(steps[since].from_offset, row["from_offset"]))
         counts = {name: row[name] for name in _COPIED}
         steps[at] = Run(at, at + 1, Cover.TABLE, **counts)
     sums = {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
@@ -87,6 +91,10 @@ def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime
 
 _SUMMED = ("records", "again", "quarantined", "gap")
 _COPIED = (*_SUMMED, "from_offset", "until_offset")
+
+
+def _least(*offsets: int | None) -> int | None:
+    return min((each for each in offsets if each is not None), default=None)
 
 
 def _uncovered(position: Position, n: int, at: datetime) -> Run:
@@ -100,13 +108,13 @@ def _alike(steps: Iterable[Run]) -> Iterable[list[Run]]:
 
 def _joined(steps: Sequence[Run]) -> Run:
     sums = {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
-    begins = [each.from_offset for each in steps if each.from_offset is not None]
+    begins = (each.from_offset for each in steps)
     ends = [each.until_offset for each in steps if each.until_offset is not None]
     return Run(
         steps[0].start,
         steps[-1].end,
         steps[0].cover,
         **sums,
-        from_offset=min(begins, default=None),
+        from_offset=_least(*begins),
         until_offset=max(ends, default=None),
     )

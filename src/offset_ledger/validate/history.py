@@ -10,7 +10,7 @@ from statistics import median
 
 from offset_ledger.config.quality import History, NullBand, Unusual, VolumeBand
 from offset_ledger.model.profile import Profile
-from offset_ledger.units import show_span
+from offset_ledger.units import show_share, show_span
 
 _HOUR = timedelta(hours=1)
 _MIN_TIME = 0.1  # of the usual time: a handful of records in a moment says nothing about the pace
@@ -98,7 +98,7 @@ def _null_share(
     if not batch.rows or column not in batch.nulls:
         return Standing.NOT_COMPARED, "not compared: the batch has no row"
     share, usual = batch.nulls[column] / batch.rows, median(shares)
-    text = f"{share:.2%}, usually {usual:.2%}; it may differ by {band.tolerance:.2%}"
+    text = f"{show_share(share)}, usually {show_share(usual)}; it may differ by {show_share(band.tolerance)}"
     return Standing.USUAL if abs(share - usual) <= band.tolerance else Standing.UNUSUAL, text
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg2 import errors as pg
 
@@ -29,6 +30,7 @@ from offset_ledger.ledger.database import Cursor, Session, connect, rows, transa
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.dismiss import dismiss
@@ -39,6 +41,7 @@ from offset_ledger.operations.redrive import plan_redrive, stage_redrive
 from offset_ledger.operations.status import recent_batches
 from offset_ledger.operations.verify import verify
 from offset_ledger.report.step import report
+from offset_ledger.report.timeline_pages import build_day
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned
@@ -140,6 +143,13 @@ class History:
     def waiting(self) -> set[tuple[Any, ...]]:
         return {record for record in self.unresolved() if record[-1]}
 
+    def redriven(self) -> set[tuple[int, int]]:
+        """Where the records are that a redrive has loaded."""
+        query = (
+            'SELECT partition, "offset" FROM offset_ledger.quarantine WHERE pipeline = %s AND resolved_by IS NOT NULL'
+        )
+        return {(row[0], row[1]) for row in rows(self.session, query, [self.name])}
+
     def dismissed(self) -> set[tuple[int, int]]:
         """Where the dismissed records are, pruned ones too."""
         found = rows(
@@ -180,8 +190,13 @@ def history(session: Session, tmp_path: Path) -> Callable[[], History]:
     return lambda: History(session, tmp_path, f"p{next(NUMBERS)}")
 
 
-def go_on(history: History, random: Random, steps: int, undo: bool = True) -> list[tuple[Any, ...]]:
-    """So many random steps; what each batch counted. ``undo``: dismissals may be undone, unless they were pruned."""
+def go_on(
+    history: History, random: Random, steps: int, undo: bool = True, redriven: Collection[tuple[int, int]] = ()
+) -> list[tuple[Any, ...]]:
+    """So many random steps; what each batch counted. ``undo``: dismissals may be undone, unless they were pruned.
+
+    No replay reads what was ``redriven``: once that is pruned, a replay that refuses it puts it into quarantine again.
+    """
     counted: list[tuple[Any, ...]] = []
     for _ in range(steps):
         step = random.choice(["head", "head", "head", "replay", "redrive", "dismiss"])
@@ -198,7 +213,9 @@ def go_on(history: History, random: Random, steps: int, undo: bool = True) -> li
         elif step == "replay":
             partition = random.choice([p for p, found in history.produced.items() if found])
             first = random.randrange(len(history.produced[partition]))
-            done = history.replay(partition, first, first + random.randint(0, 4))
+            asked = range(first, first + random.randint(1, 5))
+            last = min({o for p, o in redriven if p == partition and o in asked}, default=asked.stop) - 1
+            done = history.replay(partition, first, last)
         elif step == "redrive":
             done = history.redrive(random.choice([1, None]))
             history.again_strict()
@@ -211,14 +228,17 @@ def go_on(history: History, random: Random, steps: int, undo: bool = True) -> li
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10**6), st.integers(0, 3), st.integers(2, 4))
+@example(11514, 0, 2)  # a record is redriven and pruned, and a replay comes past it
 def test_a_pruned_pipeline_is_whole_and_goes_on_as_one_that_was_not(
     history: Callable[[], History], seed: int, keep: int, size: int
 ) -> None:
     one, other = history(), history()
+    redriven: set[tuple[int, int]] = set()
     assert go_on(one, Random(seed), 7) == go_on(other, Random(seed), 7)
     for _ in range(2):  # the second time on top of what the first left
         before = (one.table(), one.sums(), one.chain(), one.waiting())
         dismissed = one.dismissed()
+        redriven |= one.redriven()
         would = one.prune(keep, size, dry_run=True)
         assert one.prune(keep, size) == would
         assert (one.table(), one.sums(), one.chain(), one.waiting(), one.dismissed()) == (*before, dismissed)
@@ -227,7 +247,7 @@ def test_a_pruned_pipeline_is_whole_and_goes_on_as_one_that_was_not(
         again = one.prune(keep, size)
         assert (again.batches, again.records, again.kept, one.dump()) == (0, 0, would.kept, left)
         seed += 1
-        assert go_on(one, Random(seed), 3, undo=False) == go_on(other, Random(seed), 3, undo=False)
+        assert go_on(one, Random(seed), 3, False, redriven) == go_on(other, Random(seed), 3, False, redriven)
         assert one.content() == other.content()
         assert (one.sums(), one.chain(), one.waiting()) == (other.sums(), other.chain(), other.waiting())
     assert verify(one.pipeline)[0] == []
@@ -393,6 +413,34 @@ def test_old_audits_go_but_for_the_newest_of_each_topic_and_pages_go_with_their_
     assert {int(path.stem) for path in pages.glob("[0-9]*")} == kept
 
 
+def test_daily_reports_go_by_their_day_and_what_a_killed_process_left_goes_with_the_pages(
+    history: Callable[[], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = history()
+    reports = one.folder / "reports"
+    monkeypatch.setenv("OFFSET_LEDGER_REPORTS", str(reports))
+    assert one.prune() == Pruned()  # before any page is written
+    today = datetime.now(UTC).date()
+    for age in (0, 29, 30, 31, 400):
+        build_day(today - timedelta(days=age), [], reports)
+    old, young, kept = (reports / "_daily" / name for name in (".2020-01-01.html.7", ".2020-01-02.html.8", "note.html"))
+    for path in (old, young, kept):
+        path.write_text("half a pa")
+    os.utime(old, (0, 0))
+    os.utime(kept, (0, 0))
+
+    def left() -> set[str]:
+        return {path.name for path in (reports / "_daily").iterdir()} - {kept.name, young.name}
+
+    ages = {"older_than": timedelta(days=300), "daily_reports": timedelta(days=30)}
+    before = left()
+    assert one.prune(dry_run=True, **ages) == Pruned(pages=1, daily_reports=2)
+    assert left() == before
+    assert one.prune(**ages) == Pruned(pages=1, daily_reports=2)
+    assert left() == {f"{today - timedelta(days=age)}.html" for age in (0, 29, 30)}
+    assert (young.exists(), kept.exists()) == (True, True)
+
+
 def test_notifications_go_that_ended_or_were_last_seen_long_ago(history: Callable[[], History]) -> None:
     one = history()
     old, young = "now() - interval '40 days'", "now()"
@@ -435,6 +483,38 @@ def test_a_prune_that_dies_leaves_a_whole_ledger_and_the_next_one_goes_on(
     assert one.prune(size=2) == Pruned(batches=5 - transactions)
     assert ((one.table(), one.sums(), one.chain()), verify(one.pipeline)[0]) == (before, [])
     assert kinds(one) == [("pruned", "committed")]
+
+
+def test_a_transaction_takes_some_of_the_replays_between_two_heads(
+    history: Callable[[], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = history()
+    heads(one, 3)
+    for offset in (0, 1, 2, 0, 1):
+        one.replay(0, offset, offset)
+    one.head([(0, "x", 1, False)])  # it stays, and so do the heads after it on their own
+    heads(one, 1)
+    for offset in (0, 1, 2):
+        one.replay(0, offset, offset)
+    heads(one, 2)
+    taken: list[int] = []
+    sum_up = prune.sum_up
+
+    def look(cursor: Cursor, part: prune.OldPart, runs: Sequence[prune.Run], origin: Origin) -> None:
+        sum_up(cursor, part, runs, origin)
+        taken.append(sum(len(run.rereads) for run in runs))
+        cursor.connection.commit()
+        assert ((one.table(), one.sums(), one.chain()), verify(one.pipeline)[0]) == (before, [])
+        pipelines.lock_pipeline(cursor, one.name)
+
+    before = (one.table(), one.sums(), one.chain())
+    expected = Pruned(batches=12, kept=Counter(quarantine=1))
+    assert one.prune(size=2, dry_run=True) == expected
+    monkeypatch.setattr(prune, "sum_up", look)
+    assert one.prune(size=2) == expected
+    assert (max(taken), sum(taken)) == (2, 8)
+    assert kinds(one) == [("pruned", "committed"), ("head", "committed"), ("pruned", "committed")]
+    assert one.prune(size=2) == Pruned(kept=Counter(quarantine=1))
 
 
 def test_a_prune_waits_for_a_commit(history: Callable[[], History], servers: Servers) -> None:
@@ -508,14 +588,20 @@ def test_the_verb_counts_first_and_refuses_an_age_that_the_page_still_shows(
     assert "the age for batches is 29d and has to be at least 30d" in capsys.readouterr().err
     assert main(["prune", path, "--older-than", "90d", "--keep", "pages=90d"]) != 0
     assert (
-        "with one of quarantine, batches, audits, notifications, schemas, found 'pages=90d'" in capsys.readouterr().err
+        "with one of quarantine, batches, audits, notifications, schemas, daily_reports, found 'pages=90d'"
+        in capsys.readouterr().err
     )
     assert main(["prune", path, "--older-than", "30d", "--keep", "batches=60d"]) == 0
     assert "removed 0 batches" in capsys.readouterr().out
     assert main(["prune", path, "--older-than", "30d", "--dry-run", "--json"]) == 0
-    counted = {"batches": 1, "records": 0, "audits": 0, "notifications": 0, "schemas": 0, "pages": 0, "kept": {}}
-    assert json.loads(capsys.readouterr().out) == {**counted, "dry_run": True}
+    counted = {"batches": 1, "records": 0, "audits": 0, "notifications": 0, "schemas": 0, "pages": 0}
+    assert json.loads(capsys.readouterr().out) == {
+        **counted,
+        "daily_reports": 0,
+        "kept": {},
+        "dry_run": True,
+    }
     assert main(["prune", path, "--older-than", "30d"]) == 0
-    none = "0 quarantined records, 0 results of audits, 0 notifications, 0 schemas, 0 quality pages"
+    none = "0 quarantined records, 0 results of audits, 0 notifications, 0 schemas, 0 quality pages, 0 daily reports"
     assert capsys.readouterr().out == f"removed 1 batches, {none}\n"
     assert main(["verify", path]) == 0

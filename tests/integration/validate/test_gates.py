@@ -115,7 +115,7 @@ def test_a_batch_unlike_the_recent_ones_warns_or_is_rejected(session: Session, t
     assert verdict is not None
     assert (verdict.success, verdict.notes) == (
         True,
-        ("warning: share of NULL in t: 100.00%, usually 0.00%; it may differ by 20.00%",),
+        ("warning: share of NULL in t: 100%, usually 0%; it may differ by 20%",),
     )
     commit(pipeline, without, ME)
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,33 @@ def test_five_hundred_partitions_are_a_heatmap_and_a_timeline_of_those_that_are_
     expect(page.locator("table.timeline tbody tr")).to_have_count(50)
     page.get_by_role("button", name="Show 450 more partitions").click()
     expect(page.locator("table.timeline tbody tr")).to_have_count(500)
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_bar_has_an_axis_of_its_offsets(
+    open_page: Callable[..., Page], address: str, viewport: dict[str, int]
+) -> None:
+    page = open_page("", viewport=viewport)
+    answer = page.request.get(f"{address}/api/pipelines/orders/completeness").json()
+    for line in answer["partitions"]:
+        for run, end in ((run, end) for run in line["runs"] for end in ("from_offset", "until_offset")):
+            run[end] = None if run[end] is None else run[end] + 1_234_000
+    answer_with(page, re.compile(r"/api/pipelines/orders/completeness(\?.*)?$"), answer)
+    shown(page, address, "orders/completeness")
+    expect(page.locator(".legend").last).to_have_text("below a bar: offsets")
+    rows = page.locator("table.timeline tbody tr")
+    expect(rows).to_have_count(len(answer["partitions"]))
+    for n, line in enumerate(answer["partitions"]):
+        first = next(run["from_offset"] for run in line["runs"] if run["from_offset"] is not None)
+        last = [run["until_offset"] for run in line["runs"] if run["until_offset"] is not None][-1] - 1
+        texts = rows.nth(n).locator(".offsets text")
+        seen = [int(text.replace(",", "")) for text in texts.all_text_contents()]
+        assert texts.all_text_contents() == [f"{offset:,}" for offset in seen]
+        assert {first, last} >= {seen[0], seen[-1]} >= {last}
+        assert len(seen) > 1 or last - first < 10
+        boxes = [box for each in texts.all() if (box := each.bounding_box())]
+        assert all(left["x"] + left["width"] < right["x"] for left, right in pairwise(boxes))
+    expect(rows.first.get_by_role("img")).to_have_attribute("aria-label", re.compile("offsets 1,234,"))
 
 
 def test_charts_follow_the_theme(open_page: Callable[..., Page]) -> None:

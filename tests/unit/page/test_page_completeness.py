@@ -53,6 +53,12 @@ def test_a_batch_of_several_hours_covers_them_from_its_oldest_record_on() -> Non
     assert [run.records for run in line.runs] == [0, 50, 0]
 
 
+def test_an_offset_range_begins_in_the_run_of_its_oldest_record() -> None:
+    rows = [a_row(0, 10, records=0, again=3), a_row(0, 12, since=8, records=50, from_offset=5)]
+    ends = [(run.from_offset, run.until_offset) for run in of_one(rows, a_position(0, 13, lag=1)).runs]
+    assert ends == [(None, None), (5, None), (100, 110), (5, 130)]
+
+
 def test_a_batch_that_began_before_the_window_covers_its_first_hours() -> None:
     assert shown(of_one([a_row(0, 8, since=2, records=1)], a_position(0, 9, lag=1)))[0] == (0, 2, "table")
 

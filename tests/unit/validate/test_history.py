@@ -74,14 +74,14 @@ NULLS = History(batches=4, min_batches=2, null_share=NullBand(tolerance=0.1))
 @pytest.mark.parametrize(
     ("batch", "before", "standing", "text"),
     [
-        (profile(0, nulls=12), [profile(0, nulls=2)] * 3, USUAL, "12.00%, usually 2.00%; it may differ by 10.00%"),
-        (profile(0, nulls=13), [profile(0, nulls=2)] * 3, UNUSUAL, "13.00%, usually 2.00%"),
-        (profile(0, nulls=79), [profile(0, nulls=90)] * 3, UNUSUAL, "79.00%, usually 90.00%"),
-        (profile(0, nulls=2), [profile(0, nulls=n) for n in (2, 3, 99, 1)], USUAL, "2.00%, usually 2.50%"),
+        (profile(0, nulls=12), [profile(0, nulls=2)] * 3, USUAL, "12%, usually 2%; it may differ by 10%"),
+        (profile(0, nulls=13), [profile(0, nulls=2)] * 3, UNUSUAL, "13%, usually 2%"),
+        (profile(0, nulls=79), [profile(0, nulls=90)] * 3, UNUSUAL, "79%, usually 90%"),
+        (profile(0, nulls=2), [profile(0, nulls=n) for n in (2, 3, 99, 1)], USUAL, "2%, usually 2.5%"),
         (profile(0, nulls=2), [profile(0, nulls=2)], NOT_COMPARED, "not compared: 1 earlier batches"),
         (profile(0, nulls=2), [profile(0, rows=0)] * 5, NOT_COMPARED, "not compared: 0 earlier batches"),
         (profile(0, rows=0), [profile(0)] * 3, NOT_COMPARED, "not compared: the batch has no row"),
-        (profile(0, nulls=50), [*[profile(0, nulls=50)] * 4, *[profile(0)] * 9], USUAL, "50.00%, usually 50.00%"),
+        (profile(0, nulls=50), [*[profile(0, nulls=50)] * 4, *[profile(0)] * 9], USUAL, "50%, usually 50%"),
     ],
 )
 def test_the_share_of_null_may_lie_within_a_tolerance_of_the_usual_one(
@@ -113,7 +113,7 @@ def test_what_is_unusual_rejects_or_warns_as_its_rule_says_and_what_is_not_compa
     passed = GateVerdict(True, (), 100, 0, 0, 0, 1.0, (), ("a note",), 0.1)
     verdict = passed.compared(compare(rule, profile(60, 900, nulls=50), STEADY))
     volume = "volume: 3,600 records an hour, usually 400; the band is 0.5 to 2 times that"
-    nulls = "share of NULL in note: 50.00%, usually 0.00%; it may differ by 10.00%"
+    nulls = "share of NULL in note: 50%, usually 0%; it may differ by 10%"
     assert (verdict.success, verdict.reasons) == (False, (volume,))
     assert verdict.notes == ("a note", f"warning: {nulls}")
     kept = json.loads(verdict.to_json())["history"]

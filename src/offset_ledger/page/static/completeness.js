@@ -18,6 +18,7 @@ const MARKS = [
 const PLACES = { table: ["0", "100%"], empty: ["42%", "16%"], pending: ["25%", "50%"] };
 const MANY = 50; // partitions that are shown at first
 const TICKS = 6;
+const DIGIT = 0.027; // of the narrowest bar
 const SUMS = ["Records", "Quarantined", "Gap", "Read again", "Lag"];
 
 /** The section. ``all``: whether every partition is shown; ``showAll`` shows them. */
@@ -69,6 +70,7 @@ function legend(lines) {
     MARKS.filter(([name]) => runs.some((run) => run[name])).map(([name, text]) =>
       h("span.legend", {}, h(`i.dot.mark-${name}`), text),
     ),
+    runs.some((run) => run.until_offset !== null) && h("span.legend", {}, "below a bar: offsets"),
   );
 }
 
@@ -90,7 +92,7 @@ function timeline(line, answer) {
     "tr",
     {},
     h("th.num", { scope: "row" }, line.partition),
-    h("td.time", {}, picture(line, answer)),
+    h("td.time", {}, picture(line, answer), offsets(line, answer)),
     cells.map((value) => h("td.num", {}, number(value))),
   );
 }
@@ -98,6 +100,33 @@ function timeline(line, answer) {
 function picture(line, answer) {
   const label = `partition ${line.partition}: ${line.runs.map((run) => described(run, answer)).join("; ")}`;
   return svg("svg.bar", { role: "img", "aria-label": label }, line.runs.map((run) => drawn(run, answer)));
+}
+
+/** The axis of the offsets, which are others in each partition. The picture's label has them too, so it is not read out. */
+function offsets({ runs }, { steps }) {
+  const at = (place, offset, anchor) =>
+    svg("text", { x: `${place * 100}%`, y: "80%", "text-anchor": anchor }, number(offset));
+  return svg(
+    "svg.offsets",
+    { "aria-hidden": "true" },
+    ticksOf(runs, steps).map(({ place, offset, last }) => at(place, offset, last ? "end" : "start")),
+  );
+}
+
+/** The first offset of as many runs as there is room for, and the last offset of all. */
+function ticksOf(runs, steps) {
+  const end = runs.findLast((run) => run.until_offset !== null);
+  if (!end) return [];
+  const begins = runs.filter((run) => run.from_offset !== null);
+  const room = DIGIT * (2 + Math.max(...runs.map((run) => number(run.until_offset).length)));
+  const last = { place: Math.max(end.end / steps, room), offset: end.until_offset - 1, last: true };
+  const ticks = [];
+  for (const run of begins) {
+    const place = run.start / steps;
+    const free = place >= (ticks.at(-1)?.place ?? -room) + room && place + 2 * room <= last.place;
+    if (free) ticks.push({ place, offset: run.from_offset });
+  }
+  return [...ticks, last];
 }
 
 function drawn(run, answer) {
