@@ -66,14 +66,21 @@ def build(configuration: dict[str, Any]) -> Expectation:
         raise ValueError(one_line(error, 1000)) from None
 
 
+def check_installed() -> None:
+    """Return if Great Expectations is installed.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    require("gx", "a suite")
+
+
 def facts_of(entry: Mapping[str, Any]) -> Facts:
     """The facts about an entry of a suite file, without the import where the table of known expectations suffices.
 
     Raises:
         ValueError: Great Expectations refuses it; one line for each argument that is wrong.
-        ConfigurationError: it is not installed.
     """
-    require("gx", "a suite")
     return known_expectations.facts_of(entry) or built_facts(entry)
 
 
@@ -90,7 +97,6 @@ def built_facts(entry: Mapping[str, Any]) -> Facts:
 
 def is_known(name: str) -> bool:
     """Whether there is an expectation type of that name."""
-    require("gx", "a suite")
     return name in known_expectations.table() or name in known_types()
 
 

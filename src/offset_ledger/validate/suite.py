@@ -64,8 +64,10 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
     """The suite of that file, for a staging table with those columns.
 
     Raises:
-        ConfigurationError: the file is missing or has mistakes; all of them, a line each with file and line number.
+        ConfigurationError: the file is missing or has mistakes; all of them, a line each with file and line number. Or
+            Great Expectations is not installed.
     """
+    gx.check_installed()
     try:
         raw = path.read_bytes()
         document, lines = read_json(raw)

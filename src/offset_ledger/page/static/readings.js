@@ -28,6 +28,7 @@ export function readings(place, readAll, draw) {
   async function refresh() {
     const thisRead = ++lastRead;
     running++;
+    place.ariaBusy = "true";
     try {
       const answer = { ...(await readAll(shown)), at: new Date().toISOString() };
       if (thisRead !== lastRead) return;
@@ -38,6 +39,7 @@ export function readings(place, readAll, draw) {
       failure = error.message;
     } finally {
       running--;
+      place.ariaBusy = String(running > 0);
     }
     show();
   }
