@@ -29,6 +29,7 @@ CONTROLS = """() => {
 STATE = """() => JSON.stringify([
   location.href, document.querySelectorAll('dialog').length, document.querySelectorAll('main tr, main .heat').length,
   [...document.querySelectorAll('[aria-expanded=true], [aria-pressed=true]')].map((e) => e.dataset.key),
+  [...document.querySelectorAll('main [data-key]')].map((e) => e.dataset.key),
   [...document.querySelectorAll('.command button')].map((e) => e.textContent),
   new Set(performance.getEntriesByType('resource').map((e) => e.name)).size])"""
 DEPTH = 3  # controls that are pressed one after the other
