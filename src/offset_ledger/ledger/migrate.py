@@ -84,7 +84,7 @@ def check_applied(applied: Set[int], server: int) -> None:
         ConfigurationError: as :func:`check_migrated`.
     """
     if missing := _missing(applied):
-        check_server(server)  # or whoever follows the advice is told only then
+        check_server(server)  # on an old server the advice below would fail
         raise ConfigurationError(f"the ledger lacks migrations {missing}; run: offset-ledger migrate")
 
 

@@ -67,8 +67,8 @@ class UnreadLog:
 
 def earliest(logs: Iterable[UnreadLog], kept: Retention, now: datetime) -> Deadline | None:
     """The first deadline of these partitions, by ``retention.ms`` or by ``retention.bytes``."""
-    found = [each for log in logs for each in _deadlines(log, kept, now)]
-    return min(found, key=lambda each: each.at, default=None)
+    deadlines = (each for log in logs for each in _deadlines(log, kept, now))
+    return min(deadlines, key=lambda each: each.at, default=None)
 
 
 def _deadlines(unread: UnreadLog, kept: Retention, now: datetime) -> Iterator[Deadline]:

@@ -24,10 +24,10 @@ def bundle_pipelines() -> KnownPipelines:
         active = select(DagBundleModel.name, DagBundleModel.version).where(DagBundleModel.active.is_(True))
         versions = sorted((str(name), version) for name, version in session.execute(active))
     minute = int(time.monotonic() // _SECONDS)
-    found = [_path(name, version, minute) for name, version in versions]
-    folders = [path / "pipelines" for path in found if isinstance(path, Path)]
+    paths = [_path(name, version, minute) for name, version in versions]
+    folders = [path / "pipelines" for path in paths if isinstance(path, Path)]
     known = read_pipelines(*(folder for folder in folders if folder.is_dir()))
-    problems = [problem for problem in found if isinstance(problem, str)]
+    problems = [problem for problem in paths if isinstance(problem, str)]
     if not any(folder.is_dir() for folder in folders):
         names = ", ".join(name for name, _ in versions) or "none"
         problems.append(

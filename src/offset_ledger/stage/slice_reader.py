@@ -28,7 +28,7 @@ _read_headers = methodcaller("headers")
 
 @contextmanager
 def slice_reader(kafka: Connection, topic: str, task: SliceTask, advance: OnProgress) -> Iterator[WriteSlice]:
-    """What stages slices through one consumer; ``advance`` is told how many offsets were staged."""
+    """What stages slices through one consumer; ``advance`` is called with how many offsets were staged."""
     from offset_ledger.kafka.bulk_reader import bulk_reader
     from offset_ledger.stage.slices import write_slice
 

@@ -28,7 +28,7 @@ from offset_ledger.stage.step import stage
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 from tests.integration.operations.test_ingest import NotUtf8
-from tests.integration.stage.test_without_spark import AT, ME, PIPELINE, Bench, odd_records, order
+from tests.integration.stage.test_without_spark import AT, ME, PIPELINE, Bench, odd_records, order, publish_transactions
 
 STAGE = """
 import sys
@@ -77,13 +77,7 @@ def staged_as(bench: Bench, name: str, **settings: Any) -> dict[str, list[tuple[
 @pytest.mark.usefixtures("only_others")
 def test_the_staging_is_that_of_one_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.publish(*odd_records())
-    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap, transactional_id=bench.topic)) as producer:
-        producer.init_transactions()
-        for abort in (True, False, True):
-            producer.begin_transaction()
-            for n in range(30):
-                producer.send(bench.topic, order(f"{abort} {n}").value, partition=n % 3, timestamp_ms=AT).get(30)
-            producer.abort_transaction() if abort else producer.commit_transaction()
+    publish_transactions(bench)
     by_three, by_two = staged_as(bench, "three"), staged_as(bench, "two", processes=2)
     monkeypatch.setattr(without_spark, "slice_reader", USUAL)
     by_one = staged_as(bench, "one", processes=1)

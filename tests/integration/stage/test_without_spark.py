@@ -117,8 +117,8 @@ def odd_records() -> list[Record]:
     ]
 
 
-def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
-    bench.publish(*odd_records())
+def publish_transactions(bench: Bench) -> None:
+    """A committed one between two that are aborted, over all partitions."""
     with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap, transactional_id=bench.topic)) as producer:
         producer.init_transactions()
         for abort in (True, False, True):
@@ -126,6 +126,11 @@ def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
             for n in range(30):
                 producer.send(bench.topic, order(f"{abort} {n}").value, partition=n % 3, timestamp_ms=AT).get(30)
             producer.abort_transaction() if abort else producer.commit_transaction()
+
+
+def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
+    bench.publish(*odd_records())
+    publish_transactions(bench)
     by_process = bench.planned()
     stage(None, bench.pipeline, by_process, ME)
     bench.settings |= {"name": "orders_again"}

@@ -68,8 +68,8 @@ def _plugin(error: str | None) -> Finding:
 
 
 def _dags(bundles: Sequence[Mapping[str, Any]], pipelines: Sequence[str]) -> Finding:
-    found = {dag for bundle in bundles for dag in bundle["dags"]}
-    missing = [dag for dag in map(ingest_dag, pipelines) if dag not in found]
+    present = {dag for bundle in bundles for dag in bundle["dags"]}
+    missing = [dag for dag in map(ingest_dag, pipelines) if dag not in present]
     where = ", ".join(bundle["path"] for bundle in bundles) or "no folder: every bundle is remote"
     if not missing:
         return ok("Airflow: DAGs", f"every pipeline has its DAG in {where}")

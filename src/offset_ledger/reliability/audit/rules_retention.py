@@ -41,8 +41,8 @@ def retention_against_lag(facts: TopicFacts) -> RuleResult:
     (share, text), partition = worst
     severity = Severity.ERROR if share >= USED_ERROR else Severity.WARNING if share >= USED_WARNING else Severity.OK
     if severity is Severity.OK:
-        found = f"partition {partition}: {text}" if text else "every record is committed, or retention deletes none"
-        return _unsized(facts) or ok(found)
+        finding = f"partition {partition}: {text}" if text else "every record is committed, or retention deletes none"
+        return _unsized(facts) or ok(finding)
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines(*catch_up, "or keep records three times as long:", _longer(facts))
     return RuleResult(severity, f"partition {partition}: {text}", remedy)
