@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import get_connection
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest
 from offset_ledger.ledger.database import Cursor, Session, application_name, rename_session, transaction
@@ -42,6 +43,7 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
 
     Raises:
         UndecidedSchema: it begins with a schema that a person has to decide about; it was not taken.
+        Fenced: a newer attempt took it at once.
     """
     with transaction(session) as cursor:
         fencing.begin_claim(cursor, batch_id)
@@ -54,10 +56,11 @@ def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -
             batches.note_file(cursor, batch_id, pipeline)
             tables = StagingTables(attempt, batches.claimed_at(cursor, batch_id))
             staging.create(cursor, tables, pipeline.record, pipeline.source.topic)
-        rename_session(cursor, application_name(attempt, "stage"))
-    with transaction(session) as cursor:
-        fencing.end_lower_epochs(cursor, attempt)
-    staging.drop_older(session, attempt)
+    with fencing.fenced(get_connection(pipeline.target.connection), attempt):  # from its name on, a newer one ends it
+        with transaction(session) as cursor:
+            rename_session(cursor, application_name(attempt, "stage"))
+            fencing.end_lower_epochs(cursor, attempt)
+        staging.drop_older(session, attempt)
     return tables
 
 

@@ -113,7 +113,6 @@ def stage_with(
                 if (batch := read_kept(session, pipeline, batch_id)[0]).state is State.COMMITTED:  # while it waited
                     return _done(batch)
                 raise
-            reach(Failpoint.AFTER_CLAIM)
             log.info("claimed %s", tables.attempt)
             staged = _stage_claimed(write, session, pipeline, tables, origin)
     reach(Failpoint.AFTER_STAGE)
@@ -128,9 +127,10 @@ def _stage_claimed(
     origin: Origin,
 ) -> StagedBatch | None:
     """The batch, staged; None if it met a schema that needs other columns, and has to be staged again."""
-    with transaction(session) as cursor:
-        batch = batches.read_batch(cursor, tables.batch_id)  # an attempt before may have ended it earlier
     with fencing.fenced(get_connection(pipeline.target.connection), tables.attempt):
+        reach(Failpoint.AFTER_CLAIM)
+        with transaction(session) as cursor:
+            batch = batches.read_batch(cursor, tables.batch_id)  # an attempt before may have ended it earlier
         written = write(batch, tables)
         if end_at_boundaries(session, pipeline, batch, tables):
             reach(Failpoint.AFTER_BOUNDARY)

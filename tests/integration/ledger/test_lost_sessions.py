@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Signal
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,10 +19,11 @@ from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, Fenced
-from offset_ledger.ledger import batches, fencing
+from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written, claim
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with
@@ -76,6 +78,25 @@ def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers
 
     with pytest.raises(Fenced, match="claimed epoch 2"):
         stage_with(write, pipeline, batch_id, ME)
+
+
+@pytest.mark.parametrize("place", [(staging, "drop_older"), (stage_step, "reach")], ids=["claim", "before the read"])
+def test_an_attempt_that_a_claim_overtakes_before_it_reads_is_fenced(
+    session: Session, servers: Servers, monkeypatch: pytest.MonkeyPatch, place: tuple[ModuleType, str]
+) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+    before = getattr(*place)
+
+    def overtaken(*given: Any) -> None:
+        monkeypatch.setattr(*place, before)
+        with connect(servers.postgres) as newer:
+            claim(newer, pipeline, batch_id, ME)
+        before(*given)
+
+    monkeypatch.setattr(*place, overtaken)
+    with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
+        stage_with(lambda *_: Written(1), pipeline, batch_id, ME)
 
 
 def test_a_gate_whose_session_a_claim_ended_is_fenced(
