@@ -71,6 +71,32 @@ def test_executors_get_this_package_and_nothing_that_lay_in_the_shared_folder(tm
     assert (mode, Path(folder).parent, left) == ("0o700", shared, False)
 
 
+_STOPPED = """
+import json, os, signal, sys
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from offset_ledger.airflow import operators
+from offset_ledger.stage import step as stage
+
+submitted = []
+SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
+operators.batch_id_of = lambda ti: 1
+stage.stage_without_spark = lambda pipeline, batch_id, origin: os.kill(os.getpid(), signal.SIGTERM)
+operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], connections=[], conn_id="spark_default")
+signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+try:
+    operator.execute({"ti": None})
+except SystemExit as end:
+    print(json.dumps([str(end), submitted]))
+"""
+
+
+def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(PIPELINE.format(topic="orders"))
+    known = {**os.environ, "AIRFLOW_CONN_SPARK_DEFAULT": Connection("spark_default", "spark", host="yarn").to_json()}
+    assert answer_of(_STOPPED, tmp_path, str(file), **known) == ["the task was stopped; nothing was committed", []]
+
+
 _FAILED = """
 import json, sys
 from pathlib import Path

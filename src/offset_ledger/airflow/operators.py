@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -81,17 +80,34 @@ class StageOperator(SparkSubmitOperator):
         self._connection_ids = connections
         self._pipeline_file = pipeline_file
         self.topic = topic
-        self._session: Any = None
+        self._at_work = False
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
-        from offset_ledger.ledger.origin import current_origin
-        from offset_ledger.stage.step import stage_without_spark
-
-        this_process_is_ours()
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")
+        this_process_is_ours()
+        self._at_work = True
+        try:
+            self._stage(context, batch_id)
+        finally:
+            self._at_work = False
+
+    def on_kill(self) -> None:
+        """End the job of spark-submit; everything else ends with what ``execute`` has open, which this leaves.
+
+        A Spark Connect server ends the job of a session that is released; other processes end with their slices.
+        """
+        if self._hook is not None:
+            super().on_kill()
+        if self._at_work:  # not after a timeout, which has left it already
+            raise SystemExit("the task was stopped; nothing was committed")
+
+    def _stage(self, context: Context, batch_id: int) -> None:
+        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.stage.step import stage_without_spark
+
         with airflow_failures():
             pipeline = read_pipeline(self._pipeline_file, self.topic)
             origin = current_origin()
@@ -103,13 +119,6 @@ class StageOperator(SparkSubmitOperator):
                 return
             self._submit(context, pipeline, batch_id, origin)
 
-    def on_kill(self) -> None:
-        """End the job, wherever it runs."""
-        if self._session is None:
-            super().on_kill()
-        else:  # in a thread: the one that is interrupted may be inside of a call to the server
-            threading.Thread(target=self._session.interruptAll, daemon=True).start()
-
     def _staged_by_server(self, connection: Connection, pipeline: Pipeline, batch_id: int, origin: Origin) -> bool:
         """Whether the server has staged it; where it does not answer, the connection's fallback is used from now on."""
         from offset_ledger.stage.step import stage
@@ -117,14 +126,14 @@ class StageOperator(SparkSubmitOperator):
         fallback = connection.extra.get(FALLBACK)
         with ExitStack() as opened:
             try:
-                self._session = opened.enter_context(remote_session(connection, wait=not fallback))
+                session = opened.enter_context(remote_session(connection, wait=not fallback))
             except errors.SparkUnavailable as error:
                 if not fallback:
                     raise
                 self.log.warning("%s; its fallback is the connection %s", error, fallback)
                 self._conn_id = fallback
                 return False
-            staged = stage(self._session, pipeline, batch_id, origin)
+            staged = stage(session, pipeline, batch_id, origin)
         self._say(staged)
         return True
 

@@ -18,6 +18,8 @@ _SUBMITTED = (
 class NoSparkSubmit(BaseOperator):
     """Takes the arguments of the provider's operator; batches that need no Spark never come to ``execute``."""
 
+    _hook = None
+
     def __init__(self, *, conn_id: str, **kwargs: Any) -> None:
         super().__init__(**{name: value for name, value in kwargs.items() if name not in _SUBMITTED})
         self._conn_id = conn_id

@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from offset_ledger.commit.step import Committed, commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.operations.dead_letters import deliver
-from offset_ledger.operations.redrive import stage_redrive
 from offset_ledger.plan.step import PlannedBatch, plan
 from offset_ledger.plan.topics import find_pipelines
-from offset_ledger.report.consumer_group import mirror
-from offset_ledger.report.step import report
-from offset_ledger.stage.step import StagedBatch, stage, stage_without_spark
 from offset_ledger.units import counted
-from offset_ledger.validate.step import validate
+
+if TYPE_CHECKING:
+    from offset_ledger.commit.step import Committed
+    from offset_ledger.stage.step import StagedBatch
 
 T = TypeVar("T")
 
@@ -76,10 +73,16 @@ def run_batch(
     Raises:
         BatchRejected: the quality gate rejected it; nothing was merged.
     """
+    from offset_ledger.commit.step import commit  # these import pyarrow: not where nothing is new
+    from offset_ledger.report.consumer_group import mirror
+    from offset_ledger.report.step import report
+
     assert planned.batch is not None
     batch_id = planned.batch.batch_id
     clock = Clock({"plan": plan_seconds})
     if planned.batch.kind is BatchKind.REDRIVE:
+        from offset_ledger.operations.redrive import stage_redrive
+
         staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
     else:
         staged = _stage(pipeline, batch_id, origin, clock)
@@ -101,6 +104,9 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
     Raises:
         BatchRejected: the gate rejected it; nothing was merged.
     """
+    from offset_ledger.report.step import report
+    from offset_ledger.validate.step import validate
+
     batch, _ = validate(pipeline, batch_id, origin)
     if batch.state is State.REJECTED:
         page = report(pipeline, batch_id) or "its report"
@@ -113,16 +119,19 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
 
 
 def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> StagedBatch:
+    from offset_ledger.stage.session import staging_session
+    from offset_ledger.stage.step import stage, stage_without_spark
+
     if staged := clock.time("stage", lambda: stage_without_spark(pipeline, batch_id, origin)):
         return staged
-    from offset_ledger.stage.session import staging_session
-
     spark = clock.time("session", lambda: staging_session(pipeline.spark))
     return clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
 
 
 def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
     """Deliver dead letters; a failure leaves them in the outbox and does not affect the batch."""
+    from offset_ledger.operations.dead_letters import deliver
+
     try:
         say(str(deliver(pipeline)))
     except OffsetLedgerError as error:

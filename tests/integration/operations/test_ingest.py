@@ -391,17 +391,18 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
     assert set(bench.table()) == {"a", "b"}
 
 
-def test_great_expectations_is_imported_where_the_gate_has_rows_to_validate(bench: Bench) -> None:
+def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_records(bench: Bench) -> None:
     (bench.folder / "expectations").mkdir()
     (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
     bench.settings |= {"suite": ", suite: orders", "min_offsets": 1_000}
     modules, code = [], "import sys; from offset_ledger.cli.main import main; main(sys.argv[1:]); "
-    command = [sys.executable, "-c", code + "print('great_expectations' in sys.modules)", "ingest", str(bench.path)]
+    code += "print(*sorted({'great_expectations', 'numpy', 'pyarrow'} & sys.modules.keys()))"
+    command = [sys.executable, "-c", code, "ingest", str(bench.path)]
     for published in ([], [b"{"], [order("a", 1)]):
         bench.publish(*(at(0, value) for value in published))
         ended = subprocess.run(command, check=True, capture_output=True, text=True)
         modules.append(ended.stdout.splitlines()[-1])
-    assert modules == ["False", "False", "True"]
+    assert modules == ["", "numpy pyarrow", "great_expectations numpy pyarrow"]
     assert (set(bench.table()), len(bench.quarantined())) == ({"a"}, 1)
 
 

@@ -28,6 +28,7 @@ from offset_ledger.errors import (
     SparkUnavailable,
     UnreadableTimestamp,
 )
+from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local import stack as local
@@ -47,6 +48,7 @@ from offset_ledger.stage.slices import SliceTask
 from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers
+from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
 
 pytestmark = pytest.mark.minutes(2)
@@ -64,7 +66,13 @@ spark: {{min_offsets: 1}}
 
 
 @pytest.fixture(scope="module")
-def connected(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def failpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that the workers of the server read at every place where they may act."""
+    return tmp_path_factory.mktemp("failpoints") / "failpoints"
+
+
+@pytest.fixture(scope="module")
+def connected(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The stack with a Spark Connect server, whose events go to a file."""
     events, settings = tmp_path_factory.mktemp("events"), tmp_path_factory.mktemp("settings")
     (settings / "spark-defaults.conf").write_text(
@@ -73,6 +81,7 @@ def connected(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONF_DIR", str(settings))
         patch.setenv("AIRFLOW_CONN_ELSEWHERE", SECRET)
+        patch.setenv(VARIABLE, f"@{failpoints}")
         made = local.up(home=stack.home, spark=SparkKind.CONNECT)
     yield made
     made.spark.stop()
@@ -319,6 +328,22 @@ def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(be
     }
     arguments = str(bench.path), str(batch_id), "spark_gone", "spark_default"
     assert answer_of(OPERATOR, tmp_path / "home", *arguments, **known) == ["spark_submit"]
+    assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
+
+
+def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
+    bench: Bench, failpoints: Path, tmp_path: Path
+) -> None:
+    bench.publish("a", "b")
+    batch_id = bench.planned()
+    failpoints.write_text("slice_copied=sleep:600")
+    with stage_task(bench.path, batch_id, tmp_path) as task:
+        wait_for_slices(bench.session, batch_id, 2)
+        failpoints.write_text("")
+        task.terminate()
+        assert task.wait(60) != 0
+    wait_for_slices(bench.session, batch_id, 0)
+    bench.stage(batch_id)
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 

@@ -26,6 +26,7 @@ from offset_ledger.stage import without_spark
 from offset_ledger.stage.slice_process import slice_process
 from offset_ledger.stage.step import stage
 from tests.fixtures.servers import Servers
+from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.topic_bench import quiet
 from tests.integration.operations.test_ingest import NotUtf8
 from tests.integration.stage.test_without_spark import AT, ME, PIPELINE, Bench, odd_records, order, publish_transactions
@@ -131,3 +132,17 @@ def test_the_others_end_with_a_process_that_is_killed(bench: Bench, tmp_path: Pa
         process.kill()
     assert len(others) == 2
     assert psutil.wait_procs(others, timeout=60)[1] == []
+
+
+def test_the_others_end_with_a_task_that_airflow_stops(bench: Bench, tmp_path: Path) -> None:
+    """The task itself waits for its own slice: Airflow gives it five seconds."""
+    bench.publish(*(order(f"{n}", n % 3) for n in range(60)))
+    bench.settings |= {"min_offsets": 1_000}
+    batch_id = bench.planned()
+    with stage_task(bench.path, batch_id, tmp_path, **{VARIABLE: f"{Failpoint.SLICE_COPIED}=sleep:600"}) as task:
+        wait_for_slices(bench.session, batch_id, 3)
+        others = psutil.Process(task.pid).children()
+        task.terminate()
+        assert len(others) == 2
+        assert psutil.wait_procs(others, timeout=60)[1] == []
+    wait_for_slices(bench.session, batch_id, 0)

@@ -22,7 +22,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import environment_name
+from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import cache_root
@@ -35,6 +35,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers
 from tests.fixtures.stacks import LOOPBACK, listeners
+from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
 from tests.fixtures.topic_reader import read
 from tests.paths import ROOT
@@ -312,6 +313,39 @@ def test_a_worker_that_dies_takes_its_executor_with_it_and_the_other_stages_the_
         one.check(done.result())
 
 
+def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
+    bench: Maker, cluster: SparkStandalone, python: Path, tmp_path: Path
+) -> None:
+    one = bench(4, 5)
+    one.ask("end")  # the cores are for the task now
+    one.publish(dict.fromkeys(range(4), 20))
+    one.driver.arm("slice_copied=sleep:600")
+    batch = plan(parse_pipeline(one.path), ME).batch
+    assert batch is not None
+    known = {**environment(cluster.connection(), one), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with stage_task(one.path, batch.batch_id, tmp_path / "home", **known) as task:
+        wait_for_slices(one.session, batch.batch_id, 1)
+        others = psutil.Process(task.pid).children(recursive=True)
+        assert {each.name()[:6] for each in others} == {"java", "python"}
+        task.terminate()
+        assert task.wait(60) != 0
+        assert psutil.wait_procs(others, timeout=60)[1] == []
+    wait_for_slices(one.session, batch.batch_id, 0)
+    one.driver.arm("")
+    one.check(one.ask("ingest"))
+
+
+def environment(spark: Connection, one: Bench) -> dict[str, str]:
+    """What a task needs to find its connections and spark-submit."""
+    return {
+        **{environment_name(c.conn_id): c.to_json() for c in (spark, one.servers.kafka, one.servers.postgres)},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "JAVA_HOME": os.environ["JAVA_HOME"],
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "OFFSET_LEDGER_CACHE": str(cache_root()),
+    }
+
+
 SUBMITTED = """
 import os, subprocess, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -375,15 +409,8 @@ def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_it
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     yarn = replace(cluster.connection(), conn_id="spark_yarn", host="yarn")
-    known = {
-        **{environment_name(c.conn_id): c.to_json() for c in (yarn, good.servers.kafka, good.servers.postgres)},
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "JAVA_HOME": os.environ["JAVA_HOME"],
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "AIRFLOW_CTX_DAG_ID": "ingest_orders",
-        "AIRFLOW_CTX_TASK_ID": "stage",
-        "OFFSET_LEDGER_CACHE": str(cache_root()),
-    }
+    task = {"AIRFLOW_CTX_DAG_ID": "ingest_orders", "AIRFLOW_CTX_TASK_ID": "stage"}
+    known = {**environment(yarn, good), **task}
     said = answer_of(SUBMITTED, tmp_path / "home", str(cluster.address), str(folder), str(python), *runs, **known)
     assert said[0] is None
     assert said[1][0] == "AirflowFailException"
