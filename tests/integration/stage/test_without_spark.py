@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,8 @@ from offset_ledger import progress
 from offset_ledger.errors import OffsetExpired
 from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.kafka import bulk_reader
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import record_offsets
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
@@ -210,6 +213,22 @@ def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
     with pytest.raises(OffsetExpired, match="the log starts at 2 now; 2 offsets are gone"):
         stage(None, bench.pipeline, batch_id, ME)
     assert bench.table() == set()
+
+
+def test_a_range_is_read_whole_whether_it_was_fetched_ahead_or_another_one_was(bench: Bench) -> None:
+    bench.publish(*(order(f"{n}", n % 3) for n in range(30)))
+    publish_transactions(bench)
+    with connect_kafka(bench.servers.kafka) as kafka:
+        end = kafka.snapshot(bench.topic).partitions[0].last_stable
+    first, second, third = (OffsetRange(p, 2, 9) for p in range(3))
+    tail = OffsetRange(0, 9, end)  # it reads on, and ends with records of aborted transactions
+    order_and_hints = [(first, second), (second, third), (first, tail), (tail, None), (third, first), (first, None)]
+    with bulk_reader.bulk_reader(bench.servers.kafka) as read:
+        for wanted, hint in order_and_hints:
+            given = read(bench.topic, wanted, partial(lambda hint: hint, hint))
+            found = [(each.partition(), each.offset()) for part in given for each in part]
+            offsets = record_offsets(bench.servers.kafka, bench.topic, wanted, "read_committed")
+            assert found == [(wanted.partition, offset) for offset in offsets]
 
 
 def test_progress_counts_every_offset_whoever_stages(
