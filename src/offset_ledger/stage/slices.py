@@ -25,7 +25,7 @@ from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
-from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, set_local, transaction
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
@@ -156,6 +156,7 @@ def _write(task: SliceTask, session: Session, slice_no: int, batches: Iterable[p
 
 
 def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
+    set_local(cursor, "synchronous_commit", "off")  # a crash empties the UNLOGGED rows anyway; the seal waits for all
     claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
     cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
     if cursor.rowcount == 0:

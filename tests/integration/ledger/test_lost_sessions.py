@@ -23,6 +23,7 @@ from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage import slices
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written, claim
 from offset_ledger.stage.slices import SliceTask, slice_session, write_slice
@@ -116,6 +117,34 @@ def test_a_slice_that_a_concurrent_task_has_staged_leaves_the_session_to_the_nex
     list(write_slice(task, 0, [arrow([Raw(0, 0, VALUE)])]))
     assert write_two(task, *([arrow([Raw(n, 0, VALUE)])] for n in (0, 1))) == [0, 1]
     assert rows(session, "SELECT slice_no, rows FROM offset_ledger.slice ORDER BY 1") == [[0, 1], [1, 1]]
+
+
+def test_the_commit_of_a_slice_does_not_wait_for_the_disk_and_that_of_the_seal_does(
+    session: Session, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[tuple[str, str]] = []
+
+    def seen(module: ModuleType, name: str) -> None:
+        usual = getattr(module, name)
+
+        def and_ask(cursor: Any, *given: Any, **more: Any) -> Any:
+            cursor.execute("SHOW synchronous_commit")
+            waits.append((name, cursor.one()[0]))
+            return usual(cursor, *given, **more)
+
+        monkeypatch.setattr(module, name, and_ask)
+
+    seen(slices, "_finish")
+    seen(batches, "move")
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+
+    def write(_: Any, tables: Any) -> Written:
+        list(write_slice(SliceTask.of(pipeline, servers.postgres, tables), 0, [arrow([Raw(0, 0, VALUE)])]))
+        return Written(1)
+
+    stage_with(write, pipeline, batch_id, ME)
+    assert waits == [("_finish", "off"), ("move", "on")]
 
 
 def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers: Servers) -> None:
