@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from psycopg2 import sql
@@ -20,7 +20,15 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, dead_letters, followed_columns, pipelines, redrive, staging
 from offset_ledger.ledger.completeness import sealed_counts
-from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.database import (
+    Cursor,
+    Session,
+    application_name,
+    connect,
+    named_sql,
+    rename_session,
+    transaction,
+)
 from offset_ledger.ledger.fencing import wait_for_claims
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
@@ -63,28 +71,35 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
         UnknownOutcome: the connection was lost during COMMIT and the ledger cannot be read yet.
     """
     database = get_connection(pipeline.target.connection)
-    with connect(database) as session, transaction(session) as cursor:
-        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
-        if batch.state is State.COMMITTED:
-            return Committed(batch, batches.read_sheet(cursor, batch_id), already=True)
-        rivals = {batch_id, *batches.validated_of_file(cursor, pipeline)}
-    _check_validated(pipeline, batch)
-    name = application_name(batch.attempt, "commit")
+    batch: Batch | None = None
     try:
-        with connect(database, name) as session:
-            wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, batch))
+        with connect(database) as session:
             with transaction(session) as cursor:
-                current = _lock(cursor, pipeline, batch)
-                if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
-                    return Committed(current, batches.read_sheet(cursor, batch_id), already=True)
-                sheet = _commit(cursor, pipeline, batch, origin)
-        reach(Failpoint.AFTER_COMMIT)
+                batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
+                if batch.state is State.COMMITTED:
+                    return Committed(batch, batches.read_sheet(cursor, batch_id), already=True)
+                rivals = {batch_id, *batches.validated_of_file(cursor, pipeline)}
+                _check_validated(pipeline, batch)
+                rename_session(cursor, application_name(batch.attempt, "commit"))
+            return _commit_validated(session, pipeline, batch, rivals, origin)
     except DatabaseUnavailable as error:
-        if _is_answered(error):
+        if batch is None or _is_answered(error):
             raise
         return resolve(database, batch, error)
-    with connect(database) as session, transaction(session) as cursor:
-        return Committed(batches.read_batch(cursor, batch_id), sheet)
+
+
+def _commit_validated(
+    session: Session, pipeline: Pipeline, batch: Batch, rivals: Collection[int], origin: Origin
+) -> Committed:
+    wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, batch))
+    with transaction(session) as cursor:
+        current = _lock(cursor, pipeline, batch)
+        if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
+            return Committed(current, batches.read_sheet(cursor, batch.batch_id), already=True)
+        sheet = _commit(cursor, pipeline, batch, origin)
+    reach(Failpoint.AFTER_COMMIT)
+    with transaction(session) as cursor:
+        return Committed(batches.read_batch(cursor, batch.batch_id), sheet)
 
 
 def given_up(pipeline: Pipeline, batch_id: int) -> bool:

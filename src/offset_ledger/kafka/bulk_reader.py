@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import compress
 from operator import not_
-from typing import cast
+from typing import Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -20,9 +20,19 @@ from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 
-__all__ = ["Message", "ReadLists", "bulk_reader"]
+__all__ = ["Message", "Next", "ReadLists", "bulk_reader"]
 
-ReadLists = Callable[[str, OffsetRange], Iterator[list[Message]]]
+Next = Callable[[], OffsetRange | None]
+
+
+class ReadLists(Protocol):
+    """Reads a range in lists; ``then`` is asked, before the last list is given, for the range that is read next: it is
+    fetched meanwhile.
+    """
+
+    def __call__(self, topic: str, wanted: OffsetRange, then: Next = ...) -> Iterator[list[Message]]:
+        """The lists of the range."""
+
 
 _MAX_RECORDS = 20_000
 _POLL_SECONDS = 0.1  # a signal is noticed only between two polls
@@ -62,10 +72,13 @@ class _Reader:
         self._refused: OffsetLedgerError | None = None
         callbacks = {"error_cb": self._note, **oauth_callback(connection, self._refuse)}
         self._connection = connection
-        settings = {**librdkafka_arguments(connection), **_SETTINGS, **callbacks}
-        self._consumer = Consumer(settings, logger=logging.getLogger("librdkafka"))
+        self._settings = {**librdkafka_arguments(connection), **_SETTINGS, **callbacks}
+        self._consumer: Consumer | None = None
         self._next: tuple[str, int, int] | None = None  # what the consumer would give, if it is asked
-        self.close = self._consumer.close
+
+    def close(self) -> None:
+        if self._consumer:
+            self._consumer.close()
 
     def _note(self, error: KafkaError) -> None:
         self._trouble = error
@@ -75,14 +88,22 @@ class _Reader:
     def _refuse(self, error: OffsetLedgerError) -> None:
         self._refused = error
 
-    def read(self, topic: str, wanted: OffsetRange) -> Iterator[list[Message]]:
+    def _go_to(self, topic: str, partition: int, position: int) -> Consumer:
+        """The consumer, which fetches from there on: one that is made without a partition connects 50 ms later."""
+        if not self._consumer:
+            self._consumer = Consumer(self._settings, logger=logging.getLogger("librdkafka"))
+        if self._next != (topic, partition, position):
+            self._consumer.assign([TopicPartition(topic, partition, position)])
+            self._next = (topic, partition, position)
+        return self._consumer
+
+    def read(self, topic: str, wanted: OffsetRange, then: Next = lambda: None) -> Iterator[list[Message]]:
         position, timeout = wanted.from_offset, retry_seconds()
-        if self._next != (topic, wanted.partition, position):
-            self._consumer.assign([TopicPartition(topic, wanted.partition, position)])
+        consumer = self._go_to(topic, wanted.partition, position)
         self._next = None
         deadline = time.monotonic() + timeout
         while position < wanted.until_offset:
-            polled = self._consumer.consume(min(_MAX_RECORDS, wanted.until_offset - position), _POLL_SECONDS)
+            polled = consumer.consume(min(_MAX_RECORDS, wanted.until_offset - position), _POLL_SECONDS)
             errors = list(map(Message.error, polled))
             records = polled if not any(errors) else list(compress(polled, map(not_, errors)))
             if len(records) < len(polled):
@@ -90,6 +111,11 @@ class _Reader:
                 position = max(position, *ends)
             if records:
                 position = max(position, _offset(records[-1]) + 1)
+            if position >= wanted.until_offset:
+                self._next = (topic, wanted.partition, position)  # above the range where its last records are left out
+                if following := then():
+                    self._go_to(topic, following.partition, following.from_offset)
+            if records:
                 deadline = time.monotonic() + timeout
                 if inside := _before(wanted.until_offset, records):
                     yield inside
@@ -97,7 +123,6 @@ class _Reader:
                 raise self._refused
             elif time.monotonic() > deadline:
                 raise self._unavailable(topic, wanted, position, timeout)
-        self._next = (topic, wanted.partition, position)  # above the range where records were left out at its end
 
     def _end(self, topic: str, wanted: OffsetRange, message: Message) -> int:
         """The offset up to which the log was read, if the message says that; an error that does not pass is raised."""

@@ -26,8 +26,10 @@ from offset_ledger.version import __version__
 
 
 def _batch(row: Mapping[str, Any]) -> Batch:
-    ranges = tuple(OffsetRange(*r) for r in row["ranges"])
-    return Batch(**{**row, "kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges})
+    ranges = tuple(OffsetRange(*r[:3]) for r in row["ranges"])
+    epochs = {r[0]: r[3] for r in row["ranges"]}
+    known = {"kind": BatchKind(row["kind"]), "state": State(row["state"]), "ranges": ranges, "epochs": epochs}
+    return Batch(**{**row, **known})
 
 
 def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:

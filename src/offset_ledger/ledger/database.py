@@ -188,7 +188,7 @@ def transaction(session: Session) -> Iterator[Cursor]:
 
 def timeout_setting(session: Session, name: str) -> float:
     """Seconds that a timeout of the session is set to; 0 where it is off."""
-    ((seconds,),) = rows(session, "SELECT setting::int / 1000.0 FROM pg_settings WHERE name = %s", [name])
+    ((seconds,),) = rows(session, "SELECT extract(epoch FROM current_setting(%s)::interval)", [name])
     return float(seconds)
 
 

@@ -183,9 +183,3 @@ def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) ->
     """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
     cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
     return tuple(Boundary(*row) for row in cursor.fetchall())
-
-
-def planned_epochs(cursor: Cursor, batch_id: int) -> dict[int, int]:
-    """Per partition the leader epoch under which the end of the planned range was stable."""
-    cursor.execute("SELECT partition, leader_epoch FROM offset_ledger.batch_range WHERE batch_id = %s", [batch_id])
-    return {row["partition"]: row["leader_epoch"] for row in cursor.fetchall()}

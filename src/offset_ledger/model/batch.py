@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,9 @@ from offset_ledger.model.states import BatchKind, State
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as the ledger has it."""
+    """A batch as the ledger has it; ``epochs`` are the leader epochs under which the ends of its ranges were stable, by
+    partition.
+    """
 
     batch_id: int
     pipeline: str
@@ -35,6 +37,7 @@ class Batch:
     run_id: str | None = None
     config_hash: str = ""
     late: Mapping[str, Any] | None = None
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def attempt(self) -> Attempt:

@@ -14,7 +14,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.kafka.client import KafkaClient
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Session, transaction
-from offset_ledger.ledger.pipelines import planned_epochs, read_boundaries
+from offset_ledger.ledger.pipelines import read_boundaries
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
@@ -60,10 +60,9 @@ def find_log_change(
         if (cursors.cluster_id, cursors.topic_id) != (snapshot.cluster_id, snapshot.topic_id):
             return _recreated(pipeline, cursors, snapshot)
         head = batches.open_head(cursor, pipeline.name)
-        epochs = planned_epochs(cursor, head.batch_id) if head else {}
     committed = [Boundary(p, offset, cursors.leader_epochs.get(p)) for p, offset in cursors.next_offsets.items()]
     truncated = [b.partition for b in _disagreeing(kafka, snapshot, committed)]
-    planned = [Boundary(r.partition, r.until_offset, epochs[r.partition]) for r in head.ranges] if head else []
+    planned = [Boundary(r.partition, r.until_offset, head.epochs[r.partition]) for r in head.ranges] if head else []
     if not truncated and not _disagreeing(kafka, snapshot, planned):
         return None
     with transaction(session) as cursor:

@@ -75,8 +75,8 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
         slices = staging.manifest(cursor, tables)
         check_manifest(replace(batch, epoch=tables.attempt.epoch), slices, written.slices, written.gap_reason)
         late = _late_ranges(cursor, batch, slices, written.retention)
-        staging.analyze(cursor, tables)
         counts = sum((each.counts for each in slices), StagedCounts())
+        staging.analyze(cursor, tables, counts.rows)
         batches.move(
             cursor,
             tables.attempt,

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from math import ceil
+from threading import Event
+from typing import Protocol
 
 from offset_ledger.model.ranges import OffsetRange, total_width
 
 NumberedSlice = tuple[int, OffsetRange]
 Run = tuple[NumberedSlice, ...]
 """Slices of one partition, each of which begins where the one before ends: one consumer reads on."""
+
+
+class Slices(Protocol):
+    """The slices of one worker, one after the other."""
+
+    def __iter__(self) -> Iterator[NumberedSlice]:
+        """Each of them."""
+
+    def following(self) -> OffsetRange | None:
+        """What comes next, as far as that is known."""
+
+
+class SharedSlices:
+    """The slices that a worker takes, run by run, from those that it shares with others."""
+
+    def __init__(self, runs: deque[Run], over: Event) -> None:
+        self._runs, self._over = runs, over
+        self._own = deque[NumberedSlice]()
+
+    def __iter__(self) -> Iterator[NumberedSlice]:
+        """Each slice, until nobody has one left, or it is ``over``."""
+        while self.following() is not None and not self._over.is_set():
+            yield self._own.popleft()
+
+    def following(self) -> OffsetRange | None:
+        """The offsets of the next one, which is this worker's from now on."""
+        if not self._own:
+            with suppress(IndexError):
+                self._own.extend(self._runs.popleft())
+        return self._own[0][1] if self._own else None
 
 
 def runs_of(ranges: Sequence[OffsetRange], workers: int, records_per_slice: int) -> list[Run]:

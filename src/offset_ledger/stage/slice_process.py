@@ -15,16 +15,16 @@ import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any
 
 from offset_ledger import errors
 from offset_ledger.connections import Connection
 from offset_ledger.errors import IncompleteStaging, OffsetLedgerError, UnexpectedError, error_line
-from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.progress import OnProgress
-from offset_ledger.stage.slice_reader import WriteSlice, slice_reader
+from offset_ledger.stage.runs import NumberedSlice, Slices
+from offset_ledger.stage.slice_reader import WriteSlices, slice_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class _Ended:
 
 
 @contextmanager
-def slice_process(kafka: Connection, topic: str, task: SliceTask, advance: OnProgress) -> Iterator[WriteSlice]:
+def slice_process(kafka: Connection, topic: str, task: SliceTask, advance: OnProgress) -> Iterator[WriteSlices]:
     """What stages slices in a process of its own, which ends with the block; it raises what staging there raised.
 
     Secrets reach the process through a pipe.
@@ -59,15 +59,16 @@ def slice_process(kafka: Connection, topic: str, task: SliceTask, advance: OnPro
     assert process.stdout
     requests, answers = process.stdin, process.stdout
 
-    def write(slice_no: int, wanted: OffsetRange) -> None:
-        try:
-            _send(requests, (slice_no, wanted))
-            while isinstance(answer := pickle.load(answers), _Advanced):
-                advance(answer.offsets)
-        except (OSError, EOFError, ValueError) as error:
-            raise _died(process, slice_no) from error
-        if answer.error:
-            raise getattr(errors, answer.error)(answer.message)
+    def write(slices: Slices) -> None:
+        for slice_no, wanted in slices:
+            try:
+                _send(requests, (slice_no, wanted))
+                while isinstance(answer := pickle.load(answers), _Advanced):
+                    advance(answer.offsets)
+            except (OSError, EOFError, ValueError) as error:
+                raise _died(process, slice_no) from error
+            if answer.error:
+                raise getattr(errors, answer.error)(answer.message)
 
     try:
         _send(requests, (kafka, topic, task))
@@ -105,8 +106,23 @@ def main() -> None:
     Thread(target=_receive, args=[requests], daemon=True).start()
     kafka, topic, task = requests.get()
     with slice_reader(kafka, topic, task, lambda offsets: _send(answers, _Advanced(offsets))) as write:
+        _send(answers, _failed(write, _Requested(requests, answers)))
+        Event().wait()  # nobody asks after an error; the process ends with its input
+
+
+class _Requested:
+    """The slices that are asked for, of which each is answered when the next one is waited for."""
+
+    def __init__(self, requests: SimpleQueue[Any], answers: IO[bytes]) -> None:
+        self._requests, self._answers = requests, answers
+
+    def __iter__(self) -> Iterator[NumberedSlice]:
         while True:
-            _send(answers, _staged(write, *requests.get()))
+            yield self._requests.get()
+            _send(self._answers, _Ended())
+
+    def following(self) -> None:
+        """Nothing is known of the next one before this one is answered."""
 
 
 def _receive(requests: SimpleQueue[Any]) -> None:
@@ -117,12 +133,13 @@ def _receive(requests: SimpleQueue[Any]) -> None:
             os._exit(0)
 
 
-def _staged(write: WriteSlice, slice_no: int, wanted: OffsetRange) -> _Ended:
+def _failed(write: WriteSlices, slices: Slices) -> _Ended:
+    """Why the slices could not be staged: there is always another one."""
     try:
-        write(slice_no, wanted)
+        write(slices)
     except OffsetLedgerError as error:
         return _Ended(type(error).__name__, str(error))
     except Exception as error:
-        log.exception("slice %d", slice_no)
+        log.exception("staging in a process")
         return _Ended(UnexpectedError.__name__, error_line(error))
-    return _Ended()
+    raise AssertionError("requests never end")

@@ -12,6 +12,7 @@ from offset_ledger.errors import UnreadableRecord
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.progress import OnProgress
 from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
+from offset_ledger.stage.runs import Slices
 from offset_ledger.stage.timestamps import check_exact
 
 if TYPE_CHECKING:
@@ -19,26 +20,31 @@ if TYPE_CHECKING:
 
     from offset_ledger.stage.slices import SliceTask
 
-WriteSlice = Callable[[int, OffsetRange], None]
-"""Stages the slice of that number, which has these offsets."""
+WriteSlices = Callable[[Slices], None]
+"""Stages these slices, one after the other."""
 
 # confluent-kafka returns a result although it has failed: the bytecode of a plain call may not notice, this call does.
 _read_headers = methodcaller("headers")
 
 
 @contextmanager
-def slice_reader(kafka: Connection, topic: str, task: SliceTask, advance: OnProgress) -> Iterator[WriteSlice]:
-    """What stages slices through one consumer; ``advance`` is called with how many offsets were staged."""
+def slice_reader(kafka: Connection, topic: str, task: SliceTask, advance: OnProgress) -> Iterator[WriteSlices]:
+    """What stages slices through one consumer and one session; ``advance`` is called with how many offsets were staged.
+
+    The session is of the thread that stages them: nobody else may close it.
+    """
     from offset_ledger.kafka.bulk_reader import bulk_reader
-    from offset_ledger.stage.slices import write_slice
+    from offset_ledger.stage.slices import slice_session
 
     with bulk_reader(kafka) as read:
 
-        def write(slice_no: int, wanted: OffsetRange) -> None:
-            lists = _counted(read(topic, wanted), wanted, advance)
-            list(write_slice(task, slice_no, _record_batches(wanted.partition, lists)))
+        def write_all(slices: Slices) -> None:
+            with slice_session(task) as write:
+                for slice_no, wanted in slices:
+                    lists = _counted(read(topic, wanted, slices.following), wanted, advance)
+                    write(slice_no, _record_batches(wanted.partition, lists))
 
-        yield write
+        yield write_all
 
 
 def _counted(lists: Iterable[Sequence[Any]], wanted: OffsetRange, advance: OnProgress) -> Iterator[Sequence[Any]]:

@@ -5,8 +5,10 @@ Spark's tasks do this on the executors, and a redrive in its own process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger.awake import kept_awake
-from offset_ledger.ledger.database import Cursor, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, set_local, transaction
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
@@ -34,6 +36,8 @@ from offset_ledger.stage.schemas import SchemaLookup
 from offset_ledger.stage.unread_fields import UnreadFields
 
 RESULT_SCHEMA = "slice_no int, records bigint"
+WriteBatches = Callable[[int, Iterable[pa.RecordBatch]], int]
+"""Stages the slice of that number, which has these records, and returns how many they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,21 @@ def _unreadable(what: str) -> IncompleteStaging:
 
 
 def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Stage one slice and yield one row: its number and how many records it held.
+    """Stage one slice, in a session of its own, and yield one row: its number and how many records it held.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+    """
+    with slice_session(task, f"slice {slice_no}") as write:
+        records = write(slice_no, batches)
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([slice_no], pa.int32()), pa.array([records], pa.int64())], names=["slice_no", "records"]
+    )
+
+
+@contextmanager
+def slice_session(task: SliceTask, name: str = "slices") -> Iterator[WriteBatches]:
+    """What stages slices through one session, each in a transaction of its own; it returns how many records one held.
 
     The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type HEADERS.
 
@@ -113,29 +131,32 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
     Raises:
         Fenced: a newer attempt has claimed the batch.
     """
+    attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
+    named = application_name(attempt, name)
+    with retries, fenced(task.database, attempt), connect(task.database, named) as session:
+        yield partial(_write, task, session)
+
+
+def _write(task: SliceTask, session: Session, slice_no: int, batches: Iterable[pa.RecordBatch]) -> int:
     tables, tally = task.tables, _Tally()
-    name = application_name(tables.attempt, f"slice {slice_no}")
-    retries = retrying_for(task.retry_seconds)
-    with retries, fenced(task.database, tables.attempt), connect(task.database, name) as session:
-        try:
-            decoded = kept_awake(session, _decode_all(task, tally, batches))
-            first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
-            with transaction(session) as cursor:
-                _begin(cursor, tables, slice_no)
-                for staged in chain(first, decoded):
-                    copy_rows(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
-                    copy_rows(cursor, tables.identifier(tables.refused), refused_types(task.record), staged.refusals)
-                _finish(cursor, tables, slice_no, tally)
-                reach(Failpoint.SLICE_COPIED)
-            reach(Failpoint.SLICE_COMMITTED)
-        except pg.UniqueViolation:
-            tally = _Tally()
-    yield pa.RecordBatch.from_arrays(
-        [pa.array([slice_no], pa.int32()), pa.array([tally.records], pa.int64())], names=["slice_no", "records"]
-    )
+    try:
+        decoded = kept_awake(session, _decode_all(task, tally, batches))
+        first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
+        with transaction(session) as cursor:
+            _begin(cursor, tables, slice_no)
+            for staged in chain(first, decoded):
+                copy_rows(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
+                copy_rows(cursor, tables.identifier(tables.refused), refused_types(task.record), staged.refusals)
+            _finish(cursor, tables, slice_no, tally)
+            reach(Failpoint.SLICE_COPIED)
+        reach(Failpoint.SLICE_COMMITTED)
+    except pg.UniqueViolation:
+        return 0
+    return tally.records
 
 
 def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
+    set_local(cursor, "synchronous_commit", "off")  # a crash empties the UNLOGGED rows anyway; the seal waits for all
     claim = {**asdict(tables.attempt), "claimed_at": tables.claimed_at}
     cursor.execute(named_sql("staging/begin_slice"), {**claim, "slice_no": slice_no})
     if cursor.rowcount == 0:

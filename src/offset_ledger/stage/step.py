@@ -17,19 +17,17 @@ from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, fencing
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.pipelines import planned_epochs
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, State
 from offset_ledger.stage import tombstones, without_spark
 from offset_ledger.stage.claim import Written, claim, seal
 from offset_ledger.stage.following import end_at_boundaries
 from offset_ledger.stage.kept_staging import KeptStaging, is_last_copy, read_kept
 from offset_ledger.stage.spark_read import read_slices, reason_of_gaps
-from offset_ledger.stage.topic_check import check_readable
+from offset_ledger.stage.topic_check import topic_checks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,23 +64,19 @@ def stage(spark: SparkSession | None, pipeline: Pipeline, batch_id: int, origin:
     database = get_connection(pipeline.target.connection)
     kafka = get_connection(pipeline.source.connection)
 
-    def check_topic(batch: Batch, read: bool = False) -> TopicSnapshot:
-        with connect(database) as session, transaction(session) as cursor:
-            epochs = planned_epochs(cursor, batch_id)
-        return check_readable(kafka, pipeline.source.topic, batch, epochs, read)
-
     def write(batch: Batch, tables: StagingTables) -> Written:
-        before = check_topic(batch)  # again: the claim may have waited for a lock
+        before = topic.recent(batch)  # the claim may have waited for a lock
         task = SliceTask.of(pipeline, database, tables, batch.kind)
         if spark is None:
-            slices = without_spark.read_slices(kafka, batch, check_topic, pipeline, task)
+            slices = without_spark.read_slices(kafka, batch, topic.check, pipeline, task)
         else:
-            slices = read_slices(spark, kafka, batch, check_topic, pipeline, task)
-        after = check_topic(batch, read=reason_of_gaps(pipeline, before) is None)
+            slices = read_slices(spark, kafka, batch, topic.check, pipeline, task)
+        after = topic.check(batch, read=reason_of_gaps(pipeline, before) is None)
         retention = tombstones.tombstone_retention(pipeline, batch, before, after)
         return Written(slices, reason_of_gaps(pipeline, before, after), retention)
 
-    return stage_with(write, pipeline, batch_id, origin, check_topic)
+    with topic_checks(kafka, pipeline.source.topic) as topic:
+        return stage_with(write, pipeline, batch_id, origin, topic.check)
 
 
 def stage_with(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated, TransientError, UnknownTopic
@@ -13,24 +14,55 @@ from offset_ledger.model.log_checks import check_truncation
 from offset_ledger.model.snapshot import TopicSnapshot, topic_of
 from offset_ledger.retry import retrying
 
+_RECENT_SECONDS = 5.0  # a client that was idle for longer may have lost its connections
 
-def check_readable(
-    connection: Connection, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool = False
-) -> TopicSnapshot:
-    """Check that the topic still has the planned ranges: Spark itself would read a recreated topic silently.
 
-    ``epochs`` are the leader epochs under which the ranges were planned. A range that seems to end too early is checked
-    again for a while: after a leader change an answer may be an old one. Of ranges that were ``read``, where every
-    missing offset shows, the log may start later now: what retention deletes after the read is no loss.
+class TopicChecks:
+    """Checks of a topic by one client, which a check within :data:`_RECENT_SECONDS` of the last one uses again."""
 
-    Raises:
-        TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
-        BrokerUnavailable: no answer in time.
-    """
-    retries = retrying(_may_be_stale, f"the leaders of {topic} to know the planned ranges", max_seconds=10)
-    with connect_kafka(connection) as kafka:
-        snapshot: TopicSnapshot = retries(lambda: _check(kafka, topic, batch, epochs, read))
-    return snapshot
+    def __init__(self, connection: Connection, topic: str, opened: ExitStack) -> None:
+        self._connection, self._topic = connection, topic
+        self._opened = opened
+        self._kafka: KafkaClient | None = None
+        self._last: tuple[float, TopicSnapshot] | None = None
+
+    def check(self, batch: Batch, read: bool = False) -> TopicSnapshot:
+        """Check that the topic still has the planned ranges: Spark itself would read a recreated topic silently.
+
+        A range that seems to end too early is checked again for a while: after a leader change an answer may be an old
+        one. Of ranges that were ``read``, where every missing offset shows, the log may start later now: what retention
+        deletes after the read is no loss.
+
+        Raises:
+            TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
+            BrokerUnavailable: no answer in time.
+        """
+        kafka = self._client()
+        waiting_for = f"the leaders of {self._topic} to know the planned ranges"
+        retries = retrying(_may_be_stale, waiting_for, max_seconds=10)
+        snapshot: TopicSnapshot = retries(lambda: _check(kafka, self._topic, batch, read))
+        self._last = time.monotonic(), snapshot
+        return snapshot
+
+    def recent(self, batch: Batch) -> TopicSnapshot:
+        """The snapshot of the last check, if that was just now, or of another one."""
+        return self._last[1] if self._last and self._is_recent() else self.check(batch)
+
+    def _client(self) -> KafkaClient:
+        if self._kafka is None or not self._is_recent():
+            self._opened.close()
+            self._kafka = self._opened.enter_context(connect_kafka(self._connection))
+        return self._kafka
+
+    def _is_recent(self) -> bool:
+        return self._last is not None and time.monotonic() - self._last[0] < _RECENT_SECONDS
+
+
+@contextmanager
+def topic_checks(connection: Connection, topic: str) -> Iterator[TopicChecks]:
+    """What checks the topic; its client is closed afterwards."""
+    with ExitStack() as opened:
+        yield TopicChecks(connection, topic, opened)
 
 
 @contextmanager
@@ -53,11 +85,11 @@ def _may_be_stale(error: BaseException) -> bool:
     return type(error) is LostRange
 
 
-def _check(kafka: KafkaClient, topic: str, batch: Batch, epochs: Mapping[int, int], read: bool) -> TopicSnapshot:
+def _check(kafka: KafkaClient, topic: str, batch: Batch, read: bool) -> TopicSnapshot:
     snapshot = kafka.snapshot(topic)
     check_topic(batch, snapshot)
     needed = {r.partition: r.until_offset for r in batch.ranges}
-    check_truncation(topic, needed, epochs, kafka.epoch_ends(topic, epochs), "planned")
+    check_truncation(topic, needed, batch.epochs, kafka.epoch_ends(topic, batch.epochs), "planned")
     check_ranges(batch, snapshot, read)
     return snapshot
 

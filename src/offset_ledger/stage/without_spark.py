@@ -20,9 +20,9 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
 from offset_ledger.postgres_connection import takes_token
 from offset_ledger.progress import progress
-from offset_ledger.stage.runs import Run, runs_of
+from offset_ledger.stage.runs import Run, SharedSlices, runs_of
 from offset_ledger.stage.slice_process import slice_process
-from offset_ledger.stage.slice_reader import WriteSlice, slice_reader
+from offset_ledger.stage.slice_reader import WriteSlices, slice_reader
 from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
@@ -92,23 +92,12 @@ def process_count(offsets: int, limit: int | None) -> int:
     return max(1, min(limit or min(_MAX_PROCESSES, cores), offsets // _OFFSETS_PER_PROCESS))
 
 
-def _share(runs: deque[Run], workers: list[AbstractContextManager[WriteSlice]]) -> None:
+def _share(runs: deque[Run], workers: list[AbstractContextManager[WriteSlices]]) -> None:
     """Let each worker take the next run until none is left; after an error none begins another slice."""
     over = Event()
     with ThreadPoolExecutor(len(workers)) as pool, ExitStack() as opened:
-        opened.callback(over.set)
         writes = [opened.enter_context(worker) for worker in workers]
-        parts = [pool.submit(_write_each, runs, over, write) for write in writes]
+        opened.callback(over.set)
+        parts = [pool.submit(write, SharedSlices(runs, over)) for write in writes]
         for part in wait(parts, return_when=FIRST_EXCEPTION).done:
             part.result()
-
-
-def _write_each(runs: deque[Run], over: Event, write: WriteSlice) -> None:
-    while not over.is_set():
-        try:
-            run = runs.popleft()
-        except IndexError:
-            return
-        for slice_no, wanted in run:
-            if not over.is_set():
-                write(slice_no, wanted)

@@ -16,7 +16,15 @@ from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, profiles, staging
-from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, transaction
+from offset_ledger.ledger.database import (
+    Cursor,
+    Session,
+    application_name,
+    connect,
+    named_sql,
+    rename_session,
+    transaction,
+)
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.sessions import session_arguments
@@ -48,28 +56,33 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
     database = get_connection(pipeline.target.connection)
-    with connect(database) as session, transaction(session) as cursor:
-        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
-        if batch.state in _PAST_GATE:
-            return batch, None
-        if batch.state is not State.STAGED:
-            batches.refuse(batch, batch.attempt, State.STAGED)
-        pipeline = with_columns(cursor, pipeline, batch_id)
-        staging.check_columns(cursor, StagingTables(batch.attempt), pipeline.record)
-    suite = read_suite(pipeline)
-    with fenced(database, batch.attempt):
-        return _validate(database, pipeline, batch, origin, suite)
+    with connect(database) as session:
+        with transaction(session) as cursor:
+            batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
+            if batch.state in _PAST_GATE:
+                return batch, None
+            if batch.state is not State.STAGED:
+                batches.refuse(batch, batch.attempt, State.STAGED)
+            pipeline = with_columns(cursor, pipeline, batch_id)
+            staging.check_columns(cursor, StagingTables(batch.attempt), pipeline.record)
+            rename_session(cursor, _name(batch))
+        suite = read_suite(pipeline)
+        with fenced(database, batch.attempt):
+            return _validate(session, database, pipeline, batch, origin, suite)
+
+
+def _name(batch: Batch) -> str:
+    return application_name(batch.attempt, "validate")
 
 
 def _validate(
-    database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
+    session: Session, database: Connection, pipeline: Pipeline, batch: Batch, origin: Origin, suite: Suite | None
 ) -> tuple[Batch, GateVerdict | None]:
     batch_id = batch.batch_id
     tables = StagingTables(batch.attempt)
-    name = application_name(batch.attempt, "validate")
     verdict = run_gate(
         suite,
-        session_arguments(database, name),
+        session_arguments(database, _name(batch)),
         SCHEMA,
         tables.rows,
         row_count=batch.rows or 0,
@@ -77,9 +90,8 @@ def _validate(
         # What a redrive refuses is in quarantine already: it cannot drain a topic into it.
         max_quarantined_share=1.0 if batch.kind is BatchKind.REDRIVE else pipeline.quality.max_quarantined_share,
     )
-    with connect(database, name) as session:
-        wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
-        batch, settled = _settle(session, pipeline, batch, verdict, origin)
+    wait_for(session, [batch_id], lambda cursor: batches.read_batch(cursor, batch_id, lock=True))
+    batch, settled = _settle(session, pipeline, batch, verdict, origin)
     for note in settled.notes if settled else ():
         log.warning("batch %d: %s", batch_id, note)
     reach(Failpoint.AFTER_VALIDATE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -23,9 +23,10 @@ from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.stage import slices
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written, claim
-from offset_ledger.stage.slices import SliceTask, write_slice
+from offset_ledger.stage.slices import SliceTask, slice_session, write_slice
 from offset_ledger.stage.step import stage_with
 from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
@@ -65,6 +66,85 @@ def test_a_slice_whose_session_a_claim_ended_is_fenced(session: Session, servers
     task = SliceTask.of(pipeline, servers.postgres, tables)
     with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
         list(write_slice(task, 0, interrupted()))
+
+
+@pytest.mark.parametrize("claimed", [True, False], ids=["by a claim", "from outside"])
+def test_a_session_that_ends_in_its_second_slice_leaves_the_first_and_the_next_attempt_stages_both(
+    session: Session, servers: Servers, claimed: bool
+) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1), OffsetRange(1, 0, 2)])
+    tables = claim(session, pipeline, batch_id, ME)
+    task = SliceTask.of(pipeline, servers.postgres, tables)
+
+    def interrupted() -> Iterator[Any]:
+        yield arrow([Raw(1, 0, VALUE)])
+        with connect(servers.postgres) as other:
+            if claimed:
+                claim(other, pipeline, batch_id, ME)
+            else:
+                rows(other, END_SLICES, [f" b{batch_id} e1 slices"])
+        yield arrow([Raw(1, 1, VALUE)])
+
+    expected = (Fenced, "claimed epoch 2") if claimed else (DatabaseUnavailable, "is not available")
+    with pytest.raises(expected[0], match=expected[1]):
+        write_two(task, [arrow([Raw(0, 0, VALUE)])], interrupted())
+    with connect(servers.postgres) as other:
+        kept = rows(other, "SELECT slice_no, rows FROM offset_ledger.slice WHERE epoch = 1 ORDER BY 1")
+        again = claim(other, pipeline, batch_id, ME)
+    assert kept == [[0, 1]]
+    both = ([arrow([Raw(n, at, VALUE) for at in range(n + 1)])] for n in (0, 1))
+    assert write_two(SliceTask.of(pipeline, servers.postgres, again), *both) == [1, 2]
+
+
+def write_two(task: SliceTask, *both: Iterable[Any]) -> list[int]:
+    with slice_session(task) as write:
+        return [write(n, batches) for n, batches in enumerate(both)]
+
+
+END_SLICES = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name ~ %s"
+)
+
+
+def test_a_slice_that_a_concurrent_task_has_staged_leaves_the_session_to_the_next_one(
+    session: Session, servers: Servers
+) -> None:
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)])
+    task = SliceTask.of(pipeline, servers.postgres, claim(session, pipeline, batch_id, ME))
+    list(write_slice(task, 0, [arrow([Raw(0, 0, VALUE)])]))
+    assert write_two(task, *([arrow([Raw(n, 0, VALUE)])] for n in (0, 1))) == [0, 1]
+    assert rows(session, "SELECT slice_no, rows FROM offset_ledger.slice ORDER BY 1") == [[0, 1], [1, 1]]
+
+
+def test_the_commit_of_a_slice_does_not_wait_for_the_disk_and_that_of_the_seal_does(
+    session: Session, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[tuple[str, str]] = []
+
+    def seen(module: ModuleType, name: str) -> None:
+        usual = getattr(module, name)
+
+        def and_ask(cursor: Any, *given: Any, **more: Any) -> Any:
+            cursor.execute("SHOW synchronous_commit")
+            waits.append((name, cursor.one()[0]))
+            return usual(cursor, *given, **more)
+
+        monkeypatch.setattr(module, name, and_ask)
+
+    seen(slices, "_finish")
+    seen(batches, "move")
+    pipeline = a_pipeline()
+    batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
+
+    def write(_: Any, tables: Any) -> Written:
+        list(write_slice(SliceTask.of(pipeline, servers.postgres, tables), 0, [arrow([Raw(0, 0, VALUE)])]))
+        return Written(1)
+
+    stage_with(write, pipeline, batch_id, ME)
+    assert waits == [("_finish", "off"), ("move", "on")]
 
 
 def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers: Servers) -> None:

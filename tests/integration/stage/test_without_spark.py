@@ -8,10 +8,12 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
@@ -19,9 +21,13 @@ from kafka import KafkaProducer
 from msgspec import structs
 
 from offset_ledger import progress
+from offset_ledger.commit.step import commit
 from offset_ledger.errors import OffsetExpired
 from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.kafka import bulk_reader
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import record_offsets
+from offset_ledger.ledger import database
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
@@ -30,8 +36,9 @@ from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.stage import progress as slices_progress
-from offset_ledger.stage import session
+from offset_ledger.stage import session, topic_check
 from offset_ledger.stage.step import stage
+from offset_ledger.validate.step import validate
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 from tests.integration.operations.test_ingest import NotUtf8
@@ -210,6 +217,50 @@ def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
     with pytest.raises(OffsetExpired, match="the log starts at 2 now; 2 offsets are gone"):
         stage(None, bench.pipeline, batch_id, ME)
     assert bench.table() == set()
+
+
+def test_a_range_is_read_whole_whether_it_was_fetched_ahead_or_another_one_was(bench: Bench) -> None:
+    bench.publish(*(order(f"{n}", n % 3) for n in range(30)))
+    publish_transactions(bench)
+    with connect_kafka(bench.servers.kafka) as kafka:
+        end = kafka.snapshot(bench.topic).partitions[0].last_stable
+    first, second, third = (OffsetRange(p, 2, 9) for p in range(3))
+    tail = OffsetRange(0, 9, end)  # it reads on, and ends with records of aborted transactions
+    order_and_hints = [(first, second), (second, third), (first, tail), (tail, None), (third, first), (first, None)]
+    with bulk_reader.bulk_reader(bench.servers.kafka) as read:
+        for wanted, hint in order_and_hints:
+            given = read(bench.topic, wanted, partial(lambda hint: hint, hint))
+            found = [(each.partition(), each.offset()) for part in given for each in part]
+            offsets = record_offsets(bench.servers.kafka, bench.topic, wanted, "read_committed")
+            assert found == [(wanted.partition, offset) for offset in offsets]
+
+
+def test_a_batch_connects_once_in_a_step_and_again_after_a_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.publish(*(order(f"{n}", n % 3) for n in range(9)))
+    opened: list[str] = []
+
+    def counted(module: ModuleType, name: str) -> None:
+        usual = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **more: opened.append(name) or usual(*given, **more))
+
+    counted(topic_check, "connect_kafka")
+    counted(database, "open_session")
+    monkeypatch.setattr(topic_check, "_RECENT_SECONDS", 600)
+    batch_id = bench.planned()
+    opened.clear()
+    stage(None, bench.pipeline, batch_id, ME)
+    assert Counter(opened) == {"connect_kafka": 1, "open_session": 3}  # its own, and one for each of two readers
+    for step in (validate, commit):
+        opened.clear()
+        step(bench.pipeline, batch_id, ME)  # type: ignore[operator]
+        assert opened == ["open_session"]
+
+    monkeypatch.setattr(topic_check, "_RECENT_SECONDS", 0)
+    replay = plan_replay(bench.pipeline, [OffsetRange(0, 0, 2)], ME).batch
+    assert replay is not None
+    opened.clear()
+    stage(None, bench.pipeline, replay.batch_id, ME)
+    assert opened.count("connect_kafka") == 3  # before the claim, after it, and after the read
 
 
 def test_progress_counts_every_offset_whoever_stages(

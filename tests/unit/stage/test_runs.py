@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import chain, pairwise
+from threading import Event
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.stage.runs import runs_of
+from offset_ledger.stage.runs import NumberedSlice, SharedSlices, runs_of
 
 ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 5_000)), min_size=1, max_size=8).map(
     lambda given: [OffsetRange(n, start, start + width) for n, (start, width) in enumerate(given)]
@@ -42,3 +44,30 @@ def test_one_worker_reads_each_range_in_one_run() -> None:
 def test_a_single_range_is_shared() -> None:
     runs = runs_of([OffsetRange(0, 0, 1_000_000)], 2, 250_000)
     assert runs == [((n, OffsetRange(0, n * 250_000, (n + 1) * 250_000)),) for n in range(4)]
+
+
+@given(ranges, st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))
+def test_workers_that_look_ahead_share_every_slice_once(
+    wanted: list[OffsetRange], turns: list[tuple[int, bool]]
+) -> None:
+    runs = runs_of(wanted, 3, 1_000)
+    shared, over = deque(runs), Event()
+    workers = [SharedSlices(shared, over) for _ in range(3)]
+    iterators = [iter(worker) for worker in workers]
+    taken: list[list[NumberedSlice]] = [[], [], []]
+    for place, looks in turns:
+        following = workers[place].following() if looks else None
+        if each := next(iterators[place], None):
+            taken[place].append(each)
+            assert following in (None, each[1])
+    for place, iterator in enumerate(iterators):
+        taken[place] += iterator
+    assert sorted(chain.from_iterable(taken)) == list(chain.from_iterable(runs))
+
+
+def test_no_worker_begins_another_slice_when_it_is_over() -> None:
+    over = Event()
+    slices = iter(SharedSlices(deque(runs_of([OffsetRange(0, 0, 4)], 1, 1)), over))
+    assert next(slices) == (0, OffsetRange(0, 0, 1))
+    over.set()
+    assert list(slices) == []
