@@ -123,8 +123,8 @@ def test_two_attempts_at_once_commit_each_offset_once(bench: Bench) -> None:
         each.start()
     for each in racing:
         each.join()
-    told = {str(answer) for answers in both for answer in answers if answer.error}
-    assert all(line.startswith(("Fenced", "StateConflict", "IncompleteStaging")) for line in told), told
+    failed = {str(answer) for answers in both for answer in answers if answer.error}
+    assert all(line.startswith(("Fenced", "StateConflict", "IncompleteStaging")) for line in failed), failed
     bench.drain()
     assert bench.check() == []
 
