@@ -62,9 +62,9 @@ class Follower:
 
     def needed(self, record: RecordShape, fields: Fields) -> Needed:
         """What the fields of a schema need beyond the columns of the record."""
-        found = [*self._of_keys(record, fields), *self._of_columns(record, fields), *self._of_new(record, fields)]
-        columns = tuple(each for each in found if isinstance(each, Column))
-        asked = [each for each in found if isinstance(each, Difference) and each not in self.accepted]
+        needs = [*self._of_keys(record, fields), *self._of_columns(record, fields), *self._of_new(record, fields)]
+        columns = tuple(each for each in needs if isinstance(each, Column))
+        asked = [each for each in needs if isinstance(each, Difference) and each not in self.accepted]
         if len(record.columns) + len(columns) > MAX_COLUMNS:
             too_many = Difference("$", f"more fields than the {MAX_COLUMNS} columns that a table takes")
             return Needed((), tuple(asked) if too_many in self.accepted else (*asked, too_many))
@@ -87,8 +87,8 @@ class Follower:
             if text := text or self._changed(column, fields):
                 yield Difference(_shown_path(column.path), text)
             elif field and field.type:
-                for found in self._of_limits(column, field, field.type):
-                    yield replace(found, path=declared.path) if isinstance(found, Column) else found
+                for need in self._of_limits(column, field, field.type):
+                    yield replace(need, path=declared.path) if isinstance(need, Column) else need
 
     def _changed(self, column: Column, fields: Fields) -> str | None:
         """What a schema has by now where one before it made the column; a file may say, say, that texts are dates."""

@@ -30,16 +30,16 @@ _WHOLE_MICROSECONDS = "nanoseconds: a record whose moment is no whole microsecon
 
 def schema_columns(schemas: Sequence[Sequence[SchemaField]]) -> tuple[Inferred, ...]:
     """The columns that take the values of all these schemas, the latest last; nullable where one has no such field."""
-    found: dict[JsonPath, list[SchemaField]] = {}
+    by_path: dict[JsonPath, list[SchemaField]] = {}
     names = _names(schemas)
     for fields in schemas:
         for field in fields:
-            found.setdefault(names.get(field.path, field.path), []).append(field)
-    whole = {path for path in found if any(path[:depth] in found for depth in range(1, len(path)))}
-    outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in found}
+            by_path.setdefault(names.get(field.path, field.path), []).append(field)
+    whole = {path for path in by_path if any(path[:depth] in by_path for depth in range(1, len(path)))}
+    outer = {path[:depth] for path in whole for depth in range(1, len(path)) if path[:depth] in by_path}
     return tuple(
         replace(_together(path, fields, path in outer, len(schemas)), path=path, aliases=_of(path, names))
-        for path, fields in found.items()
+        for path, fields in by_path.items()
         if path not in whole
     )
 

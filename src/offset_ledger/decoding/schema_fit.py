@@ -63,8 +63,8 @@ def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
 
 
 def _type(field: SchemaField, kind: ColumnKind, form: Format) -> Iterator[str]:
-    if found := refused(field, kind, form) or limited(field, kind, form):
-        yield f"{field.shown} in the schema, {shown(kind)} in the file: {found}"
+    if misfit := refused(field, kind, form) or limited(field, kind, form):
+        yield f"{field.shown} in the schema, {shown(kind)} in the file: {misfit}"
 
 
 def shown(kind: ColumnKind) -> str:

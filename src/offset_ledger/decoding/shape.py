@@ -75,32 +75,32 @@ class Place:
 
 def places(record: RecordShape) -> tuple[Place, ...]:
     """The values that have a path in the record."""
-    found: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
+    declarations: list[tuple[JsonPath | None, tuple[JsonPath, ...], bool]] = [
         (record.event_id, record.event_id_aliases, False),
         (record.publish_at, record.publish_at_aliases, False),
         *((column.path, column.aliases, column.nullable) for column in record.columns),
     ]
     return tuple(
         Place(Leaf(slot, kind, nullable, bool(aliases)), (path, *aliases))
-        for slot, ((path, aliases, nullable), kind) in enumerate(zip(found, kinds(record), strict=True))
+        for slot, ((path, aliases, nullable), kind) in enumerate(zip(declarations, kinds(record), strict=True))
         if path
     )
 
 
 def tree(record: RecordShape, has: Has | None = None) -> Node:
     """The tree of the record's paths; with ``has``, of those that it reads where it has these."""
-    found = places(record)
+    value_places = places(record)
     if has is not None:
-        return tree_at(found, [place.path(has) for place in found])
+        return tree_at(value_places, [place.path(has) for place in value_places])
     root = Node("$")
-    for place in found:
+    for place in value_places:
         root.add(place.paths[0], place.leaf)
     return root
 
 
-def tree_at(found: Iterable[Place], paths: Iterable[JsonPath]) -> Node:
+def tree_at(value_places: Iterable[Place], paths: Iterable[JsonPath]) -> Node:
     """The tree of records that have each value at this path."""
     root = Node("$")
-    for place, path in zip(found, paths, strict=True):
+    for place, path in zip(value_places, paths, strict=True):
         root.add(path, replace(place.leaf, aliased=False))
     return root

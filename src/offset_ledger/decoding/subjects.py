@@ -106,8 +106,8 @@ def is_of_others(schema: WriterSchema, names: Sequence[str]) -> bool:
     if not names or schema.language is SchemaLanguage.PROTOBUF:
         return False
     if schema.language is SchemaLanguage.AVRO:
-        found = _avro_name(_document(schema))
-        return found is not None and found not in names
+        full_name = _avro_name(_document(schema))
+        return full_name is not None and full_name not in names
     return not set(names).intersection(json_schema_names(schema))
 
 
@@ -119,9 +119,9 @@ def json_schema_names(schema: WriterSchema) -> tuple[str, ...]:
     """
     text = _document(schema)
     names = [text.get("title"), text.get("$id")] if isinstance(text, dict) else []
-    if not (found := tuple(each for each in names if isinstance(each, str))):
+    if not (own_names := tuple(each for each in names if isinstance(each, str))):
         raise SchemaProblem("expected a title or an $id, by which record.where.schema knows it, found none")
-    return found
+    return own_names
 
 
 def _document(schema: WriterSchema) -> Any:
@@ -135,8 +135,8 @@ def _avro_name(text: Any) -> str | None:
     """The full name of what an Avro schema is, or of its type where that has none; None of a union."""
     if isinstance(text, dict) and isinstance(name := text.get("name"), str):
         return _in_namespace(text, name)
-    found = text.get("type") if isinstance(text, dict) else text
-    return found if isinstance(found, str) else None
+    type_ = text.get("type") if isinstance(text, dict) else text
+    return type_ if isinstance(type_, str) else None
 
 
 def _in_namespace(text: Mapping[str, Any], name: str) -> str:

@@ -42,15 +42,15 @@ class UnreadMembers:
 
     def of(self, document: bytes) -> list[JsonPath]:
         """Their paths; the document is a valid JSON object."""
-        found: list[JsonPath] = []
-        _find(self._read, document, (), found)
-        return found
+        unread_paths: list[JsonPath] = []
+        _find(self._read, document, (), unread_paths)
+        return unread_paths
 
 
-def _find(read: Read, raw: bytes | msgspec.Raw, path: JsonPath, found: list[JsonPath]) -> None:
+def _find(read: Read, raw: bytes | msgspec.Raw, path: JsonPath, unread_paths: list[JsonPath]) -> None:
     for name, value in _object(raw).items():
         inner = read.get(name)
         if inner is None:
-            found.append((*path, name))
+            unread_paths.append((*path, name))
         elif inner and bytes(value)[:1] == b"{":
-            _find(inner, value, (*path, name), found)
+            _find(inner, value, (*path, name), unread_paths)

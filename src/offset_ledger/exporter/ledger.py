@@ -48,7 +48,7 @@ def _offsets(row: Row) -> dict[str, int]:
 
 
 def _findings(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for row in rows:
-        found.setdefault(row["pipeline"], {})[row["severity"]] = row["findings"]
-    return found
+        counts.setdefault(row["pipeline"], {})[row["severity"]] = row["findings"]
+    return counts

@@ -56,9 +56,9 @@ def _of_ledger(name: str, head: Row, ledger: LedgerReading) -> Iterator[Sample]:
     for step in _STEPS:
         if waiting[step] is not None:
             yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
-    if (found := ledger.findings.get(name)) is not None:
+    if (counts := ledger.findings.get(name)) is not None:
         for severity in _SEVERITIES:
-            yield Sample("audit_findings", found.get(severity, 0), {"severity": severity})
+            yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
 
 
 def _of_log(shown: tuple[Position, ...], anew: bool, now: datetime) -> Iterator[Sample]:

@@ -48,12 +48,12 @@ class Registry:
         if schema_id not in self._schemas:
             what = f"schema {schema_id}"
             try:
-                found = documents.read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
+                schema = documents.read_schema(self._api.ask("GET", f"/schemas/ids/{schema_id}"), what)
             except NotFound:
                 return None
-            references = resolve(found.references, self._version, what)
+            references = resolve(schema.references, self._version, what)
             subjects = self._subjects_of(schema_id)
-            self._schemas[schema_id] = WriterSchema(schema_id, found.language, found.text, references, subjects)
+            self._schemas[schema_id] = WriterSchema(schema_id, schema.language, schema.text, references, subjects)
         return self._schemas[schema_id]
 
     def latest(self, subject: str) -> WriterSchema | None:
@@ -118,19 +118,21 @@ class Registry:
         schema = Schema(language, text, tuple(references))
         path = f"/compatibility{_at(subject)}/versions?verbose=true"
         try:
-            found = documents.mapping(self._api.ask("POST", path, schema.document()), "the answer")
+            answer = documents.mapping(self._api.ask("POST", path, schema.document()), "the answer")
         except NotFound:
             return Compatibility(True)
-        reasons = documents.texts(found.get("messages") or [], "the reasons")
-        return Compatibility(found.get("is_compatible") is True, reasons)
+        reasons = documents.texts(answer.get("messages") or [], "the reasons")
+        return Compatibility(answer.get("is_compatible") is True, reasons)
 
     def compatibility(self, subject: str) -> str:
         """The level that the subject has, or else all subjects have."""
         try:
-            found = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
+            answer = self._api.ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true")
         except NotFound:
-            found = self._api.ask("GET", "/config")
-        return documents.text(documents.mapping(found, "the answer"), "compatibilityLevel", f"the level of {subject!r}")
+            answer = self._api.ask("GET", "/config")
+        return documents.text(
+            documents.mapping(answer, "the answer"), "compatibilityLevel", f"the level of {subject!r}"
+        )
 
     def set_compatibility(self, subject: str, level: str) -> None:
         """Give the subject a level of its own, one of LEVELS.
@@ -175,8 +177,10 @@ class Registry:
             answer = self._api.ask("GET", f"/schemas/ids/{schema_id}/versions")
         except NotFound:
             return ()
-        found = [documents.mapping(each, what) for each in documents.sequence(answer, what)]
-        return tuple((documents.text(each, "subject", what), documents.number(each, "version", what)) for each in found)
+        versions = [documents.mapping(each, what) for each in documents.sequence(answer, what)]
+        return tuple(
+            (documents.text(each, "subject", what), documents.number(each, "version", what)) for each in versions
+        )
 
 
 def connect_registry(connection: Connection) -> Registry:

@@ -44,22 +44,24 @@ def read_schema(document: object, what: str) -> Schema:
         RegistryUnavailable: the answer has another form.
         UnusableSchema: it is of another language.
     """
-    found = mapping(document, what)
-    language = text(found, "schemaType", what) if found.get("schemaType") is not None else SchemaLanguage.AVRO
+    answer = mapping(document, what)
+    language = text(answer, "schemaType", what) if answer.get("schemaType") is not None else SchemaLanguage.AVRO
     if language not in set(SchemaLanguage):
         known = ", ".join(SchemaLanguage)
         raise UnusableSchema(
             f"{what} is of type {language!r}, which is none of {known}; read a topic that has one of these"
         )
-    references = sequence(found.get("references") or [], f"references of {what}")
+    references = sequence(answer.get("references") or [], f"references of {what}")
     return Schema(
-        SchemaLanguage(language), text(found, "schema", what), tuple(_reference(each, what) for each in references)
+        SchemaLanguage(language), text(answer, "schema", what), tuple(_reference(each, what) for each in references)
     )
 
 
 def _reference(document: object, what: str) -> Reference:
-    found = mapping(document, f"a reference of {what}")
-    return Reference(text(found, "name", what), text(found, "subject", what), number(found, "version", what))
+    reference = mapping(document, f"a reference of {what}")
+    return Reference(
+        text(reference, "name", what), text(reference, "subject", what), number(reference, "version", what)
+    )
 
 
 def mapping(document: object, what: str) -> Mapping[str, Any]:
@@ -76,9 +78,9 @@ def sequence(document: object, what: str) -> Sequence[Any]:
     return document
 
 
-def text(found: Mapping[str, Any], name: str, what: str) -> str:
+def text(members: Mapping[str, Any], name: str, what: str) -> str:
     """The string of that name, which UTF-8 and Postgres can hold."""
-    value = found.get(name)
+    value = members.get(name)
     if not isinstance(value, str):
         raise _malformed(f"{name} of {what}", "a string", value)
     if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
@@ -88,9 +90,9 @@ def text(found: Mapping[str, Any], name: str, what: str) -> str:
     return value
 
 
-def number(found: Mapping[str, Any], name: str, what: str) -> int:
+def number(members: Mapping[str, Any], name: str, what: str) -> int:
     """The integer of that name."""
-    value = found.get(name)
+    value = members.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         raise _malformed(f"{name} of {what}", "an integer", value)
     return value
@@ -98,11 +100,11 @@ def number(found: Mapping[str, Any], name: str, what: str) -> int:
 
 def texts(document: object, what: str) -> tuple[str, ...]:
     """An array of strings."""
-    found = sequence(document, what)
-    wrong = next((each for each in found if not isinstance(each, str)), None)
+    elements = sequence(document, what)
+    wrong = next((each for each in elements if not isinstance(each, str)), None)
     if wrong is not None:
         raise _malformed(what, "strings", wrong)
-    return tuple(found)
+    return tuple(elements)
 
 
 def numbers(document: object, what: str) -> tuple[int, ...]:
@@ -110,9 +112,9 @@ def numbers(document: object, what: str) -> tuple[int, ...]:
     return tuple(number({"element": each}, "element", what) for each in sequence(document, what))
 
 
-def _malformed(what: str, expected: str, found: object) -> RegistryUnavailable:
+def _malformed(what: str, expected: str, value: object) -> RegistryUnavailable:
     kinds = {dict: "an object", list: "an array", str: "a string", type(None): "nothing", bool: "a boolean"}
     return RegistryUnavailable(
-        f"{what}: expected {expected} from the schema registry, got {kinds.get(type(found), 'a number')}; check that "
+        f"{what}: expected {expected} from the schema registry, got {kinds.get(type(value), 'a number')}; check that "
         "the connection names a schema registry"
     )

@@ -20,12 +20,12 @@ def resolve(
         UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
     """
     resolved: dict[str, SchemaReference] = {}
-    for found in _in_order(references, fetch, what):
-        same = resolved.setdefault(found.name, found)
-        if same.text != found.text:
+    for reference in _in_order(references, fetch, what):
+        same = resolved.setdefault(reference.name, reference)
+        if same.text != reference.text:
             raise UnusableSchema(
-                f"{what} refers by {found.name!r} to version {same.version} of {same.subject!r} and to version "
-                f"{found.version} of {found.subject!r}, which differ; register it with one of them"
+                f"{what} refers by {reference.name!r} to version {same.version} of {same.subject!r} and to version "
+                f"{reference.version} of {reference.subject!r}, which differ; register it with one of them"
             )
     return tuple(resolved.values())
 
@@ -52,5 +52,5 @@ def _in_order(
         seen.add(needed)
         if len(seen) > MAX_REFERENCES:
             raise UnusableSchema(f"{what} refers to more than {MAX_REFERENCES} other schemas; register it with fewer")
-        found = fetch(needed)
-        stack.append((needed, found, iter(found.references)))
+        needed_schema = fetch(needed)
+        stack.append((needed, needed_schema, iter(needed_schema.references)))

@@ -119,12 +119,12 @@ def _firsts(cursor: Cursor, pipeline: Pipeline, tables: StagingTables) -> tuple[
     needs = SchemaNeeds.read(cursor, pipeline, {each.schema_id for each in met})
     spans = [each.offsets for each in staging.manifest(cursor, tables) if each.offsets]
     starts = {r.partition: r.from_offset for r in sorted(spans, key=lambda r: -r.from_offset)}
-    found: dict[tuple[int, Writer], _First] = {}
+    firsts: dict[tuple[int, Writer], _First] = {}
     for each in met:  # ascending in each partition
         if writer := needs.writer(each):
             opens = each.first_offset == starts[each.partition]
-            found.setdefault((each.partition, writer), _First(each.partition, each.first_offset, writer, opens))
-    return list(found.values()), needs
+            firsts.setdefault((each.partition, writer), _First(each.partition, each.first_offset, writer, opens))
+    return list(firsts.values()), needs
 
 
 def _keep(

@@ -57,9 +57,9 @@ class UnreadFields:
         """The lookup, whose schemas are remembered, so that nobody is asked for them twice."""
 
         def remembered(ids: frozenset[int]) -> Schemas:
-            found = lookup(ids)
-            self._schemas.update(found)
-            return found
+            schemas = lookup(ids)
+            self._schemas.update(schemas)
+            return schemas
 
         return remembered
 

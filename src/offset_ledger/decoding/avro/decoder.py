@@ -31,10 +31,10 @@ def avro_decoder(schema: WriterSchema, record: RecordShape, limits: Limits) -> D
 
     def head(payload: bytes) -> tuple[Decoder, int]:
         index, at = branch_at(union, payload)
-        found = branches[index]
-        if isinstance(found, str):
-            raise Mismatch(Code.TYPE, f"expected a record, got {found}")
-        return found, at
+        branch = branches[index]
+        if isinstance(branch, str):
+            raise Mismatch(Code.TYPE, f"expected a record, got {branch}")
+        return branch, at
 
     return HeadedDecoder(record, limits, head)
 

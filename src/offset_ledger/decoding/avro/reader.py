@@ -38,9 +38,9 @@ class AvroReader:
         self._record, self._root = record, root
         self._read = _Paths().fill(record, root)
 
-    def read(self, payload: bytes, found: Found) -> None:
+    def read(self, payload: bytes, reading: Found) -> None:
         """Fill the slots; raises Unreadable."""
-        cursor = Cursor(payload, found)
+        cursor = Cursor(payload, reading)
         try:
             self._read(cursor)
             cursor.finish()
@@ -159,7 +159,7 @@ class _Paths:
             cursor.against = None
             value = read(cursor)
             if cursor.against is not None:
-                cursor.found.reasons.append((leaf.slot, _reason(path, cursor.against)))
+                cursor.reading.reasons.append((leaf.slot, _reason(path, cursor.against)))
             else:
                 put(cursor, value)
 
@@ -188,9 +188,9 @@ def _put(source: ValueType, leaves: Iterable[Leaf], path: str) -> _Put:
     def put(cursor: Cursor, value: object) -> None:
         for slot, convert in slots:
             try:
-                cursor.found.slots[slot] = convert(value)
+                cursor.reading.slots[slot] = convert(value)
             except Mismatch as mismatch:
-                cursor.found.reasons.append((slot, _reason(path, mismatch)))
+                cursor.reading.reasons.append((slot, _reason(path, mismatch)))
 
     return put
 
@@ -199,14 +199,14 @@ def _absent(node: Node, code: Code, detail: str) -> Step:
     """Leaves the slots below the node empty; a reason against each that has to have a value."""
     reason = Reason(node.path, code, detail)
     against = [(leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable]
-    return lambda cursor: cursor.found.reasons.extend(against)
+    return lambda cursor: cursor.reading.reasons.extend(against)
 
 
 def _refusal(type_: AvroType, node: Node) -> Step | None:
     """Refuses the slots that paths lead to through a value without members."""
     reason = Reason(node.path, Code.TYPE, f"expected a record or a map, got {shown(type_)}")
     against = [(leaf.slot, reason) for member in node.members.values() for leaf in member.descendants()]
-    return (lambda cursor: cursor.found.reasons.extend(against)) if against else None
+    return (lambda cursor: cursor.reading.reasons.extend(against)) if against else None
 
 
 def _in_turn(steps: list[Step]) -> Step:

@@ -93,9 +93,9 @@ def _checked(step: Step, path: str) -> Step:
     """The same; a value that no jsonb can hold is refused."""
 
     def value(cursor: Cursor) -> object:
-        found = step(cursor)
+        member = step(cursor)
         if cursor.against is not None:
             raise RestRefused.by(path, cursor.against)
-        return found
+        return member
 
     return value

@@ -107,12 +107,12 @@ def object_of(record: Record, reader: Callable[[Field], Step]) -> Step:
         members = {}
         for name, at, step in steps:
             try:
-                found = step(cursor)
+                member = step(cursor)
             except Malformed as malformed:
                 malformed.steps.append(at)
                 raise
-            if found is not ABSENT:
-                members[name] = found
+            if member is not ABSENT:
+                members[name] = member
         cursor.leave()
         return members
 
@@ -160,12 +160,12 @@ def members_of(reader: Callable[[str], Step]) -> Step:
         for _ in cursor.items():
             key = cursor.read_key(seen)
             try:
-                found = reader(key)(cursor)
+                member = reader(key)(cursor)
             except Malformed as malformed:
                 malformed.steps.append(step_of(key))
                 raise
-            if found is not ABSENT:
-                members[key] = found
+            if member is not ABSENT:
+                members[key] = member
         cursor.leave()
         return members
 

@@ -52,9 +52,9 @@ class Wire:
         texts = values.to_pylist()
         places, others = np.flatnonzero(_candidates(values, texts, value_bytes)), np.zeros(0, np.int64)
         if self._where:
-            places, others = self._where.told(texts, places)
+            places, others = self._where.split(texts, places)
         if self._deletes:
-            _, places = self._deletes.told(texts, places)
+            _, places = self._deletes.split(texts, places)
         places, read = self._row.read(texts, places)
         unique = _unique(values, texts, [places, others])
         sure = unique[places]
@@ -71,7 +71,7 @@ class _Compared:
         kind = compared(condition) if self._number is None else ColumnKind("numeric", (), "")
         self._structs = Structs(tree_of(condition), [kind])
 
-    def told(self, texts: list[Any], places: Places) -> tuple[Places, Places]:
+    def split(self, texts: list[Any], places: Places) -> tuple[Places, Places]:
         """The places of those texts of which it certainly holds, and of those of which it certainly does not."""
         places, read = self._structs.read(texts, places)
         sure = np.ones(len(places), np.bool_)

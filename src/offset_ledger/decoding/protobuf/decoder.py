@@ -35,10 +35,10 @@ def protobuf_decoder(schema: WriterSchema, record: RecordShape, limits: Limits, 
     compiled = compile_schema(schema)
 
     @cache
-    def decoder_of(found: str) -> Decoder:
-        if record.schemas and found not in record.schemas:
+    def decoder_of(full_name: str) -> Decoder:
+        if record.schemas and full_name not in record.schemas:
             return OtherKind(record)
-        of = compiled.message(found)
+        of = compiled.message(full_name)
         return TypedDecoder(
             record, limits, lambda root_of: MessageReader(compiled, of, root_of(partial(has_path, compiled, of)))
         )
@@ -71,13 +71,13 @@ def key_text(schema: WriterSchema, message: str | None = None) -> Callable[[byte
 
     def read(key: bytes) -> str:
         indexes, at = message_indexes(key)
-        found = message_at(compiled, indexes)
+        message_type = message_at(compiled, indexes)
         try:
-            if found.full_name not in readers:
-                readers[found.full_name] = _key_reader(compiled, found)
+            if message_type.full_name not in readers:
+                readers[message_type.full_name] = _key_reader(compiled, message_type)
         except SchemaProblem as problem:
             raise Mismatch(Code.TYPE, str(problem)) from None
-        return readers[found.full_name](key[at:])
+        return readers[message_type.full_name](key[at:])
 
     return read
 

@@ -23,8 +23,8 @@ def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[Sch
         SchemaProblem: protoc refuses the schema, or it has no such message, or too many fields.
     """
     compiled = compile_schema(schema)
-    found = message_named(compiled, message) if message else _first(compiled)
-    return at_most(_Fields(compiled).members(found, (), False, (found.full_name,)))
+    message_type = message_named(compiled, message) if message else _first(compiled)
+    return at_most(_Fields(compiled).members(message_type, (), False, (message_type.full_name,)))
 
 
 def has_path(schema: ProtobufSchema, message: Message, path: JsonPath) -> bool:

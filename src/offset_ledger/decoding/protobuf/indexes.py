@@ -47,11 +47,11 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
     """
     first, *rest = indexes
     top = [*schema.file.message_types_by_name.values()]
-    found = {at.full_name for entries in (True, False) if (at := _nested(top[first : first + 1], rest, entries))}
-    if len(found) != 1:
-        names = " and ".join(sorted(found)) or "none"
+    full_names = {at.full_name for entries in (True, False) if (at := _nested(top[first : first + 1], rest, entries))}
+    if len(full_names) != 1:
+        names = " and ".join(sorted(full_names)) or "none"
         raise Mismatch(Code.SYNTAX, f"expected the indexes of one message, got {[*indexes]}, which fit {names}")
-    return schema.message(found.pop())
+    return schema.message(full_names.pop())
 
 
 def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]:

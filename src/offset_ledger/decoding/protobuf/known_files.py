@@ -38,7 +38,7 @@ def known_files(texts: Iterable[str]) -> Mapping[str, str]:
 
 def _google_types() -> dict[str, str]:
     try:
-        found = [each for each in files("google.type").iterdir() if each.name.endswith(".proto")]
+        proto_files = [each for each in files("google.type").iterdir() if each.name.endswith(".proto")]
     except ModuleNotFoundError:
         return {}
-    return {_GOOGLE_TYPES + each.name: each.read_text() for each in found}
+    return {_GOOGLE_TYPES + each.name: each.read_text() for each in proto_files}

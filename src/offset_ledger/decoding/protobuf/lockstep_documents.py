@@ -63,8 +63,8 @@ def _column(
 ) -> tuple[pa.StringArray, list[bool]]:
     """The JSON of each span, and which of them certainly have what they should; null where there is no message."""
     known = {None: (None, False), b"": _read(read, b"", nullable)}
-    found = [known.get(span) or _read(read, span, nullable) for span in spans.to_pylist()]
-    return pa.array([text for text, _ in found], pa.string()), [sure for _, sure in found]
+    readings = [known.get(span) or _read(read, span, nullable) for span in spans.to_pylist()]
+    return pa.array([text for text, _ in readings], pa.string()), [sure for _, sure in readings]
 
 
 def _read(read: Callable[[bytes], str | None], span: bytes, nullable: bool) -> tuple[str | None, bool]:

@@ -58,13 +58,13 @@ class MessageReader:
         self._values = Values(schema)
         self._places = self._compile(message, root)
 
-    def read(self, payload: bytes, found: Found) -> None:
+    def read(self, payload: bytes, reading: Found) -> None:
         """Fill the slots; raises Unreadable."""
         try:
             parsed = self._parser.parse(payload, self._message)
         except Malformed as malformed:
             raise malformed.unreadable() from None
-        _fill(self._places, parsed, found)
+        _fill(self._places, parsed, reading)
 
     def rest(self, payload: bytes) -> dict[str, Any]:
         """What is left of a message that was read; raises RestRefused."""
@@ -105,34 +105,34 @@ class MessageReader:
         return _Place(field, node, self._values.getter(field), converts, inner)
 
 
-def _fill(places: _Places, parsed: Parsed, found: Found) -> None:
-    found.reasons += places.missing
+def _fill(places: _Places, parsed: Parsed, reading: Found) -> None:
+    reading.reasons += places.missing
     for place in places.places:
         for leaf, convert in place.converts:
             try:
                 value = place.get(parsed)
                 if value is not None:
-                    found.slots[leaf.slot] = convert(value)
+                    reading.slots[leaf.slot] = convert(value)
                 elif not leaf.nullable:
-                    found.reasons.append((leaf.slot, Reason(place.node.path, Code.NULL, _NOT_SET)))
+                    reading.reasons.append((leaf.slot, Reason(place.node.path, Code.NULL, _NOT_SET)))
             except Mismatch as mismatch:
-                found.reasons.append((leaf.slot, Reason(place.node.path, mismatch.code, mismatch.detail)))
+                reading.reasons.append((leaf.slot, Reason(place.node.path, mismatch.code, mismatch.detail)))
         if place.node.members:
-            _fill_members(place, parsed, found)
+            _fill_members(place, parsed, reading)
 
 
-def _fill_members(place: _Place, parsed: Parsed, found: Found) -> None:
+def _fill_members(place: _Place, parsed: Parsed, reading: Found) -> None:
     inner = parsed.get(place.field.number)
     if inner is None and place.field.presence:
         for member in place.node.members.values():
-            found.reasons += _against(member, Code.NULL, _NOT_SET, place.node.path)
+            reading.reasons += _against(member, Code.NULL, _NOT_SET, place.node.path)
     elif place.inner and inner is not None:
-        _fill(place.inner, inner, found)
+        _fill(place.inner, inner, reading)
     else:
         detail = f"expected a message, got {place.field.shown}"
         for member in place.node.members.values():
             reason = Reason(place.node.path, Code.TYPE, detail)
-            found.reasons += [(leaf.slot, reason) for leaf in member.descendants()]
+            reading.reasons += [(leaf.slot, reason) for leaf in member.descendants()]
 
 
 def _against(node: Node, code: Code, detail: str, path: str | None = None) -> Iterator[tuple[int, Reason]]:

@@ -29,15 +29,15 @@ class Left:
 
     def of(self, parsed: Parsed) -> dict[str, Any]:
         """What is left of a parsed message, as it stands in a jsonb; raises RestRefused."""
-        found = {
+        rest = {
             field.name: self._value(field, get, parsed)
             for field, get in self.fields
             if field.number in parsed or not field.presence
         }
         for field, left in self.inner:
             if field.number in parsed and (members := left.of(parsed[field.number])):
-                found[field.name] = members
-        return found
+                rest[field.name] = members
+        return rest
 
     def _value(self, field: Field, get: Get, parsed: Parsed) -> Any:
         try:

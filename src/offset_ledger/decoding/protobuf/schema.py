@@ -123,9 +123,9 @@ class ProtobufSchema:
         while pending:
             message = self.message(pending.pop())
             yield message
-            found = {field.message for field in message.fields if field.message} - seen
-            seen |= found
-            pending += found
+            unseen = {field.message for field in message.fields if field.message} - seen
+            seen |= unseen
+            pending += unseen
 
 
 def compile_schema(schema: WriterSchema) -> ProtobufSchema:

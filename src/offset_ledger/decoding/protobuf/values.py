@@ -65,8 +65,8 @@ class Values:
         convert = json_value(type_)
 
         def in_json(parsed: Any) -> Any:
-            found = value(parsed)
-            return None if found is None else convert(found)
+            unconverted = value(parsed)
+            return None if unconverted is None else convert(unconverted)
 
         return in_json
 
@@ -110,8 +110,8 @@ def _key_of(key: Field) -> Callable[[Parsed], str]:
     get = _with_zero(key, _same)
 
     def name(entry: Parsed) -> str:
-        found = get(entry)
-        return str(found).lower() if isinstance(found, bool) else str(found)
+        entry_key = get(entry)
+        return str(entry_key).lower() if isinstance(entry_key, bool) else str(entry_key)
 
     return name
 

@@ -85,9 +85,9 @@ def unique_members(members: Any) -> dict[str, Any]:
     Raises:
         Mismatch: a name comes twice, and only one of its values could be kept.
     """
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in members:
-        if name in found:
+        if name in by_name:
             raise Mismatch(Code.DUPLICATE_KEY, f"expected each key once, got '{printable(name)}' again")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name

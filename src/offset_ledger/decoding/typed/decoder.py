@@ -41,7 +41,7 @@ class Found:
 class Reader(Protocol):
     """Reads the records of one writer's schema, for the leaves of one tree."""
 
-    def read(self, payload: bytes, found: Found) -> None:
+    def read(self, payload: bytes, reading: Found) -> None:
         """Fill the slots, each with its value or a reason.
 
         Raises:
@@ -97,13 +97,13 @@ class TypedDecoder:
                 return Refusal((wanted,))
             if not wanted:
                 return Skip()
-            found = Found([None] * (self._slots + 1))
-            self._reader.read(value, found)
+            reading = Found([None] * (self._slots + 1))
+            self._reader.read(value, reading)
             if self.record.rest:
-                self._read_rest(value, found)
+                self._read_rest(value, reading)
         except Unreadable as unreadable:
             return Refusal((unreadable.reason,))
-        return self._outcome(found, key, timestamp)
+        return self._outcome(reading, key, timestamp)
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
@@ -111,10 +111,10 @@ class TypedDecoder:
         candidates = length <= self._limits.value_bytes
         if self._where is None:
             return self._rows(values, candidates)
-        told = self._where.prove(values, candidates)
-        if told is None:
+        proven_places = self._where.prove(values, candidates)
+        if proven_places is None:
             return None
-        wanted, others = told
+        wanted, others = proven_places
         some = values if len(wanted) == len(values) else values.take(pa.array(wanted))
         rows = self._rows(some, np.ones(len(wanted), np.bool_)) or Proven()
         return Proven(wanted[rows.places], rows.columns, others)
@@ -134,12 +134,12 @@ class TypedDecoder:
     def _rest_text(self, value: bytes) -> str | None:
         return text_of(self._rest.rest(value))
 
-    def _read_rest(self, value: bytes, found: Found) -> None:
+    def _read_rest(self, value: bytes, reading: Found) -> None:
         slot = self._slots - 1
         try:
-            found.slots[slot] = self._rest_text(value)
+            reading.slots[slot] = self._rest_text(value)
         except RestRefused as refused:
-            found.reasons.append((slot, refused.reason))
+            reading.reasons.append((slot, refused.reason))
 
     def _root(self, has: Has) -> Node:
         root = tree(self.record, has)
@@ -148,14 +148,14 @@ class TypedDecoder:
         return root
 
     def _outcome(
-        self, found: Found, key: bytes | Reason | None, timestamp: datetime | Reason
+        self, reading: Found, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
         record = self.record
-        deleted = _truth(record.delete_when, self._slots, found) if record.delete_when else False
+        deleted = _truth(record.delete_when, self._slots, reading) if record.delete_when else False
         if isinstance(deleted, Reason):
             return Refusal((deleted,))
-        reasons = [reason for slot, reason in found.reasons if not deleted or slot < 2]
-        slots = found.slots[: self._slots]
+        reasons = [reason for slot, reason in reading.reasons if not deleted or slot < 2]
+        slots = reading.slots[: self._slots]
         slots = [*slots[:2], *([None] * len(record.columns))] if deleted else slots
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(dict.fromkeys(reasons))) if reasons else row_of(slots, deleted)
@@ -170,9 +170,9 @@ class _Where:
 
     def check(self, payload: bytes) -> bool | Reason:
         """Whether it is, or why that cannot be told; raises Unreadable."""
-        found = Found([None])
-        self._reader.read(payload, found)
-        return _truth(self._condition, 0, found)
+        reading = Found([None])
+        self._reader.read(payload, reading)
+        return _truth(self._condition, 0, reading)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> tuple[Places, Places] | None:
         """The places of those that certainly are, and of those that certainly are not."""
@@ -185,6 +185,6 @@ class _Where:
         return proven.places[wanted], proven.places[~wanted]
 
 
-def _truth(condition: Condition, slot: int, found: Found) -> bool | Reason:
+def _truth(condition: Condition, slot: int, reading: Found) -> bool | Reason:
     """Whether the condition holds of the record, or why that cannot be told."""
-    return dict(found.reasons).get(slot) or found.slots[slot] == condition.equals
+    return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals

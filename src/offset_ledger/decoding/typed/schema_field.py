@@ -41,7 +41,7 @@ def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
     Raises:
         SchemaProblem: they are more than MAX_FIELDS.
     """
-    found = tuple(islice(fields, MAX_FIELDS + 1))
-    if len(found) > MAX_FIELDS:
+    listed_fields = tuple(islice(fields, MAX_FIELDS + 1))
+    if len(listed_fields) > MAX_FIELDS:
         raise too_many()
-    return found
+    return listed_fields
