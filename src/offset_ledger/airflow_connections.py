@@ -37,12 +37,12 @@ def of_installation(conn_id: str) -> Connection:
     trouble = None
     for backend in backends:
         try:
-            found = backend.get_connection(conn_id=conn_id)
+            connection = backend.get_connection(conn_id=conn_id)
         except Exception as error:  # noqa: BLE001 - each backend has errors of its own; the next may have it
             trouble = f"{type(backend).__name__}: {one_line(error, 200)}"
         else:
-            if found is not None:
-                return _converted(conn_id, found)
+            if connection is not None:
+                return _converted(conn_id, connection)
     names = ", ".join(type(backend).__name__ for backend in backends)
     if trouble:
         raise ConfigurationError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import asdict
 
 from offset_ledger.cli.verbs import Outcome, Verbs, pipeline_of
 
@@ -20,4 +19,5 @@ def run(arguments: Namespace) -> Outcome:
     from offset_ledger.operations.dead_letters import deliver
 
     delivered = deliver(pipeline_of(arguments))
-    return Outcome(asdict(delivered), str(delivered))
+    entry = {"published": delivered.published, "found": delivered.already_delivered}
+    return Outcome(entry, str(delivered))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Verbs, add_pipeline, pipeline_of
@@ -31,12 +30,16 @@ def run(arguments: Namespace) -> Outcome:
         counted(count, level) if level in _COUNTABLE else f"{count} {level}" for level, count in sorted(levels.items())
     )
     text = "\n".join([*map(_text, found), "", counts])
-    return Outcome([asdict(finding) for finding in found], text, 1 if levels["problem"] else 0)
+    return Outcome([_entry(finding) for finding in found], text, 1 if levels["problem"] else 0)
 
 
 _COUNTABLE = {"problem", "warning"}
 
 
 def _text(finding: Finding) -> str:
-    line = f"{finding.level:8} {finding.subject}: {finding.found}"
+    line = f"{finding.level:8} {finding.subject}: {finding.text}"
     return f"{line}\n{'':8} to do: {finding.remedy}" if finding.remedy else line
+
+
+def _entry(finding: Finding) -> dict[str, str | None]:
+    return {"subject": finding.subject, "level": finding.level, "found": finding.text, "remedy": finding.remedy}

@@ -44,13 +44,13 @@ def kafka_python_settings(connection: Connection) -> dict[str, object]:
         ConfigurationError: no bootstrap.servers, a security setting that the clients have no name for, a value that
             none of them takes.
     """
-    servers, found = bootstrap_servers(connection), security_of(connection)
+    servers, settings = bootstrap_servers(connection), security_of(connection)
     arguments: dict[str, object] = {"bootstrap_servers": servers.split(","), **_common(connection)}
-    arguments |= {_PYTHON_NAMES[key]: text for key, text in found.items() if key in _PYTHON_NAMES}
-    if mechanism := found.get("sasl.mechanism"):
+    arguments |= {_PYTHON_NAMES[key]: text for key, text in settings.items() if key in _PYTHON_NAMES}
+    if mechanism := settings.get("sasl.mechanism"):
         arguments["sasl_mechanism"] = _TOKEN_MECHANISMS.get(mechanism, mechanism)
-    if security.CHECK_HOST in found:
-        arguments["ssl_check_hostname"] = _checks_host(found)
+    if security.CHECK_HOST in settings:
+        arguments["ssl_check_hostname"] = _checks_host(settings)
     return arguments
 
 
@@ -60,18 +60,18 @@ def librdkafka_arguments(connection: Connection) -> dict[str, object]:
     Raises:
         ConfigurationError: as :func:`kafka_python_settings`; also for Kerberos, which its packages are built without.
     """
-    servers, found = bootstrap_servers(connection), security_of(connection)
-    mechanism = found.get("sasl.mechanism")
+    servers, settings = bootstrap_servers(connection), security_of(connection)
+    mechanism = settings.get("sasl.mechanism")
     if mechanism == "GSSAPI":
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: librdkafka, as confluent-kafka is installed, has no Kerberos "
             "(sasl.mechanism GSSAPI); publish with kafka-python, and let Spark read"
         )
-    named = {_LIBRDKAFKA_NAMES[key]: text for key, text in found.items() if key in _LIBRDKAFKA_NAMES}
+    named = {_LIBRDKAFKA_NAMES[key]: text for key, text in settings.items() if key in _LIBRDKAFKA_NAMES}
     if mechanism:
         named["sasl.mechanisms"] = _TOKEN_MECHANISMS.get(mechanism, mechanism)
     common = {key.replace("_", "."): value for key, value in _common(connection).items()}
-    check = "https" if _checks_host(found) else "none"
+    check = "https" if _checks_host(settings) else "none"
     return {**common, **named, "bootstrap.servers": servers, security.CHECK_HOST: check}
 
 
@@ -80,8 +80,8 @@ def reads_by_librdkafka(connection: Connection) -> bool:
     return security_of(connection).get("sasl.mechanism") != "GSSAPI"
 
 
-def _checks_host(found: Mapping[str, str]) -> bool:
-    return found.get(security.CHECK_HOST, "https").lower() == "https"
+def _checks_host(settings: Mapping[str, str]) -> bool:
+    return settings.get(security.CHECK_HOST, "https").lower() == "https"
 
 
 def _common(connection: Connection) -> dict[str, object]:
@@ -118,29 +118,29 @@ def spark_kafka_options(connection: Connection) -> dict[str, str]:
         ConfigurationError: as :func:`kafka_python_settings`.
     """
     bootstrap_servers(connection)
-    found = security_of(connection)
+    settings = security_of(connection)
     extra = connection.extra
     others = {key: extra[key] for key in extra if key not in _OF_SPARK and not security.is_security(key)}
-    java = {**others, **_java_tls(connection, found), **_java_login(connection, found)}
-    if "security.protocol" in found:
-        java["security.protocol"] = found["security.protocol"]
+    java = {**others, **_java_tls(connection, settings), **_java_login(connection, settings)}
+    if "security.protocol" in settings:
+        java["security.protocol"] = settings["security.protocol"]
     return {f"kafka.{name}": value for name, value in java.items()}
 
 
-def _java_tls(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
-    java = {security.CHECK_HOST: found[security.CHECK_HOST]} if security.CHECK_HOST in found else {}
-    if security.CA in found:
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": found[security.CA]}
-    if security.CERTIFICATE in found:
+def _java_tls(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
+    java = {security.CHECK_HOST: settings[security.CHECK_HOST]} if security.CHECK_HOST in settings else {}
+    if security.CA in settings:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": settings[security.CA]}
+    if security.CERTIFICATE in settings:
         java |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": Path(found[security.CERTIFICATE]).read_text(),
-            "ssl.keystore.key": _plain_key(connection, found),
+            "ssl.keystore.certificate.chain": Path(settings[security.CERTIFICATE]).read_text(),
+            "ssl.keystore.key": _plain_key(connection, settings),
         }
     return java
 
 
-def _plain_key(connection: Connection, found: Mapping[str, str]) -> str:
+def _plain_key(connection: Connection, settings: Mapping[str, str]) -> str:
     """The key as PKCS #8 without a password: Java 17 has been seen to refuse PBES2."""
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -149,9 +149,9 @@ def _plain_key(connection: Connection, found: Mapping[str, str]) -> str:
         load_pem_private_key,
     )
 
-    password = found.get(security.KEY_PASSWORD)
+    password = settings.get(security.KEY_PASSWORD)
     try:
-        key = load_pem_private_key(Path(found[security.KEY]).read_bytes(), password.encode() if password else None)
+        key = load_pem_private_key(Path(settings[security.KEY]).read_bytes(), password.encode() if password else None)
     except (ValueError, TypeError) as error:
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: {security.KEY} should be a key in PEM form, encrypted with "
@@ -160,55 +160,55 @@ def _plain_key(connection: Connection, found: Mapping[str, str]) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def _java_login(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
-    mechanism = found.get("sasl.mechanism")
-    if mechanism is None and security.USERNAME not in found:
+def _java_login(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
+    mechanism = settings.get("sasl.mechanism")
+    if mechanism is None and security.USERNAME not in settings:
         return {}
     named = {"sasl.mechanism": mechanism} if mechanism else {}
     if mechanism == "OAUTHBEARER":
-        return {**named, **_java_oauth(connection, found)}
+        return {**named, **_java_oauth(connection, settings)}
     if mechanism == "AWS_MSK_IAM":
-        return {**named, **_java_msk(found)}
+        return {**named, **_java_msk(settings)}
     if mechanism == "GSSAPI":
-        return {**named, **_java_kerberos(found)}
+        return {**named, **_java_kerberos(settings)}
     module = "scram.ScramLoginModule" if mechanism and mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
-    options = {"username": found[security.USERNAME], "password": found.get(security.PASSWORD, "")}
+    options = {"username": settings[security.USERNAME], "password": settings.get(security.PASSWORD, "")}
     return {**named, "sasl.jaas.config": _jaas(f"org.apache.kafka.common.security.{module}", options)}
 
 
-def _java_oauth(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
-    options = {"clientId": found[OIDC.client_id], "clientSecret": found[OIDC.client_secret]}
-    if OIDC.scope in found:
-        options["scope"] = found[OIDC.scope]
-    options |= {f"extension_{name}": value for name, value in extensions(connection, found).items()}
-    if security.TOKEN_CA in found:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": found[security.TOKEN_CA]}
+def _java_oauth(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
+    options = {"clientId": settings[OIDC.client_id], "clientSecret": settings[OIDC.client_secret]}
+    if OIDC.scope in settings:
+        options["scope"] = settings[OIDC.scope]
+    options |= {f"extension_{name}": value for name, value in extensions(connection, settings).items()}
+    if security.TOKEN_CA in settings:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": settings[security.TOKEN_CA]}
     package = "org.apache.kafka.common.security.oauthbearer"
     return {
         "sasl.jaas.config": _jaas(f"{package}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
-        "sasl.oauthbearer.token.endpoint.url": found[OIDC.token_url],
+        "sasl.oauthbearer.token.endpoint.url": settings[OIDC.token_url],
     }
 
 
-def _java_msk(found: Mapping[str, str]) -> dict[str, str]:
+def _java_msk(settings: Mapping[str, str]) -> dict[str, str]:
     names = {security.PROFILE: "awsProfileName", security.ROLE: "awsRoleArn", security.REGION: "awsStsRegion"}
-    options = {java: found[key] for key, java in names.items() if key in found}
+    options = {java: settings[key] for key, java in names.items() if key in settings}
     return {
         "sasl.jaas.config": _jaas("software.amazon.msk.auth.iam.IAMLoginModule", options),
         "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
     }
 
 
-def _java_kerberos(found: Mapping[str, str]) -> dict[str, str]:
+def _java_kerberos(settings: Mapping[str, str]) -> dict[str, str]:
     options = {"useTicketCache": "true"}
-    if KEYTAB in found:
-        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": found[KEYTAB]}
-    if PRINCIPAL in found:
-        options["principal"] = found[PRINCIPAL]
+    if KEYTAB in settings:
+        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": settings[KEYTAB]}
+    if PRINCIPAL in settings:
+        options["principal"] = settings[PRINCIPAL]
     return {
         "sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options),
-        "sasl.kerberos.service.name": found.get(SERVICE, "kafka"),
+        "sasl.kerberos.service.name": settings.get(SERVICE, "kafka"),
     }
 
 

@@ -87,10 +87,10 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         if node_id in self._refused:
             raise self._refused[node_id]
         known = self._conns.get(node_id)
-        found = super().get_connection(node_id, *arguments, **options)
-        if found is not known:
-            found.close_future.add_errback(partial(self._note, node_id))
-        return found
+        connection = super().get_connection(node_id, *arguments, **options)
+        if connection is not known:
+            connection.close_future.add_errback(partial(self._note, node_id))
+        return connection
 
     def _note(self, node_id: Any, error: BaseException) -> None:
         if meant := refused(self._connection, error):

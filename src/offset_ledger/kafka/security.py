@@ -71,15 +71,15 @@ def security_of(connection: Connection) -> dict[str, str]:
         ConfigurationError: a key or a value that none of the clients takes, or one that is missing.
     """
     given = {_one_name(key): text for key, text in connection.extra.items()}
-    found = {key: text for key, text in given.items() if is_security(key)}
-    if "security.protocol" in found:
-        found["security.protocol"] = found["security.protocol"].upper()
-        _require(connection, "security.protocol", found["security.protocol"], PROTOCOLS)
-    _check_keys(connection, found)
+    settings = {key: text for key, text in given.items() if is_security(key)}
+    if "security.protocol" in settings:
+        settings["security.protocol"] = settings["security.protocol"].upper()
+        _require(connection, "security.protocol", settings["security.protocol"], PROTOCOLS)
+    _check_keys(connection, settings)
     for key in FILES:
-        if key in found and not Path(found[key]).is_file():
-            raise _wrong(connection, f"{key} should be a file that is there, found {found[key]!r}")
-    return found
+        if key in settings and not Path(settings[key]).is_file():
+            raise _wrong(connection, f"{key} should be a file that is there, found {settings[key]!r}")
+    return settings
 
 
 def is_security(key: str) -> bool:
@@ -92,60 +92,62 @@ def _one_name(key: str) -> str:
     return _OTHER_NAMES.get(dotted, dotted)
 
 
-def _check_keys(connection: Connection, found: Mapping[str, str]) -> None:
-    name = found.get("sasl.mechanism")
+def _check_keys(connection: Connection, settings: Mapping[str, str]) -> None:
+    name = settings.get("sasl.mechanism")
     if name is not None:
         _require(connection, "sasl.mechanism", name, tuple(MECHANISMS))
-    elif found.get("security.protocol", "").startswith("SASL"):
+    elif settings.get("security.protocol", "").startswith("SASL"):
         names = ", ".join(MECHANISMS)
-        raise _wrong(connection, f"security.protocol {found['security.protocol']} needs sasl.mechanism, one of {names}")
+        raise _wrong(
+            connection, f"security.protocol {settings['security.protocol']} needs sasl.mechanism, one of {names}"
+        )
     known = MECHANISMS[name] if name else _BY_PASSWORD
     usable = ("security.protocol", "sasl.mechanism", *TLS, *known.needs, *known.may)
-    for key in found:
+    for key in settings:
         if key not in usable:
             with_it = f" with sasl.mechanism {name}" if name else ""
             raise _wrong(connection, f"{key} is not supported{with_it}; use {', '.join(sorted(usable))}")
-    if name and (missing := [key for key in known.needs if not found.get(key)]):
+    if name and (missing := [key for key in known.needs if not settings.get(key)]):
         raise _wrong(connection, f"sasl.mechanism {name} needs {', '.join(missing)}")
-    _check_values(connection, found, name)
+    _check_values(connection, settings, name)
 
 
-def _check_values(connection: Connection, found: Mapping[str, str], mechanism: str | None) -> None:
+def _check_values(connection: Connection, settings: Mapping[str, str], mechanism: str | None) -> None:
     if mechanism == "OAUTHBEARER":
-        _require(connection, METHOD, found[METHOD], ("oidc",))
-        if not is_token_url(found[OIDC.token_url]):
+        _require(connection, METHOD, settings[METHOD], ("oidc",))
+        if not is_token_url(settings[OIDC.token_url]):
             raise _wrong(connection, f"{OIDC.token_url} should be the URL of a token endpoint, without a login in it")
-        extensions(connection, found)
-    if mechanism == "AWS_MSK_IAM" and found.get("security.protocol") != "SASL_SSL":
+        extensions(connection, settings)
+    if mechanism == "AWS_MSK_IAM" and settings.get("security.protocol") != "SASL_SSL":
         raise _wrong(connection, "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
-    if (CERTIFICATE in found) != (KEY in found):
+    if (CERTIFICATE in settings) != (KEY in settings):
         raise _wrong(connection, f"{CERTIFICATE} and {KEY} belong together; write both")
 
 
-def extensions(connection: Connection, found: Mapping[str, str]) -> dict[str, str]:
+def extensions(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
     """The SASL extensions: names and values of ``name=value,name=value``."""
-    given = [each.strip() for each in found.get(EXTENSIONS, "").split(",") if each.strip()]
+    given = [each.strip() for each in settings.get(EXTENSIONS, "").split(",") if each.strip()]
     if not all(_EXTENSION.fullmatch(each) for each in given):
         raise _wrong(connection, f"{EXTENSIONS} should be name=value,name=value, names of letters only")
     return dict(each.split("=", 1) for each in given)
 
 
-def aws_region(connection: Connection, found: Mapping[str, str]) -> str:
+def aws_region(connection: Connection, settings: Mapping[str, str]) -> str:
     """The region to sign for: ``aws.region``, else that of the brokers' names.
 
     Raises:
         ConfigurationError: neither says it.
     """
     named = _REGION_IN_HOST.search(connection.extra.get("bootstrap.servers", ""))
-    if region := found.get(REGION) or (named.group(1) if named else None):
+    if region := settings.get(REGION) or (named.group(1) if named else None):
         return region
     raise _wrong(connection, f"the names of its bootstrap.servers have no AWS region; write {REGION}")
 
 
-def login_of(found: Mapping[str, str]) -> str:
+def login_of(settings: Mapping[str, str]) -> str:
     """Who logs in and how, for messages: no secret is in it."""
-    mechanism = found.get("sasl.mechanism", "PLAIN")
-    who = next((found[key] for key in (USERNAME, OIDC.client_id, PRINCIPAL, ROLE) if found.get(key)), None)
+    mechanism = settings.get("sasl.mechanism", "PLAIN")
+    who = next((settings[key] for key in (USERNAME, OIDC.client_id, PRINCIPAL, ROLE) if settings.get(key)), None)
     return f"login {who!r} by {mechanism}" if who else f"the login by {mechanism}"
 
 

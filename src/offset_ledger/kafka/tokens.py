@@ -35,11 +35,11 @@ def current_token(connection: Connection) -> CurrentToken | None:
 
     It raises BrokerUnavailable if the token endpoint is down, AccessDenied if it refuses the client.
     """
-    found = security_of(connection)
-    if found.get("sasl.mechanism") == "OAUTHBEARER":
-        return _of_endpoint(connection, found)
-    if found.get("sasl.mechanism") == "AWS_MSK_IAM":
-        return _signed_for_msk(connection, found)
+    settings = security_of(connection)
+    if settings.get("sasl.mechanism") == "OAUTHBEARER":
+        return _of_endpoint(connection, settings)
+    if settings.get("sasl.mechanism") == "AWS_MSK_IAM":
+        return _signed_for_msk(connection, settings)
     return None
 
 
@@ -64,9 +64,11 @@ def oauth_callback(connection: Connection, on_error: Callable[[OffsetLedgerError
     return {"oauth_cb": answer}
 
 
-def _of_endpoint(connection: Connection, found: Mapping[str, str]) -> CurrentToken:
-    oauth = OAuth(found[OIDC.token_url], found[OIDC.client_id], found[OIDC.client_secret], found.get(OIDC.scope))
-    source, named = _source(oauth, found.get(security.TOKEN_CA)), extensions(connection, found)
+def _of_endpoint(connection: Connection, settings: Mapping[str, str]) -> CurrentToken:
+    oauth = OAuth(
+        settings[OIDC.token_url], settings[OIDC.client_id], settings[OIDC.client_secret], settings.get(OIDC.scope)
+    )
+    source, named = _source(oauth, settings.get(security.TOKEN_CA)), extensions(connection, settings)
 
     def current() -> Token:
         text = source.token()
@@ -81,11 +83,12 @@ def _source(oauth: OAuth, ca: str | None) -> TokenSource:
     return TokenSource(oauth, ssl.create_default_context(cafile=ca), _ENDPOINT_SECONDS, OIDC, BrokerUnavailable)
 
 
-def _signed_for_msk(connection: Connection, found: Mapping[str, str]) -> CurrentToken:
+def _signed_for_msk(connection: Connection, settings: Mapping[str, str]) -> CurrentToken:
     require("msk", f"connection {connection.conn_id!r}: sasl.mechanism AWS_MSK_IAM")
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
-    region, role, profile = aws_region(connection, found), found.get(security.ROLE), found.get(security.PROFILE)
+    region = aws_region(connection, settings)
+    role, profile = settings.get(security.ROLE), settings.get(security.PROFILE)
 
     def sign() -> tuple[str, int]:
         if role:

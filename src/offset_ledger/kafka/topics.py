@@ -56,13 +56,13 @@ def topic_id(described: Mapping[str, Any], servers: str) -> str:
     Raises:
         ConfigurationError: the brokers are too old to give topics ids.
     """
-    found = described.get("topic_id")
-    if found is None or UUID(str(found)).int == 0:
+    id_ = described.get("topic_id")
+    if id_ is None or UUID(str(id_)).int == 0:
         raise ConfigurationError(
             f"Kafka at {servers} gives topic {described['name']!r} no id, so a recreated topic could not be detected; "
             "brokers of Kafka 3.6 or newer are needed, with their metadata upgraded to that version"
         )
-    return str(found)
+    return str(id_)
 
 
 def partition_numbers(described: Mapping[str, Any]) -> list[int]:

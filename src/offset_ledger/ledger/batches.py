@@ -50,8 +50,10 @@ def read_batch(cursor: Cursor, batch_id: int, *, lock: bool = False) -> Batch:
 def why_missing(cursor: Cursor, batch_id: int) -> str:
     """Of a batch that the ledger does not have: whether it may have been pruned, as the rest of a sentence."""
     cursor.execute(named_sql("batches/prunings"), {"batch_id": batch_id})
-    found = [f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in cursor.fetchall()]
-    pruned = f": batches as old as it were pruned ({', '.join(found)}), and only their sums are kept" if found else ""
+    prunings = [f"those of {row['pipeline']} on {row['pruned_at']:%Y-%m-%d}" for row in cursor.fetchall()]
+    pruned = (
+        f": batches as old as it were pruned ({', '.join(prunings)}), and only their sums are kept" if prunings else ""
+    )
     return f"is not in the ledger{pruned}; see: offset-ledger batches PIPELINE"
 
 

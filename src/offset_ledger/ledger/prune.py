@@ -168,8 +168,8 @@ class Entries:
 def read_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], after: int, limit: int) -> Entries | None:
     """The next rows above the id ``after`` of ``kind``: records, audits, notifications or schemas; None at the end."""
     cursor.execute(named_sql(f"prune/{kind}"), {**arguments, "after": after, "limit": limit})
-    found = cursor.fetchall()
-    return Entries(found[-1]["id"], tuple(row["id"] for row in found if row["goes"])) if found else None
+    rows = cursor.fetchall()
+    return Entries(rows[-1]["id"], tuple(row["id"] for row in rows if row["goes"])) if rows else None
 
 
 def delete_entries(cursor: Cursor, kind: str, arguments: Mapping[str, Any], entries: Entries) -> None:

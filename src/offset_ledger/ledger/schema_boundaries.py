@@ -91,10 +91,10 @@ def read(cursor: Cursor, batch_id: int) -> tuple[Boundary, ...]:
 def opening(cursor: Cursor, batch_id: int) -> dict[Writer, dict[int, int]]:
     """The schemas with which ranges of the batch begin, as far as it is known: partitions with their offsets."""
     cursor.execute(named_sql("following/opening"), {"batch_id": batch_id})
-    found: dict[Writer, dict[int, int]] = {}
+    first_offsets: dict[Writer, dict[int, int]] = {}
     for partition, schema_id, message, first_offset in cursor.fetchall():
-        found.setdefault(Writer(schema_id, message), {})[partition] = first_offset
-    return found
+        first_offsets.setdefault(Writer(schema_id, message), {})[partition] = first_offset
+    return first_offsets
 
 
 def accepted(cursor: Cursor, pipeline: str) -> frozenset[Difference]:

@@ -20,5 +20,5 @@ def latest(cursor: Cursor, pipeline: str) -> tuple[int, Unread] | None:
     cursor.execute(named_sql("staging/newest_counted"), {"pipeline": pipeline})
     if (row := cursor.fetchone()) is None:
         return None
-    found = read(cursor, Attempt(row["batch_id"], row["epoch"]))
-    return (row["batch_id"], found) if found else None
+    unread = read(cursor, Attempt(row["batch_id"], row["epoch"]))
+    return (row["batch_id"], unread) if unread else None

@@ -22,8 +22,8 @@ def schema_question(pipeline: Pipeline) -> Question | None:
     if not pipeline.follows_schemas:
         return None
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        found = _read(cursor, pipeline)
-        return _question(pipeline, *found) if found else None
+        undecided = _read(cursor, pipeline)
+        return _question(pipeline, *undecided) if undecided else None
 
 
 def accept_schema(
@@ -39,13 +39,13 @@ def accept_schema(
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         pipelines.lock_pipeline(cursor, pipeline.name)
-        found = _read(cursor, pipeline) if pipeline.follows_schemas else None
-        if found is None:
+        undecided = _read(cursor, pipeline) if pipeline.follows_schemas else None
+        if undecided is None:
             raise TerminalError(f"pipeline {pipeline.name}: no schema waits for a decision")
-        question = _question(pipeline, *found)
+        question = _question(pipeline, *undecided)
         if approved and approved.details["differences"] != question.details["differences"]:
             raise StateConflict(f"other differences were approved; nothing was changed: {question.text}")
-        differences = _differences(found[2])
+        differences = _differences(undecided[2])
         schema_boundaries.accept(cursor, pipeline.name, differences, origin, why)
         decisions.approve(cursor, question, decision_id, origin, why)
         return differences

@@ -121,14 +121,14 @@ def _slots(pipeline: Pipeline) -> list[_Slot]:
         _paths(record.event_id, record.event_id_aliases),
         _paths(record.publish_at, record.publish_at_aliases),
     )
-    found = [
+    slots = [
         _Slot(of_id, "event_id", event_id, False, "text"),
         _Slot(of_moment, "publish_at", publish_at, False, "timestamp with time zone"),
     ]
     for column, kind in zip(record.columns, others, strict=True):
         file = f"{column.type.sql}{', null' if column.nullable else ''}"
-        found.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.nullable, file))
-    return found
+        slots.append(_Slot(_paths(column.path, column.aliases), column.name, kind, column.nullable, file))
+    return slots
 
 
 def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPath, ...]:
@@ -193,8 +193,7 @@ def _by_name(schema: KnownSchema, schemas: Sequence[KnownSchema], text: str) -> 
 
 def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
     """What the schemas say of a path each, once if they agree."""
-    found = dict.fromkeys(text for path, schema in paths for text in _type(path, schema))
-    return "; ".join(found)
+    return "; ".join(dict.fromkeys(text for path, schema in paths for text in _type(path, schema)))
 
 
 def _type(path: JsonPath, schema: KnownSchema) -> Iterator[str]:
@@ -210,18 +209,18 @@ def _unread(pipeline: Pipeline, schemas: Sequence[KnownSchema], following: Follo
     """The fields that no path leads to, through or into, by no name of theirs."""
     read = read_paths(pipeline.record)
     fields = {each.path: each for schema in schemas for each in schema.fields}
-    for path, found in fields.items():
-        if not any(touch(each, path) for each in read) and not set(found.aliases) & set(read):
+    for path, schema_field in fields.items():
+        if not any(touch(each, path) for each in read) and not set(schema_field.aliases) & set(read):
             marks = following.marks(format_path(path)) or [Mark("new field, nothing reads it", matters=False)]
             types = _types([(path, schema) for schema in schemas])
             yield Line(format_path(path), types, "", "", "", tuple(marks))
 
 
-def unread_lines(pipeline: Pipeline, batch_id: int, found: Unread) -> tuple[Line, ...]:
+def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: Unread) -> tuple[Line, ...]:
     """A line for each field that the records of a batch had and that the file does not read by now."""
-    sampled = "rows" if found.sampled == found.records else "sampled rows"
-    of = f"of {found.sampled:,} {sampled} of batch {batch_id}"
-    marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in found.fields.items()}
+    sampled = "rows" if unread_fields.sampled == unread_fields.records else "sampled rows"
+    of = f"of {unread_fields.sampled:,} {sampled} of batch {batch_id}"
+    marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in unread_fields.fields.items()}
     return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
 
 

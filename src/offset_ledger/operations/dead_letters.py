@@ -38,17 +38,17 @@ MAX_BYTES = 32 * 1024 * 1024
 class Delivery:
     """What one call did, in letters.
 
-    ``found`` had been published by an earlier process that ended before it could mark them.
+    ``already_delivered`` had been published by an earlier process that ended before it could mark them.
     """
 
     published: int = 0
-    found: int = 0
+    already_delivered: int = 0
 
     def __add__(self, other: Delivery) -> Delivery:
-        return Delivery(self.published + other.published, self.found + other.found)
+        return Delivery(self.published + other.published, self.already_delivered + other.already_delivered)
 
     def __str__(self) -> str:
-        earlier = f", {self.found:,} were already delivered" if self.found else ""
+        earlier = f", {self.already_delivered:,} were already delivered" if self.already_delivered else ""
         return f"{self.published:,} dead letters published{earlier}"
 
 
@@ -96,7 +96,7 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
     delivered = [(position, *place) for position, place in zip(sent, acknowledged, strict=True)]
     ends = {p: end for p, end in _ends(acknowledged).items() if p not in earlier.ahead.values()}
     dead_letters.mark(session, pipeline.name, snapshot.topic_id, delivered, ends)
-    return Delivery(len(sent), earlier.found)
+    return Delivery(len(sent), earlier.unmarked)
 
 
 def _send(
@@ -126,11 +126,11 @@ def _ends(acknowledged: Iterable[tuple[int, int]]) -> dict[int, int]:
 class _Earlier:
     """What earlier processes delivered.
 
-    ``found`` letters were not marked before, and are now. ``ahead`` are letters of records that the cursors have yet
+    ``unmarked`` letters were not marked before, and are now. ``ahead`` are letters of records that the cursors have yet
     to reach, because the database went back to an earlier state, with the partitions they were published to.
     """
 
-    found: int
+    unmarked: int
     ahead: Mapping[RecordPosition, int]
 
 

@@ -107,21 +107,21 @@ def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordB
             if not share:
                 continue
             until = min(start.ranges[partition][1], positions[partition] + share * growth)
-            found = _records(pipeline, OffsetRange(partition, positions[partition], until), share)
-            positions[partition] = found[-1].offset + 1 if len(found) == share else until
-            records -= len(found)
-            if found:
-                yield kafka_python_batch(found)
+            sampled = _records(pipeline, OffsetRange(partition, positions[partition], until), share)
+            positions[partition] = sampled[-1].offset + 1 if len(sampled) == share else until
+            records -= len(sampled)
+            if sampled:
+                yield kafka_python_batch(sampled)
         growth *= 4
 
 
 def _records(pipeline: Pipeline, wanted: OffsetRange, records: int) -> list[Any]:
     source = pipeline.source
     reader = read_records(get_connection(source.connection), source.topic, wanted, "read_committed")
-    found = list(islice(reader, records))
-    for each in found:
+    sampled = list(islice(reader, records))
+    for each in sampled:
         check_timestamp(wanted.partition, each.offset, each.timestamp)
-    return found
+    return sampled
 
 
 def _rows(pipeline: Pipeline, decoded: DecodedColumns) -> Iterator[SampleRow]:

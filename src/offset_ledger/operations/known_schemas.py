@@ -47,20 +47,20 @@ def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tup
     assert source.registry is not None
     of_values = [schema for schema in kept if is_value_schema(source, schema)]
     registry = connect_registry(get_connection(source.registry))
-    found, notes = list[KnownSchema](), list[str]()
+    known, notes = list[KnownSchema](), list[str]()
     for subject in _subjects(pipeline, registry, of_values):
         latest = registry.latest(subject)
         if latest is None:
             notes.append(f"the registry has no subject {subject}")
         else:
-            found += _known(pipeline, _name(subject, latest), latest)
+            known += _known(pipeline, _name(subject, latest), latest)
         for each in _newer(of_values, subject, latest):
-            found += _known(pipeline, f"{_name(subject, each)}, kept", each)
-    if not found and not notes and pipeline.record.schemas:
+            known += _known(pipeline, f"{_name(subject, each)}, kept", each)
+    if not known and not notes and pipeline.record.schemas:
         notes.append(f"no known schema has records of {' or '.join(pipeline.record.schemas)} (record.where.schema)")
-    elif not found and not notes:
+    elif not known and not notes:
         notes.append(f"no subject is known by source.subject: {source.subject}, because no record was read yet")
-    return tuple(found), tuple(notes)
+    return tuple(known), tuple(notes)
 
 
 def _subjects(pipeline: Pipeline, registry: Registry, kept: list[WriterSchema]) -> list[str]:

@@ -104,12 +104,12 @@ def _entries(
         with transaction(session) as cursor:
             if not dry_run:
                 pipelines.lock_pipeline(cursor, arguments["pipeline"])
-            found = prune.read_entries(cursor, kind, arguments, after, _ENTRIES)
-            if found and found.old and not dry_run:
+            entries = prune.read_entries(cursor, kind, arguments, after, _ENTRIES)
+            if entries and entries.old and not dry_run:
                 note(cursor)
-                prune.delete_entries(cursor, kind, arguments, found)
-        after = found.last if found else None
-        yield len(found.old) if found else 0
+                prune.delete_entries(cursor, kind, arguments, entries)
+        after = entries.last if entries else None
+        yield len(entries.old) if entries else 0
 
 
 def _check_counted(pipeline: Pipeline, counted: bool) -> None:
@@ -134,8 +134,8 @@ class _Work:
 
     def records(self) -> Iterator[Pruned]:
         """Records that a redrive has loaded or a person has dismissed: before the batches, which they would keep."""
-        found = _entries(self.session, "records", self.part.arguments, self.dry_run, self._note)
-        return (Pruned(records=removed) for removed in found)
+        counts = _entries(self.session, "records", self.part.arguments, self.dry_run, self._note)
+        return (Pruned(records=removed) for removed in counts)
 
     def batches(self) -> Iterator[Pruned]:
         """Committed batches, oldest first; each transaction goes on with the one that stands for those before."""

@@ -51,8 +51,8 @@ def misfits(cursor: Cursor, pipeline: Pipeline) -> list[Misfit]:
     for row in _columns(cursor, pipeline):
         name = row["name"]
         ours = name in kinds
-        found = _of_column(row, kinds[name], pipeline.record) if ours else _of_other(row, name in former)
-        problems += [replace(misfit, column=name) for misfit in found]
+        misfits = _of_column(row, kinds[name], pipeline.record) if ours else _of_other(row, name in former)
+        problems += [replace(misfit, column=name) for misfit in misfits]
     return problems
 
 

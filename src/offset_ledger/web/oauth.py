@@ -85,10 +85,10 @@ class TokenSource:
         headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         request = Request("POST", self._oauth.token_url, urlencode(form).encode(), headers)
         answer = exchange(self._service, request, login, self._context, self._timeout)
-        found = answer.document if isinstance(answer.document, dict) else {}
-        token, seconds = found.get("access_token"), found.get("expires_in", _DEFAULT_SECONDS)
+        document = answer.document if isinstance(answer.document, dict) else {}
+        token, seconds = document.get("access_token"), document.get("expires_in", _DEFAULT_SECONDS)
         if answer.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise self._refused(answer, found.get("error"))
+            raise self._refused(answer, document.get("error"))
         return token, float(seconds) if isinstance(seconds, int | float) else _DEFAULT_SECONDS
 
     def _refused(self, answer: Answer, code: object) -> OffsetLedgerError:

@@ -124,7 +124,7 @@ def dags(shell: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_doctor_asks_airflow_for_plugin_dags_and_connections(dags: Path) -> None:
     pipeline = parse_pipeline(dags / "pipelines/orders.yaml")
-    found = {each.subject: (str(each.level), each.found) for each in check_airflow([pipeline])}
+    found = {each.subject: (str(each.level), each.text) for each in check_airflow([pipeline])}
     spark, missing = found.pop("Airflow: connection in_none")
     assert (spark, missing.endswith("; Airflow assumes YARN")) == ("warning", True)
     assert found == {
@@ -141,8 +141,8 @@ def test_the_doctor_names_what_airflow_does_not_find(dags: Path) -> None:
     (dags / "broken.py").write_text("from offset_ledger import ingest_dag  # of Airflow\n")
     found = {each.subject: each for each in check_airflow([parse_pipeline(dags / "other.yaml")])}
     broken, absent = found[f"Airflow: {dags}/broken.py"], found["Airflow: DAGs"]
-    assert (str(broken.level), broken.found.startswith("ImportError")) == ("problem", True)
-    assert (str(absent.level), absent.found) == ("warning", f"not among those of {dags}: ingest_other")
+    assert (str(broken.level), broken.text.startswith("ImportError")) == ("problem", True)
+    assert (str(absent.level), absent.text) == ("warning", f"not among those of {dags}: ingest_other")
     assert str(found["Airflow: connection in_none"].level) == "problem"
 
 
@@ -151,7 +151,7 @@ def test_without_a_configuration_of_airflow_nothing_is_asked_or_written(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     (found,) = check_airflow([])
-    assert (str(found.level), found.found.partition(";")[0]) == (
+    assert (str(found.level), found.text.partition(";")[0]) == (
         "skipped",
         f"not checked: there is no {tmp_path}/airflow/airflow.cfg",
     )

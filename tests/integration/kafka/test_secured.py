@@ -151,7 +151,7 @@ def test_the_doctor_names_the_rights_that_are_missing(
 
     def rights() -> dict[str, tuple[str, str]]:
         found = examine_pipelines([parse_pipeline(path)])
-        return {each.subject: (str(each.level), each.found) for each in found if "rights" in each.subject}
+        return {each.subject: (str(each.level), each.text) for each in found if "rights" in each.subject}
 
     on_table, on_topic = "Postgres postgres_default: rights for sales.orders", "orders: topic shop.examined: rights"
     assert rights() == {on_table: ("ok", "all that the login needs")}  # the topic may not even be described

@@ -186,7 +186,7 @@ def test_nothing_is_delivered_twice(bench: Bench) -> None:
     ("place", "after"),
     [
         (Failpoint.DEAD_LETTERS_SENT, Delivery(published=6)),
-        (Failpoint.DEAD_LETTERS_COMMITTED, Delivery(found=6)),
+        (Failpoint.DEAD_LETTERS_COMMITTED, Delivery(already_delivered=6)),
     ],
 )
 def test_a_killed_delivery_is_finished_by_the_next(bench: Bench, place: Failpoint, after: Delivery) -> None:

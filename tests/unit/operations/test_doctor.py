@@ -42,7 +42,7 @@ def levels(found: Iterator[Finding]) -> dict[str, str]:
 def test_what_is_wrong_with_a_server(changes: Mapping[str, object], subject: str, level: str, found: str) -> None:
     by_subject = {finding.subject: finding for finding in postgres.judge("pg", replace(GOOD, **changes))}
     finding = by_subject.pop(subject)
-    assert (str(finding.level), finding.found[: len(found)]) == (level, found)
+    assert (str(finding.level), finding.text[: len(found)]) == (level, found)
     assert (finding.remedy is None) == (level == "ok")
     assert {str(each.level) for each in by_subject.values()} <= {"ok"}
 
@@ -65,14 +65,14 @@ NEEDED = ["apache-airflow>=3.1", "kafka-python<4,>=3.0.12", "fastavro>=1.9; extr
 def test_packages_of_a_wrong_version_and_missing_ones() -> None:
     good = {"apache-airflow": "3.3.2", "kafka-python": "3.0.12"}
     (fine,) = installation.fitting_packages(NEEDED, good)
-    assert (fine.level, fine.found) == (
+    assert (fine.level, fine.text) == (
         Level.OK,
         "every required package has a version that fits, Airflow 3.3.2",
     )
     (old,) = installation.fitting_packages(NEEDED, good | {"kafka-python": "3.0.11"})
-    assert (old.subject, old.level, old.found.partition(",")[0]) == ("package kafka-python", Level.PROBLEM, "3.0.11")
+    assert (old.subject, old.level, old.text.partition(",")[0]) == ("package kafka-python", Level.PROBLEM, "3.0.11")
     (missing,) = installation.fitting_packages(NEEDED, {"kafka-python": "3.0.12"})
-    assert (missing.found, missing.remedy) == (
+    assert (missing.text, missing.remedy) == (
         "not installed, expected >=3.1",
         "pip install 'apache-airflow>=3.1'",
     )
@@ -133,7 +133,7 @@ def test_a_failure_or_a_hang_ends_its_own_check_only_and_those_that_need_it() ->
         Check("last", lambda: [ok("last", "done")]),
     ]
     try:
-        found = [(each.subject, str(each.level), each.found) for each in run_checks(checks, seconds=2)]
+        found = [(each.subject, str(each.level), each.text) for each in run_checks(checks, seconds=2)]
     finally:
         never.set()
     assert found == [

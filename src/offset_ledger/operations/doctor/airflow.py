@@ -81,7 +81,7 @@ def _connection(conn_id: str, error: str | None, of_spark: bool) -> Finding:
     subject = f"Airflow: connection {conn_id}"
     if error is None:
         return ok(subject, "defined")
-    found, _, remedy = error.partition("; ")
+    text, _, remedy = error.partition("; ")
     if of_spark:
-        return warning(subject, f"{found}; Airflow assumes YARN", remedy)
-    return problem(subject, found, remedy)
+        return warning(subject, f"{text}; Airflow assumes YARN", remedy)
+    return problem(subject, text, remedy)

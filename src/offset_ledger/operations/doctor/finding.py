@@ -31,7 +31,7 @@ class Finding:
 
     subject: str
     level: Level
-    found: str
+    text: str
     remedy: str | None = None
 
 
@@ -48,19 +48,19 @@ class Check:
     seconds: float | None = None
 
 
-def ok(subject: str, found: str) -> Finding:
+def ok(subject: str, text: str) -> Finding:
     """Nothing is to be done."""
-    return Finding(subject, Level.OK, found)
+    return Finding(subject, Level.OK, text)
 
 
-def warning(subject: str, found: str, remedy: str) -> Finding:
+def warning(subject: str, text: str, remedy: str) -> Finding:
     """It works now, and may not later."""
-    return Finding(subject, Level.WARNING, found, remedy)
+    return Finding(subject, Level.WARNING, text, remedy)
 
 
-def problem(subject: str, found: str, remedy: str) -> Finding:
+def problem(subject: str, text: str, remedy: str) -> Finding:
     """A pipeline stops at this."""
-    return Finding(subject, Level.PROBLEM, found, remedy)
+    return Finding(subject, Level.PROBLEM, text, remedy)
 
 
 def run_checks(checks: Sequence[Check], seconds: float = SECONDS) -> Iterator[Finding]:

@@ -42,29 +42,33 @@ def check_packages() -> Iterator[Finding]:
         yield warning("packages", "offset-ledger runs without being installed", f"pip install {_PACKAGE}")
         return
     names = {requirement.name for requirement in _without_extras(needed)}
-    installed = {name: found for name in {*names, "pyspark", "pyspark-client"} if (found := _version(name))}
+    installed = {
+        name: installed_version
+        for name in {*names, "pyspark", "pyspark-client"}
+        if (installed_version := _version(name))
+    }
     yield fitting_python(platform.python_version(), python)
     yield from fitting_packages(needed, installed)
     yield same_spark(installed)
 
 
-def fitting_python(found: str, needed: str | None) -> Finding:
+def fitting_python(python_version: str, needed: str | None) -> Finding:
     """Whether this Python is one of those that the package takes."""
-    if needed is None or SpecifierSet(needed).contains(found, prereleases=True):
-        return ok("Python", found)
-    return problem("Python", f"{found}, expected {needed}", "install the package with such a Python")
+    if needed is None or SpecifierSet(needed).contains(python_version, prereleases=True):
+        return ok("Python", python_version)
+    return problem("Python", f"{python_version}, expected {needed}", "install the package with such a Python")
 
 
 def fitting_packages(needed: Sequence[str], installed: Mapping[str, str]) -> Iterator[Finding]:
     """A finding for each package that is missing or of another version than needed; one if there is none."""
     wrong = False
     for requirement in _without_extras(needed):
-        found = installed.get(requirement.name)
-        if found is None or not requirement.specifier.contains(found, prereleases=True):
+        installed_version = installed.get(requirement.name)
+        if installed_version is None or not requirement.specifier.contains(installed_version, prereleases=True):
             wrong = True
             remedy = f"pip install '{requirement.name}{requirement.specifier}'"
-            found = f"{found or 'not installed'}, expected {requirement.specifier or 'any version'}"
-            yield problem(f"package {requirement.name}", found, remedy)
+            text = f"{installed_version or 'not installed'}, expected {requirement.specifier or 'any version'}"
+            yield problem(f"package {requirement.name}", text, remedy)
     if not wrong:
         airflow = f", Airflow {installed['apache-airflow']}" if "apache-airflow" in installed else ""
         yield ok("packages", f"every required package has a version that fits{airflow}")
@@ -75,10 +79,10 @@ def same_spark(installed: Mapping[str, str]) -> Finding:
     classic, client = installed.get("pyspark"), installed.get("pyspark-client")
     if classic == client or client is None:
         return ok("Spark", f"pyspark {classic}" if classic else "not installed: only small batches can be staged")
-    found = (
+    text = (
         f"pyspark {classic or 'is missing'}, pyspark-client {client}: they share files, so the versions must be equal"
     )
-    return problem("Spark", found, f"pip install --force-reinstall pyspark=={client} pyspark-client=={client}")
+    return problem("Spark", text, f"pip install --force-reinstall pyspark=={client} pyspark-client=={client}")
 
 
 def _without_extras(needed: Sequence[str]) -> list[Requirement]:
@@ -100,8 +104,8 @@ def check_java() -> Iterator[Finding]:
     try:
         java = find_java()
     except StackError as error:
-        found, _, remedy = str(error).partition("; ")
-        yield warning("Java", f"{found}; only small batches can be staged, and those by a Spark server", remedy)
+        text, _, remedy = str(error).partition("; ")
+        yield warning("Java", f"{text}; only small batches can be staged, and those by a Spark server", remedy)
     else:
         yield ok("Java", f"{java.version} ({java.source}: {java.home})")
 
@@ -124,19 +128,19 @@ def check_jars() -> Iterator[Finding]:
     if folder.is_dir():
         yield ok(subject, str(folder))
     else:
-        found = "not fetched yet; the first batch that Spark stages fetches it from Maven Central"
-        yield warning(subject, found, "without internet access set OFFSET_LEDGER_SPARK_JARS")
+        text = "not fetched yet; the first batch that Spark stages fetches it from Maven Central"
+        yield warning(subject, text, "without internet access set OFFSET_LEDGER_SPARK_JARS")
 
 
 def check_temporary_folder() -> Iterator[Finding]:
     """Whether there is room for what Spark writes while it stages."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    found = f"{folder} has {show_size(free)} free"
+    text = f"{folder} has {show_size(free)} free"
     yield (
-        ok("temporary folder", found)
+        ok("temporary folder", text)
         if free >= _FREE_BYTES
-        else warning("temporary folder", found, f"free {show_size(_FREE_BYTES)}, or set TMPDIR to a larger disk")
+        else warning("temporary folder", text, f"free {show_size(_FREE_BYTES)}, or set TMPDIR to a larger disk")
     )
 
 

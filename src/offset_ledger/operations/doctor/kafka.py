@@ -29,10 +29,10 @@ def check_kafka(conn_id: str) -> Iterator[Finding]:
 
 def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
     """Whether brokers of this version are supported."""
-    found = f"{counted(brokers, 'broker')} that speak the protocol of {'.'.join(map(str, version))}"
+    text = f"{counted(brokers, 'broker')} that speak the protocol of {'.'.join(map(str, version))}"
     if version[:2] < OLDEST:
-        return problem(subject, found, f"upgrade the brokers to {'.'.join(map(str, OLDEST))} or newer")
-    return ok(subject, found)
+        return problem(subject, text, f"upgrade the brokers to {'.'.join(map(str, OLDEST))} or newer")
+    return ok(subject, text)
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
@@ -45,8 +45,8 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
             try:
                 kafka.group_offsets(group, topic)
             except AccessDenied:
-                found = f"no right to read group {group}, which mirrors the cursors for lag monitors"
-                yield warning(f"{subject}: consumer group", found, _RIGHTS)
+                text = f"no right to read group {group}, which mirrors the cursors for lag monitors"
+                yield warning(f"{subject}: consumer group", text, _RIGHTS)
         yield from _audited(subject, examine(each).findings)
 
 

@@ -84,11 +84,11 @@ def _pooler(subject: str, server: Server) -> Iterator[Finding]:
 def _clock(subject: str, ahead: timedelta) -> Finding:
     name, skew = f"{subject}: clock", abs(ahead)
     direction = "ahead of" if ahead > timedelta(0) else "behind"
-    found = f"{show_duration(skew.total_seconds())} {direction} that of this machine"
+    text = f"{show_duration(skew.total_seconds())} {direction} that of this machine"
     if skew < _SKEW:
         return ok(name, f"within {show_duration(_SKEW.total_seconds())} of that of this machine")
     remedy = "let NTP set the clocks of both machines"
-    return problem(name, found, remedy) if skew >= _LARGE_SKEW else warning(name, found, remedy)
+    return problem(name, text, remedy) if skew >= _LARGE_SKEW else warning(name, text, remedy)
 
 
 def _ledger(subject: str, session: Session) -> Iterator[Finding]:
@@ -96,8 +96,8 @@ def _ledger(subject: str, session: Session) -> Iterator[Finding]:
     try:
         check_migrated(session)
     except ConfigurationError as error:
-        found, _, _ = str(error).partition("; ")
-        yield problem(name, found, "as the login that owns the ledger run: offset-ledger migrate")
+        text, _, _ = str(error).partition("; ")
+        yield problem(name, text, "as the login that owns the ledger run: offset-ledger migrate")
     else:
         yield ok(name, f"all {len(migrations())} migrations are applied")
 

@@ -105,9 +105,9 @@ def check_spark(conn_id: str) -> Iterator[Finding]:
     try:
         connection = get_connection(conn_id)
     except ConfigurationError:
-        found = "not defined: the command line stages on this machine, and Airflow assumes YARN"
+        text = "not defined: the command line stages on this machine, and Airflow assumes YARN"
         remedy = f'set {environment_name(conn_id)}=\'{{"conn_type": "spark", "host": "local[2]"}}\''
-        yield warning(subject, found, remedy)
+        yield warning(subject, text, remedy)
         return
     where = _address(connection)
     if where is None:
@@ -116,17 +116,17 @@ def check_spark(conn_id: str) -> Iterator[Finding]:
     try:
         socket.create_connection(where, _TIMEOUT).close()
     except OSError as error:
-        found = f"{where[0]}:{where[1]} cannot be reached ({error})"
-        yield problem(subject, found, "start the server, or correct host and port of the connection")
+        text = f"{where[0]}:{where[1]} cannot be reached ({error})"
+        yield problem(subject, text, "start the server, or correct host and port of the connection")
     else:
         yield ok(subject, f"{where[0]}:{where[1]} can be reached")
 
 
 def _address(connection: Connection) -> tuple[str, int] | None:
     """Host and port of a Connect server or a standalone master; None where Spark is started with the batch."""
-    scheme, found, host = (connection.host or "").rpartition("://")
+    scheme, separator, host = (connection.host or "").rpartition("://")
     remote = connection.conn_type.replace("-", "_") == "spark_connect" or scheme == "sc"
-    if not remote and not (found and scheme == "spark"):
+    if not remote and not (separator and scheme == "spark"):
         return None
     name, _, port = host.rstrip("/").partition(":")
     default = 15002 if remote else 7077

@@ -49,7 +49,7 @@ class _Candidate:
 
 def choose_event_id(proposed: Sequence[Proposed], seen: Seen, key_first: bool) -> Choice:
     """The path that names events, or the key; ``key_first`` where the topic has one record for each key."""
-    candidates = [found for each in proposed if (found := _of_column(each.column, seen))]
+    candidates = [candidate for each in proposed if (candidate := _of_column(each.column, seen))]
     keys = [key for key in seen.keys if key is not None]
     if keys and len(keys) == len(seen.keys):
         score = _share(keys) + (2 if key_first else 0.45)

@@ -43,9 +43,9 @@ def _members(objects: Sequence[bytes], path: JsonPath, nullable: bool) -> Iterat
             yield Inferred(("''",), "", True, "no path leads to a member without a name")
 
 
-def _member(path: JsonPath, found: Sequence[bytes], nullable: bool) -> Iterator[Inferred]:
-    values = [value for value in found if value != b"null"]
-    nullable = nullable or len(values) < len(found)
+def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterator[Inferred]:
+    values = [value for value in sampled if value != b"null"]
+    nullable = nullable or len(values) < len(sampled)
     kinds = sorted({json_kind(value) for value in values})
     if kinds == ["object"] and (doubt := _no_record(path, values)) is None:
         yield from _members(values, path, nullable)

@@ -14,8 +14,8 @@ def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tup
     """The columns of a JSON Schema: texts narrowed by the sampled documents, and members that it does not mention."""
     sampled = {each.path: each for each in by_sample}
     narrowed = [
-        replace(each, type=found.type, doubt=found.doubt)
-        if each.type == "text" and (found := sampled.get(each.path)) and found.type in NARROWED
+        replace(each, type=in_sample.type, doubt=in_sample.doubt)
+        if each.type == "text" and (in_sample := sampled.get(each.path)) and in_sample.type in NARROWED
         else each
         for each in by_schema
     ]

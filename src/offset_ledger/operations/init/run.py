@@ -67,9 +67,9 @@ def _proposal(wanted: Wanted, source: Source, sample: Sample) -> Proposal:
         return propose(wanted, source, sample, json_inferred(sample))
     schemas = read_schemas(source, sample)
     kinds = sampled_kinds(sample, schemas.values)
-    found = schema_inferred(schemas.source, kinds, schemas.values)
-    doubts = *kinds.doubts, *schemas.unreadable, *found.unreadable
-    return propose(wanted, schemas.source, kinds.sample, found.columns, schemas.lookup, kinds.taken, doubts)
+    inferred = schema_inferred(schemas.source, kinds, schemas.values)
+    doubts = *kinds.doubts, *schemas.unreadable, *inferred.unreadable
+    return propose(wanted, schemas.source, kinds.sample, inferred.columns, schemas.lookup, kinds.taken, doubts)
 
 
 def check_proposal(proposal: Proposal) -> None:

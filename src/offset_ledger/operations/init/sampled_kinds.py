@@ -70,10 +70,10 @@ def _kind(record: SampledRecord, readers: Readers) -> tuple[int, str] | None:
 
 
 def _by_schema(kinds: Iterable[tuple[int, str] | None]) -> dict[int, frozenset[str]]:
-    found: dict[int, frozenset[str]] = {}
+    names: dict[int, frozenset[str]] = {}
     for id_, name in filter(None, kinds):
-        found[id_] = found.get(id_, frozenset()) | {name}
-    return found
+        names[id_] = names.get(id_, frozenset()) | {name}
+    return names
 
 
 def _shown(counts: Counter[str]) -> str:

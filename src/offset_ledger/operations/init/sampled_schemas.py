@@ -59,16 +59,16 @@ def read_schemas(source: Source, sample: Sample) -> SampledSchemas:
     registry = connect_registry(get_connection(source.registry))
     named = _ids(sample.values)
     answers = {id_: schema_or_problem(registry, id_) for id_ in named}
-    found = [each for each in answers.values() if isinstance(each, WriterSchema)]
+    schemas = [each for each in answers.values() if isinstance(each, WriterSchema)]
     unusable = {id_: each for id_, each in answers.items() if isinstance(each, SchemaProblem)}
     if not sample.values and (latest := registry.latest(f"{source.topic}-value")):
-        found = [latest]
-    if unusable and not found:
+        schemas = [latest]
+    if unusable and not schemas:
         raise UnusableSchema(f"topic {source.topic}: {next(iter(unusable.values()))}")
-    if not found:
+    if not schemas:
         raise ConfigurationError(_no_schema(source, sample, named))
-    language = Counter(schema.language for schema in found).most_common(1)[0][0]
-    values = tuple(schema for schema in found if schema.language is language)
+    language = Counter(schema.language for schema in schemas).most_common(1)[0][0]
+    values = tuple(schema for schema in schemas if schema.language is language)
     source = replace(source, format=_FORMATS[language])
     ids = _ids(record.key for record in sample.records if record.key is not None)
     keys = tuple(schema for id_ in ids if (schema := registry.schema(id_)))

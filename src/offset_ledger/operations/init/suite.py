@@ -28,8 +28,8 @@ def _not_null(column: str) -> _Entry:
     return _entry("expect_column_values_to_not_be_null", {"column": column}, "quarantine", text)
 
 
-def _of_values(column: Column, found: Sequence[object]) -> Iterator[_Entry]:
-    values = [value for value in found if value is not None]
+def _of_values(column: Column, sampled: Sequence[object]) -> Iterator[_Entry]:
+    values = [value for value in sampled if value is not None]
     if len(values) < ENOUGH:
         return
     if column.type.name == "text":
