@@ -66,8 +66,8 @@ def _audit(pipeline: Pipeline) -> Any:
         problems = [problem for audit in audits if (problem := _log(audit))]
         if problems:
             raise AirflowFailException(f"{'; '.join(problems)}; the log has the remedies")
-        found = [finding.severity for audit in audits for finding in audit.findings]
-        return {severity.value: found.count(severity) for severity in Severity}
+        severities = [finding.severity for audit in audits for finding in audit.findings]
+        return {severity.value: severities.count(severity) for severity in Severity}
 
     return audit_one()
 

@@ -103,8 +103,8 @@ def _topics(path: Path) -> Any:
         from offset_ledger.operations.requests import requested_topics
 
         with airflow_failures():
-            found = requested_topics(parse_pipeline(path), request_of(get_current_context()))
-        return [each.source.topic for each in found]
+            pipelines = requested_topics(parse_pipeline(path), request_of(get_current_context()))
+        return [each.source.topic for each in pipelines]
 
     return find_topics()
 

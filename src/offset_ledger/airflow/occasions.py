@@ -114,9 +114,9 @@ def audited(file: Pipeline, audit: Audit, context: Any) -> None:
     pipeline = file.of_topic(audit.topic) if file.source.several else file
     errors, link = audit.failing(Severity.ERROR), run_link(context)
     ended(pipeline, [Cause.AUDIT_ERROR], still=[finding.rule for finding in errors])
-    found = [notices.audit_error(pipeline.name, audit.topic, f.rule, f.found, f.risk, link) for f in errors]
-    if found:
-        notify(pipeline, *found)
+    audit_errors = [notices.audit_error(pipeline.name, audit.topic, f.rule, f.found, f.risk, link) for f in errors]
+    if audit_errors:
+        notify(pipeline, *audit_errors)
     _loss_ahead(pipeline, context)
 
 

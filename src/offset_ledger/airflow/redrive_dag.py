@@ -133,10 +133,10 @@ def _topics(path: Path) -> Any:
         with airflow_failures():
             if not wanted and parse_quarantine_request(params).action is not QuarantineAction.REDRIVE:
                 raise ContradictoryRequest("records are dismissed in one topic; name it in the field topic")
-            found = [each.source.topic for each in known_pipelines(parse_pipeline(path))]
-            if wanted and wanted not in found:
-                raise ContradictoryRequest(f"topic {wanted} is not one of {', '.join(found)}; name one of these")
-        return [wanted] if wanted else found
+            topics = [each.source.topic for each in known_pipelines(parse_pipeline(path))]
+            if wanted and wanted not in topics:
+                raise ContradictoryRequest(f"topic {wanted} is not one of {', '.join(topics)}; name one of these")
+        return [wanted] if wanted else topics
 
     return find_topics()
 

@@ -24,13 +24,13 @@ def run(arguments: Namespace) -> Outcome:
     """Run every check; exit code 1 if one found a problem."""
     from offset_ledger.operations.doctor.run import examine_all, examine_pipelines
 
-    found = list(examine_pipelines([pipeline_of(arguments)]) if arguments.pipeline else examine_all())
-    levels = Counter(str(finding.level) for finding in found)
+    findings = list(examine_pipelines([pipeline_of(arguments)]) if arguments.pipeline else examine_all())
+    levels = Counter(str(finding.level) for finding in findings)
     counts = ", ".join(
         counted(count, level) if level in _COUNTABLE else f"{count} {level}" for level, count in sorted(levels.items())
     )
-    text = "\n".join([*map(_text, found), "", counts])
-    return Outcome([_entry(finding) for finding in found], text, 1 if levels["problem"] else 0)
+    text = "\n".join([*map(_text, findings), "", counts])
+    return Outcome([_entry(finding) for finding in findings], text, 1 if levels["problem"] else 0)
 
 
 _COUNTABLE = {"problem", "warning"}

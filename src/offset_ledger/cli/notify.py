@@ -26,8 +26,8 @@ def run(arguments: Namespace) -> Outcome:
     pipeline = pipeline_of(arguments)
     if not pipeline.notify:
         raise ConfigurationError(f"{pipeline.path} has no notify section; add one, see docs/notify.md")
-    told = trial(pipeline.name, "")
-    values = message(pipeline.name, told.cause, told.subject, told.body, told.link)
+    notice = trial(pipeline.name, "")
+    values = message(pipeline.name, notice.cause, notice.subject, notice.body, notice.link)
     errors = {each.notifier.label: send(each.notifier, values) for each in pipeline.notify}
     failed = [f"{label}: {error}" for label, error in errors.items() if error]
     if failed:

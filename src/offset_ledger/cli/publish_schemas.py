@@ -98,12 +98,12 @@ def _choice(arguments: Namespace, side: str, name: str) -> SchemaChoice:
 def _references(option: str, given: Mapping[str, Any]) -> tuple[Reference, ...]:
     from offset_ledger.schema_registry.client import Reference
 
-    found = [(text, _REFERENCE.fullmatch(text)) for text in given.get(option, ())]
-    if wrong := next((text for text, match in found if match is None), None):
+    matches = [(text, _REFERENCE.fullmatch(text)) for text in given.get(option, ())]
+    if wrong := next((text for text, match in matches if match is None), None):
         raise ConfigurationError(
             f"{option} takes NAME=SUBJECT:VERSION, such as shop.Line=shop.lines-value:1, found {wrong!r}"
         )
-    return tuple(Reference(match[1], match[2], int(match[3])) for _, match in found if match)
+    return tuple(Reference(match[1], match[2], int(match[3])) for _, match in matches if match)
 
 
 def _given(arguments: Namespace, option: str) -> dict[str, Any]:

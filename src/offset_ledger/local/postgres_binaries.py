@@ -55,10 +55,10 @@ def major_version(program: str) -> int:
         said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise StackError(f"{program} did not run ({error}); install PostgreSQL again") from None
-    found = re.search(r"\(PostgreSQL\) (\d+)", said)
-    if found is None:
+    match = re.search(r"\(PostgreSQL\) (\d+)", said)
+    if match is None:
         raise StackError(f"{program} is no program of PostgreSQL: it says {said.strip()[:80]!r}")
-    return int(found[1])
+    return int(match[1])
 
 
 def _folder() -> Path:

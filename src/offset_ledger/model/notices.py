@@ -92,10 +92,10 @@ def freshness_missed(pipeline: str, run_id: str, freshness: timedelta, link: str
     return Notice(pipeline, Cause.FRESHNESS_MISSED, "", f"{pipeline}: the table is not fresh", lines, link)
 
 
-def audit_error(pipeline: str, topic: str, rule: str, found: str, risk: str, link: str) -> Notice:
+def audit_error(pipeline: str, topic: str, rule: str, finding: str, risk: str, link: str) -> Notice:
     """The audit of a topic has found an error."""
     lines = (
-        f"The audit of topic {topic} has found an error, {rule}: {found}",
+        f"The audit of topic {topic} has found an error, {rule}: {finding}",
         f"The risk: {risk}.",
         f"The log of the task has the command that fixes it; so does: offset-ledger audit {pipeline}",
     )

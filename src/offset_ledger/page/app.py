@@ -176,8 +176,8 @@ def quarantined_record(
     pipeline: RequestedPipeline, user: CurrentUser, record_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]
 ) -> JsonObject:
     """One quarantined record; its bytes for those who may edit the DAG."""
-    found = quarantine_answers.quarantined_record(pipeline, record_id, user)
-    return _or_404(found, f"pipeline {pipeline.name} has no quarantined record {record_id}")
+    record = quarantine_answers.quarantined_record(pipeline, record_id, user)
+    return _or_404(record, f"pipeline {pipeline.name} has no quarantined record {record_id}")
 
 
 @router.get("/audit")

@@ -70,8 +70,8 @@ def lines(
 ) -> tuple[Line, ...]:
     """A line for each partition, from rows of ``page/completeness.sql``; the window ends at ``end``."""
     begin, count = window.begin(end), window.span // window.step
-    found = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}
-    return tuple(_line(each, found.get(each.partition, ()), begin, window.step, count) for each in positions)
+    by_partition = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}
+    return tuple(_line(each, by_partition.get(each.partition, ()), begin, window.step, count) for each in positions)
 
 
 def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime, step: timedelta, count: int) -> Line:

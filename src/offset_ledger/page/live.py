@@ -59,8 +59,8 @@ class BrokerCache:
     def answers(self, pipelines: Iterable[Pipeline]) -> dict[str, BrokerAnswer]:
         """What is known of each pipeline's topic, after ``timeout`` seconds at the latest."""
         topics = {pipeline.name: pipeline for pipeline in pipelines}
-        found = self._asked.get({_topic(each): partial(self._ask_safely, each) for each in topics.values()})
-        return {name: found.get(_topic(each), _NOT_YET) for name, each in topics.items()}
+        answers = self._asked.get({_topic(each): partial(self._ask_safely, each) for each in topics.values()})
+        return {name: answers.get(_topic(each), _NOT_YET) for name, each in topics.items()}
 
     def _ask_safely(self, pipeline: Pipeline) -> BrokerAnswer:
         try:

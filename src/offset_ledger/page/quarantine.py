@@ -47,8 +47,8 @@ def records(cursor: Cursor, pipeline: str, matching: RecordFilter) -> list[Ledge
 
 def record(cursor: Cursor, pipeline: str, quarantine_id: int) -> LedgerRow | None:
     """One record with the first of its bytes."""
-    found = read_rows(cursor, "quarantined_record", pipeline=pipeline, quarantine_id=quarantine_id, shown=SHOWN_BYTES)
-    return found[0] if found else None
+    rows = read_rows(cursor, "quarantined_record", pipeline=pipeline, quarantine_id=quarantine_id, shown=SHOWN_BYTES)
+    return rows[0] if rows else None
 
 
 def first_refused(cursor: Cursor, attempt: Attempt) -> list[LedgerRow]:

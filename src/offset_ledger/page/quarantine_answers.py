@@ -33,9 +33,9 @@ def quarantine(pipeline: Pipeline, matching: RecordFilter, rights: Rights) -> Js
     """A page of records, and after which batch and record the next one starts."""
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
-        found = records(cursor, pipeline.name, replace(matching, limit=matching.limit + 1))
-    shown = found[: matching.limit]
-    more = len(found) > len(shown)
+        rows = records(cursor, pipeline.name, replace(matching, limit=matching.limit + 1))
+    shown = rows[: matching.limit]
+    more = len(rows) > len(shown)
     return {
         "records": [
             {**{name: row[name] for name in _LISTED}, "reasons": reasons(row["reasons"], readable)} for row in shown

@@ -57,15 +57,15 @@ def _ascii(line: bytes) -> str:
     return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
 
 
-def reasons(found: Sequence[Mapping[str, Any]] | None, readable: bool) -> list[dict[str, Any]]:
+def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) -> list[dict[str, Any]]:
     """Code and path of each reason, and the detail, which may quote the value, for who may read it."""
     names = ("code", "path", "detail") if readable else ("code", "path")
-    return [{name: reason.get(name) for name in names} for reason in found or ()]
+    return [{name: reason.get(name) for name in names} for reason in record_reasons or ()]
 
 
-def headers(found: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
+def headers(record_headers: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
     """Names and values of the first headers."""
-    return [{"name": name, "value": _header(value, readable)} for name, value in found[:_HEADERS]]
+    return [{"name": name, "value": _header(value, readable)} for name, value in record_headers[:_HEADERS]]
 
 
 def _header(value: bytes | None, readable: bool) -> dict[str, Any] | None:

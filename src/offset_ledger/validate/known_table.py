@@ -66,8 +66,8 @@ def _kind(name: str, field: Any) -> str | list[str] | None:
     return next((known for kind, known in _BY_TYPE.items() if any(_is(each, kind) for each in kinds)), None)
 
 
-def _is(found: Any, kind: Any) -> bool:
-    return found == kind or (kind is str and isinstance(found, type) and issubclass(found, str))
+def _is(annotation: Any, kind: Any) -> bool:
+    return annotation == kind or (kind is str and isinstance(annotation, type) and issubclass(annotation, str))
 
 
 if __name__ == "__main__":

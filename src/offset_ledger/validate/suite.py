@@ -189,8 +189,8 @@ class _Reader:
             right = "remove it (quality.max_quarantined_share is the limit) or use reject"
             self._note((*place[:-2], "kwargs", "mostly"), f"{wrong}; {right}")
 
-    def _unknown_keys(self, place: Place, found: Mapping[str, Any], known: Collection[str]) -> None:
-        for key in found.keys() - set(known):
+    def _unknown_keys(self, place: Place, json_object: Mapping[str, Any], known: Collection[str]) -> None:
+        for key in json_object.keys() - set(known):
             self._note((*place, key), f"{key!r} is not a known key; known are {', '.join(sorted(known))}")
 
     def _note(self, place: Place, text: str) -> None:

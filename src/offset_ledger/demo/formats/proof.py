@@ -21,11 +21,11 @@ _SINCE_VERSION = 2  # of the Avro schema: air_time
 def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "") -> Iterator[Claim]:
     """The claims about the table and the quarantine of a topic: as sets of whole rows."""
     wanted = set(expected_rows(topic.published, topic.name, has_air_time))
-    found = _rows(cursor, topic.name, has_air_time)
+    rows = _rows(cursor, topic.name, has_air_time)
     table = f"{topic.name}{when}"
-    yield Claim(f"{table}: rows", len(wanted), len(found))
-    yield Claim(f"{table}: flights whose newest state is not in the table", 0, len(wanted - set(found)))
-    yield Claim(f"{table}: rows that are no flight's newest state", 0, len(set(found) - wanted))
+    yield Claim(f"{table}: rows", len(wanted), len(rows))
+    yield Claim(f"{table}: flights whose newest state is not in the table", 0, len(wanted - set(rows)))
+    yield Claim(f"{table}: rows that are no flight's newest state", 0, len(set(rows) - wanted))
     spoiled = {_refused(each) for each in topic.published if each.sending.poison}
     cursor.execute(named_sql("demo/format_quarantine"), {"pipeline": topic.name})
     kept = {(row[0], row[1], row[2], bytes(row[3])) for row in cursor.fetchall()}
@@ -58,8 +58,8 @@ def fingerprint(cursor: Cursor, topic: Topic) -> tuple[Any, ...]:
 def column_types(cursor: Cursor, topic: Topic) -> dict[str, str]:
     """The types of the columns that the pipeline file declares, as Postgres prints them."""
     cursor.execute(named_sql("target/columns"), {"columns": [], "schema": "public", "table": topic.name})
-    found = {row["name"]: row["type"] for row in cursor.fetchall()}
-    return {name: found[name] for name in ("distance", "air_time") if name in found}
+    types = {row["name"]: row["type"] for row in cursor.fetchall()}
+    return {name: types[name] for name in ("distance", "air_time") if name in types}
 
 
 def changes(cursor: Cursor, topic: Topic) -> str:

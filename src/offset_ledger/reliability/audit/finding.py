@@ -28,7 +28,7 @@ class RuleResult:
     """What one rule found, and the fix (``remedy``); ``risk`` only if it differs from the rule's own."""
 
     severity: Severity
-    found: str
+    finding: str
     remedy: str | None = None
     risk: str | None = None
 
@@ -58,9 +58,9 @@ class AuditRule:
     def apply(self, facts: TopicFacts) -> AuditFinding:
         """Check this topic."""
         result = self.check(facts)
-        return AuditFinding(self.name, result.severity, result.found, result.risk or self.risk, result.remedy)
+        return AuditFinding(self.name, result.severity, result.finding, result.risk or self.risk, result.remedy)
 
 
-def ok(found: str) -> RuleResult:
+def ok(finding: str) -> RuleResult:
     """Nothing to fix."""
-    return RuleResult(Severity.OK, found)
+    return RuleResult(Severity.OK, finding)

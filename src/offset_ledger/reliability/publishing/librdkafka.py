@@ -208,15 +208,15 @@ class BulkPublisher:
         """The error as kafka-python would have raised it."""
         if not isinstance(error, KafkaException):
             return error
-        found: KafkaError = error.args[0]
-        if self._trouble is not None and self._trouble.fatal() and found.code() in _ENDED:
-            found = self._trouble
-        kind: type[Exception] = kafka_errors.for_code(found.code())
-        if found.code() > 0:
-            return kind(found.str())
-        kind = _KINDS.get(found.code(), kafka_errors.KafkaError)
+        cause: KafkaError = error.args[0]
+        if self._trouble is not None and self._trouble.fatal() and cause.code() in _ENDED:
+            cause = self._trouble
+        kind: type[Exception] = kafka_errors.for_code(cause.code())
+        if cause.code() > 0:
+            return kind(cause.str())
+        kind = _KINDS.get(cause.code(), kafka_errors.KafkaError)
         trouble = str(self._no_token) if self._no_token else _text(self._trouble) if self._trouble else ""
-        return kind(f"{_text(found)}{f' after {trouble}' if trouble else ''}")
+        return kind(f"{_text(cause)}{f' after {trouble}' if trouble else ''}")
 
 
 _ENDED = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)

@@ -197,8 +197,9 @@ def _only_branch(branches: _Branches) -> Write:
             return fits[0][1]
         if fits:
             both = " and ".join(dict.fromkeys(name for name, _ in fits))
-            found = f"found {shown(value)}, which fits {both}"
-            raise Misfit(f'expected a value of one branch, {found}; write {{"{fits[0][0]}": …}}')
+            raise Misfit(
+                f'expected a value of one branch, found {shown(value)}, which fits {both}; write {{"{fits[0][0]}": …}}'
+            )
         if value is not None and len(others) == 1:
             raise misfits[others[0]]
         return refuse(f"one of {names}", value)

@@ -75,8 +75,8 @@ def _symbol(said: Mapping[str, Any]) -> Write:
     name = f"a symbol of enum {said['name']}"
 
     def symbol(value: Any) -> bytes:
-        found = written.get(value) if isinstance(value, str) else None
-        return refuse(name, value) if found is None else found
+        encoded = written.get(value) if isinstance(value, str) else None
+        return refuse(name, value) if encoded is None else encoded
 
     return symbol
 

@@ -48,9 +48,9 @@ def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
 
     def read(data: bytes) -> Any:
         if not data.startswith(frame):
-            expected, found = frame.hex(" "), data[: len(frame)].hex(" ")
+            expected, actual = frame.hex(" "), data[: len(frame)].hex(" ")
             raise UnserializableValue(
-                f"{name}: expected a value that begins with {expected}, found {found or 'nothing'}"
+                f"{name}: expected a value that begins with {expected}, found {actual or 'nothing'}"
             )
         try:
             return codec.read(data[len(frame) :])

@@ -46,9 +46,9 @@ def message_name(schema: WriterSchema, message: str | None) -> str:
 
 def _named(top: Any, name: str | None) -> Descriptor:
     known = [*_messages(top)]
-    found = [each for each in known if each.full_name == name] if name else [*top]
-    if len(found) == 1:
-        return found[0]
+    candidates = [each for each in known if each.full_name == name] if name else [*top]
+    if len(candidates) == 1:
+        return candidates[0]
     names = ", ".join(each.full_name for each in known) or "none"
     if name:
         raise ConfigurationError(f"the schema has no message {name}; it has {names}")
