@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -119,13 +119,14 @@ def drain(pipeline: Pipeline) -> list[str]:
 
 def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -> None:
     """The step without Spark; after each slice it waits while the file ``halt`` is there."""
-    write_once = slices.write_slice
+    write_once = slices._write
 
-    def write_and_wait(*given: Any) -> Iterator[pa.RecordBatch]:
-        yield from write_once(*given)
+    def write_and_wait(*given: Any) -> int:
+        records = write_once(*given)
         while halt and halt.exists():
             halt.with_suffix(".reached").touch()
             time.sleep(0.05)
+        return records
 
-    with patch.object(slices, "write_slice", write_and_wait):
+    with patch.object(slices, "_write", write_and_wait):
         step.stage(None, pipeline, batch_id, ME)

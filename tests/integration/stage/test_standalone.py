@@ -326,7 +326,7 @@ def test_a_task_that_airflow_stops_leaves_no_driver_and_no_executor(
     with stage_task(one.path, batch.batch_id, tmp_path / "home", **known) as task:
         wait_for_slices(one.session, batch.batch_id, 1)
         others = psutil.Process(task.pid).children(recursive=True)
-        assert {each.name()[:6] for each in others} == {"java", "python"}
+        assert {each.name()[:6] for each in others} >= {"java", "python"}
         task.terminate()
         assert task.wait(60) != 0
         assert psutil.wait_procs(others, timeout=60)[1] == []
