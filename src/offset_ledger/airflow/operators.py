@@ -15,6 +15,7 @@ from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.airflow.spark_submit import SparkSubmitOperator
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import nearest_above
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.pandas_later import this_process_is_ours
@@ -142,7 +143,7 @@ class StageOperator(SparkSubmitOperator):
 
     def _submit(self, context: Context, pipeline: Pipeline, batch_id: int, origin: Origin) -> None:
         check_spark()
-        self.application, self.jars = str(JOB), spark_jars()
+        self.application, self.jars = str(nearest_above(pipeline.path, f"jobs/{JOB.name}") or JOB), spark_jars()
         connections = map(get_connection, self._connection_ids)
         submission = Submission.of(str(uuid.uuid4()), origin, *connections)
         with scratch() as folder:
