@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import psutil
 from benchmarks.bench_stack import bench_stack, temporary_folder
+from benchmarks.readers import reader_of
 from psycopg2 import sql
 
 from offset_ledger.commit.merge import Names, work_memory
@@ -38,7 +39,6 @@ from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.reader import read_ranges
 from offset_ledger.stage.session import local_session
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
@@ -138,7 +138,7 @@ def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:
     seconds = {}
     seconds["plan"], planned = timed(lambda: plan(pipeline, current_origin()))
     batch_id = planned.batch.batch_id
-    seconds["stage"], _ = timed(lambda: stage(spark, pipeline, batch_id, current_origin()))
+    seconds["stage"], _ = timed(lambda: stage(reader_of(spark), pipeline, batch_id, current_origin()))
     seconds["validate"], _ = timed(lambda: validate(pipeline, batch_id, current_origin()))
     seconds["commit"], committed = timed(lambda: commit(pipeline, batch_id, current_origin()))
     return seconds, planned.batch, committed

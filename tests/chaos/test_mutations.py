@@ -15,6 +15,7 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
+from tests.fixtures.engines import BY_PROCESS
 from offset_ledger.commit import balance, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
@@ -305,7 +306,7 @@ FOUR = [OffsetRange(0, 0, 4)]
 def read_as(session: Session, pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None) -> int:
     """Stage a batch of four offsets from a reader that gives these places: slices of Arrow batches."""
     batch_id = planned(session, pipeline, FOUR)
-    stage_with(reader_of(pipeline, slices, gaps), pipeline, batch_id, ME)
+    stage_with(reader_of(pipeline, slices, gaps), pipeline, batch_id, ME, BY_PROCESS.choice)
     return batch_id
 
 
@@ -351,7 +352,7 @@ def test_a_reader_that_gives_other_offsets_than_the_range_has_is_refused(
         commit_of(session, pipeline, read_as(session, pipeline, slices, gaps))
     assert merged(session) == set()
     right = [[[(0, 0)], [(0, 1)]], [], [[(0, 2), (0, 3)]]]
-    stage_with(reader_of(pipeline, right, gaps), pipeline, 1, ME)
+    stage_with(reader_of(pipeline, right, gaps), pipeline, 1, ME, BY_PROCESS.choice)
     commit_of(session, pipeline, 1)
     assert merged(session) == {(f"{offset}", 0, offset) for offset in range(4)}
 

@@ -13,7 +13,9 @@ import pyspark.sql.pandas.serializers
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import offset_ledger.stage.reader  # noqa: F401
+import offset_ledger.kafka.bulk_reader
+import offset_ledger.stage.slices
+import offset_ledger.stage.spark_reader  # noqa: F401
 from offset_ledger.stage.same_code import code_of_this_process
 
 if __name__ == "__main__":

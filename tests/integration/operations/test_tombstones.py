@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
 
+from offset_ledger.config.model import Stage, StageEngine
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.config.source import OnExpired
-from offset_ledger.config.spark_application import Spark
 from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMayBeGone
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
@@ -113,7 +113,7 @@ def bench(servers: Servers, topic_name: Callable[[], str]) -> Iterator[Bench]:
     source = replace(made.source, topic=topic, on_expired=OnExpired.EARLIEST_AFTER_APPROVAL)
     with connect(servers.postgres) as session:
         record = replace(made.record, publish_at=None, delete_when=None, tombstone=Tombstone.DELETE)
-        yield Bench(servers, session, replace(made, source=source, record=record, spark=Spark(min_offsets=1)))
+        yield Bench(servers, session, replace(made, source=source, record=record, stage=Stage(StageEngine.SPARK)))
 
 
 def test_gaps_within_the_time_that_tombstones_are_kept_for_are_gaps_and_no_more(bench: Bench) -> None:

@@ -18,6 +18,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.errors import PySparkException
 
+from tests.fixtures.engines import by_spark
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
@@ -42,7 +43,6 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage import remote_session as remote
 from offset_ledger.stage import same_code, session
-from offset_ledger.stage.reader import read_ranges, run_slices
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.slices import SliceTask
 from offset_ledger.stage.step import stage
@@ -61,7 +61,7 @@ source: {{connection: kafka_default, topic: {topic}, start: earliest}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: 1.0}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 """
 
 
@@ -119,7 +119,7 @@ class Bench:
 
     def stage(self, batch_id: int) -> None:
         with remote_session(self.spark) as spark:
-            stage(spark, self.pipeline, batch_id, ME)
+            stage(by_spark(spark), self.pipeline, batch_id, ME)
 
     def staged(self, batch_id: int) -> set[tuple[str, str, int, int]]:
         found = rows(self.session, "SELECT epoch FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
@@ -240,7 +240,7 @@ def test_no_secret_stays_with_the_server(
     bench.publish("a")
     batch_id = bench.planned()
     with remote_session(bench.spark) as spark:
-        stage(spark, bench.pipeline, batch_id, ME)
+        stage(by_spark(spark), bench.pipeline, batch_id, ME)
         properties = spark.conf.getAll
     assert bench.staged(batch_id) == {("a", "of a", 0, 0)}
     places = (connected.spark.directory, tmp_path_factory.getbasetemp())
@@ -278,7 +278,7 @@ def test_a_worker_refuses_the_job_of_other_code(bench: Bench, monkeypatch: pytes
     with remote_session(bench.spark) as spark:
         monkeypatch.setattr(same_code, "code_of_this_process", lambda: "0.0.9+other")
         with pytest.raises(SparkMismatch, match=r"^a worker of the Spark Connect server runs .* client 0\.0\.9\+other"):
-            stage(spark, bench.pipeline, batch_id, ME)
+            stage(by_spark(spark), bench.pipeline, batch_id, ME)
 
 
 def dead(bench: Bench, **extra: str) -> Connection:
@@ -305,6 +305,7 @@ OPERATOR = """
 import json, sys
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from offset_ledger.airflow import operators
+from tests.fixtures.engines import by_spark
 
 submitted = []
 SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
@@ -359,6 +360,6 @@ def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
         dying = threading.Timer(2, connected.spark.kill)
         dying.start()
         with pytest.raises(SparkUnavailable, match="went away, or was started again, while it staged"):
-            stage(spark, bench.pipeline, batch_id, ME)
+            stage(by_spark(spark), bench.pipeline, batch_id, ME)
         dying.join()
     assert rows(bench.session, "SELECT state FROM offset_ledger.batch") == [["staging"]]

@@ -48,7 +48,7 @@ record:
   publish_at: $.at
   columns: {{state: {state}}}
 target: {{connection: postgres_default, table: public.orders}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 quality: {{max_quarantined_share: {share}}}
 """
 BAD = b"{"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from offset_ledger.stage.reader import read_ranges
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.ranges import OffsetRange
@@ -14,7 +15,6 @@ from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.reader import read_ranges
 from tests.fixtures.servers import Servers
 
 PIPELINE = """
