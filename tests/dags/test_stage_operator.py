@@ -95,7 +95,8 @@ except SystemExit as end:
 def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic="orders"))
-    assert answer_of(_STOPPED, tmp_path, str(file), **{**os.environ, **CONNECTIONS}) == ["the task was stopped; nothing was committed", []]
+    known = {**os.environ, **CONNECTIONS}
+    assert answer_of(_STOPPED, tmp_path, str(file), **known) == ["the task was stopped; nothing was committed", []]
 
 
 _FAILED = """
@@ -157,6 +158,7 @@ def test_a_master_that_starts_no_python_drivers_is_named_before_anything_is_subm
 
 _SUBMITTED = """
 import json, sys
+from datetime import datetime
 from types import SimpleNamespace
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
@@ -166,7 +168,11 @@ from offset_ledger.stage import step as stage
 commands = []
 SparkSubmitHook.submit = lambda self, application: commands.append(self._build_spark_submit_command(application))
 operators.batch_id_of = lambda ti: 7
-operators.get_current_context = lambda: {"ti": SimpleNamespace(dag_id="ingest_flights", task_id="stage")}
+run = SimpleNamespace(conf={}, clear_number=0, run_after=datetime(2026, 1, 1))
+ti = SimpleNamespace(
+    dag_id="ingest_flights", task_id="stage", try_number=1, map_index=-1, dag_run=run, get_template_context=dict
+)
+operators.get_current_context = lambda: {"ti": ti}
 stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print(json.dumps(commands[0]))
@@ -184,3 +190,11 @@ def test_a_checkout_submits_its_own_job_and_an_installation_the_one_of_the_packa
         command = answer_of(_SUBMITTED, tmp_path, str(file), **{**os.environ, **CONNECTIONS})
         assert command[command.index(str(file)) - 1] == str(job)
         assert command[command.index(str(file)) + 1] == "7"
+
+
+def test_a_job_learns_of_its_task_what_airflow_adds_for_openlineage(tmp_path: Path) -> None:
+    asked = {"AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "true", "AIRFLOW__OPENLINEAGE__NAMESPACE": "shop"}
+    known = {**os.environ, **CONNECTIONS, **asked}
+    command = answer_of(_SUBMITTED, tmp_path, str(ROOT / "dags/pipelines/flights.yaml"), **known)
+    assert "spark.openlineage.parentJobNamespace=shop" in command
+    assert "spark.openlineage.parentJobName=ingest_flights.stage" in command
