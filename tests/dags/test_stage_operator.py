@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import zipfile
 from pathlib import Path
 
@@ -97,6 +98,44 @@ def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path
     file.write_text(PIPELINE.format(topic="orders"))
     known = {**os.environ, **CONNECTIONS}
     assert answer_of(_STOPPED, tmp_path, str(file), **known) == ["the task was stopped; nothing was committed", []]
+
+
+_KILLED = """
+import json, os, signal, sys, threading, time
+from offset_ledger.airflow import operators
+from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage import step as stage
+
+operators.batch_id_of = lambda ti: 1
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
+signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+
+def stop():
+    while not (operator._hook and operator._hook._yarn_application_id):
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=stop).start()
+try:
+    operator.execute({"ti": None})
+except SystemExit as end:
+    print(json.dumps([str(end), operator._hook._submit_sp.wait(60)]))
+"""
+
+
+def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_cluster(tmp_path: Path) -> None:
+    file, programs, killed = tmp_path / "orders.yaml", tmp_path / "bin", tmp_path / "killed"
+    file.write_text(PIPELINE.format(topic="orders") + "\nspark: {deploy_mode: cluster}\n")
+    programs.mkdir()
+    submit = "echo Submitted application application_17_4\nexec sleep 600"
+    for name, does in {"spark-submit": submit, "yarn": f'echo "$@" > {killed}'}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    known = {**os.environ, **CONNECTIONS, "PATH": f"{programs}:{os.environ['PATH']}"}
+    stopped = answer_of(_KILLED, tmp_path, str(file), **known)
+    assert stopped == ["the task was stopped; nothing was committed", -signal.SIGKILL]
+    assert killed.read_text() == "application -kill application_17_4\n"
 
 
 _FAILED = """
