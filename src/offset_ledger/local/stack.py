@@ -50,9 +50,10 @@ def up(
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
-    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` (default: the current directory);
-    ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored; ``spark``: a
-    Spark Connect server or a Spark cluster too, which stages the batches; ``registry``: a schema registry.
+    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and perhaps ``plugins/`` (default: the
+    current directory); ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is
+    ignored; ``spark``: a Spark Connect server or a Spark cluster too, which stages the batches; ``registry``: a schema
+    registry.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers, ports or another Spark.

@@ -268,7 +268,9 @@ def test_the_names_that_inline_python_imports_exist(service: str) -> None:
 def test_what_the_image_is_built_from_is_let_through() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = set(re.findall(r"^COPY --from=build /build/(?!cache)(\w+)", DOCKERFILE, re.MULTILINE))
-    assert copied == {"dags", "expectations"}
+    assert copied == {"dags", "expectations", "jobs", "plugins"}
     assert copied - allowed == set()
+    folders = re.findall(r"AIRFLOW__CORE__(\w+)_FOLDER=/opt/offset-ledger/(\w+)", DOCKERFILE)
+    assert folders == [("DAGS", "dags"), ("PLUGINS", "plugins")]
     needed = {"pyproject.toml", "src", "requirements.lock", "requirements-uv.lock", "README.md", "LICENSE"}
     assert needed - allowed == set()
