@@ -1,10 +1,12 @@
-"""What every Spark driver that stages a batch runs with: its settings and the Kafka connector's jars."""
+"""What every Spark driver that stages a batch runs with: its settings."""
 
 from __future__ import annotations
 
-import os
+import warnings
 from collections.abc import Mapping
-from pathlib import Path
+
+# Of pandas nothing is used; pyspark imports it.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -33,9 +35,5 @@ LOCAL_SETTINGS: Mapping[str, str] = {"spark.python.daemon.module": "offset_ledge
 
 
 def spark_jars() -> str:
-    """The Kafka connector's jars, comma-separated: ``$OFFSET_LEDGER_SPARK_JARS``, else fetched once."""
-    if configured := os.environ.get("OFFSET_LEDGER_SPARK_JARS"):  # Java's working directory is another one
-        return ",".join(jar if ":" in jar else str(Path(jar).absolute()) for jar in configured.split(","))
-    from offset_ledger.local.jars import spark_kafka_jars
-
-    return ",".join(map(str, spark_kafka_jars()))
+    """No jar is needed."""
+    return ""
