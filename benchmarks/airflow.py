@@ -32,7 +32,7 @@ def project(folder: Path, engine: str) -> Path:
     """The project folder of Airflow with one pipeline."""
     (folder / "dags" / "pipelines").mkdir(parents=True)
     shutil.copy("dags/ingest.py", folder / "dags")
-    text = PIPELINE + ("" if engine == "process" else "spark: {min_offsets: 1}\n")
+    text = PIPELINE + ("" if engine == "process" else "stage: {engine: spark}\n")
     (folder / "dags" / "pipelines" / "bench.yaml").write_text(text)
     return folder
 

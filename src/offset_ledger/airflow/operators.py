@@ -17,6 +17,7 @@ from offset_ledger.airflow.spark_submit import SparkSubmitOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection
+from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage import submitted
 from offset_ledger.stage.installed_spark import check_spark
@@ -106,21 +107,29 @@ class StageOperator(SparkSubmitOperator):
 
     def _stage(self, context: Context, batch_id: int) -> None:
         from offset_ledger.ledger.origin import current_origin
-        from offset_ledger.stage.step import stage_without_spark
+        from offset_ledger.stage.process_reader import ProcessReader
+        from offset_ledger.stage.step import StagedBatch, next_stage, stage
 
         with airflow_failures():
             pipeline = read_pipeline(self._pipeline_file, self.topic)
             origin = current_origin()
-            if staged := stage_without_spark(pipeline, batch_id, origin):
-                self._say(staged)
+            choice = next_stage(pipeline, batch_id)
+            if isinstance(choice, StagedBatch):
+                self._say(choice)
+                return
+            if choice.engine is Engine.PROCESS:
+                self._say(stage(ProcessReader(choice), pipeline, batch_id, origin))
                 return
             connection = get_connection(self._conn_id)
-            if is_remote(connection) and self._staged_by_server(connection, pipeline, batch_id, origin):
+            if is_remote(connection) and self._staged_by_server(connection, choice, pipeline, batch_id, origin):
                 return
-            self._submit(context, pipeline, batch_id, origin)
+            self._submit(context, choice, pipeline, batch_id, origin)
 
-    def _staged_by_server(self, connection: Connection, pipeline: Pipeline, batch_id: int, origin: Origin) -> bool:
+    def _staged_by_server(
+        self, connection: Connection, choice: EngineChoice, pipeline: Pipeline, batch_id: int, origin: Origin
+    ) -> bool:
         """Whether the server has staged it; where it does not answer, the connection's fallback is used from now on."""
+        from offset_ledger.stage.spark_reader import SparkReader
         from offset_ledger.stage.step import stage
 
         fallback = connection.extra.get(FALLBACK)
@@ -133,18 +142,20 @@ class StageOperator(SparkSubmitOperator):
                 self.log.warning("%s; its fallback is the connection %s", error, fallback)
                 self._conn_id = fallback
                 return False
-            staged = stage(session, pipeline, batch_id, origin)
+            staged = stage(SparkReader(session, choice), pipeline, batch_id, origin)
         self._say(staged)
         return True
 
     def _say(self, staged: StagedBatch) -> None:
         self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
 
-    def _submit(self, context: Context, pipeline: Pipeline, batch_id: int, origin: Origin) -> None:
+    def _submit(
+        self, context: Context, choice: EngineChoice, pipeline: Pipeline, batch_id: int, origin: Origin
+    ) -> None:
         check_spark()
         self.application, self.jars = str(JOB), spark_jars()
         connections = map(get_connection, self._connection_ids)
-        submission = Submission.of(str(uuid.uuid4()), origin, *connections)
+        submission = Submission.of(str(uuid.uuid4()), origin, choice.reason, *connections)
         with scratch() as folder:
             self._apply(batch_id, submit_arguments(folder, get_connection(self._conn_id), pipeline, submission))
             try:

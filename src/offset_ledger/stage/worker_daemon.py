@@ -11,22 +11,30 @@ import sysconfig
 from contextlib import suppress
 from importlib import import_module
 
-_OWN = "offset_ledger.stage.reader", "offset_ledger.stage.slice_reader", "offset_ledger.kafka.bulk_reader"
 _FORMATS = tuple(f"offset_ledger.decoding.{name}.decoder" for name in ("avro", "json", "json_schema", "protobuf"))
-_EXTRAS = "offset_ledger.stage.binary_copy", "offset_ledger.schema_registry.client", *_FORMATS
-# The worker of pyspark imports pandas for each job.
-_IMPORTED = "pandas", "psycopg2", "pyspark.worker", *_OWN, *_EXTRAS
+_IMPORTED = (
+    "offset_ledger.stage.spark_settings",
+    "offset_ledger.stage.spark_reader",
+    "offset_ledger.stage.slices",
+    "offset_ledger.stage.binary_copy",
+    "offset_ledger.kafka.bulk_reader",
+    "offset_ledger.schema_registry.client",
+    *_FORMATS,
+    "pandas",  # pyspark's worker imports it for each job
+    "pyspark.worker",
+)
 
 
 def main() -> None:
-    """Fork workers until Spark ends this process, which starts no thread and no client: those would not be forked."""
-    # Spark puts pyspark's zips first, which have no bytecode: compiling takes as long as half of all imports.
+    """Fork workers until Spark ends this process, which starts no thread and no client: a fork would not have them."""
+    # Spark puts pyspark's zips first, which have no bytecode: to compile them takes half as long as all imports.
     sys.path[:] = [each for each in sys.path if not each.startswith(f"{sysconfig.get_path('purelib')}/pyspark/")]
     for name in _IMPORTED:
         with suppress(ModuleNotFoundError):  # of an extra that is not installed
             import_module(name)
-    from offset_ledger.stage.same_code import code_of_this_process
     from pyspark.daemon import manager
+
+    from offset_ledger.stage.same_code import code_of_this_process
 
     code_of_this_process()
     gc.collect()

@@ -23,7 +23,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import (
     AccessDenied,
-    OffsetExpired,
+    LostRange,
     SparkMismatch,
     SparkUnavailable,
     UnreadableTimestamp,
@@ -42,11 +42,12 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage import remote_session as remote
 from offset_ledger.stage import same_code, session
-from offset_ledger.stage.reader import read_ranges, run_slices
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.spark_reader import _run_tasks
 from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of
+from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers
 from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
@@ -61,7 +62,7 @@ source: {{connection: kafka_default, topic: {topic}, start: earliest}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: 1.0}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 """
 
 
@@ -119,7 +120,7 @@ class Bench:
 
     def stage(self, batch_id: int) -> None:
         with remote_session(self.spark) as spark:
-            stage(spark, self.pipeline, batch_id, ME)
+            stage(by_spark(spark), self.pipeline, batch_id, ME)
 
     def staged(self, batch_id: int) -> set[tuple[str, str, int, int]]:
         found = rows(self.session, "SELECT epoch FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
@@ -197,10 +198,12 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
     admin.delete_records({TopicPartition(bench.topic, 0): 1})
     admin.close()
-    with remote_session(bench.spark) as spark:
-        records = read_ranges(spark, get_connection("kafka_default"), bench.pipeline, [OffsetRange(0, 0, 2)])
-        with pytest.raises(OffsetExpired, match="Spark could not read the planned"):
-            run_slices(spark, records, bench.task())
+    gone = [((0, OffsetRange(0, 0, 2)),)]
+    with (
+        remote_session(bench.spark) as spark,
+        pytest.raises(LostRange, match=r"the log does not have range 0:\[0, 2\) any more"),
+    ):
+        _run_tasks(spark, bench.servers.kafka, bench.topic, gone, bench.task())
     batch_id = bench.planned()
     bench.stage(batch_id)
     assert bench.staged(batch_id) == {("c", "of c", 0, 1), ("b", "of b", 1, 0)}
@@ -240,7 +243,7 @@ def test_no_secret_stays_with_the_server(
     bench.publish("a")
     batch_id = bench.planned()
     with remote_session(bench.spark) as spark:
-        stage(spark, bench.pipeline, batch_id, ME)
+        stage(by_spark(spark), bench.pipeline, batch_id, ME)
         properties = spark.conf.getAll
     assert bench.staged(batch_id) == {("a", "of a", 0, 0)}
     places = (connected.spark.directory, tmp_path_factory.getbasetemp())
@@ -278,7 +281,7 @@ def test_a_worker_refuses_the_job_of_other_code(bench: Bench, monkeypatch: pytes
     with remote_session(bench.spark) as spark:
         monkeypatch.setattr(same_code, "code_of_this_process", lambda: "0.0.9+other")
         with pytest.raises(SparkMismatch, match=r"^a worker of the Spark Connect server runs .* client 0\.0\.9\+other"):
-            stage(spark, bench.pipeline, batch_id, ME)
+            stage(by_spark(spark), bench.pipeline, batch_id, ME)
 
 
 def dead(bench: Bench, **extra: str) -> Connection:
@@ -305,6 +308,9 @@ OPERATOR = """
 import json, sys
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from offset_ledger.airflow import operators
+from tests.fixtures.engines import by_spark
+from offset_ledger.errors import LostRange
+from offset_ledger.stage.spark_reader import _run_tasks
 
 submitted = []
 SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
@@ -359,6 +365,6 @@ def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
         dying = threading.Timer(2, connected.spark.kill)
         dying.start()
         with pytest.raises(SparkUnavailable, match="went away, or was started again, while it staged"):
-            stage(spark, bench.pipeline, batch_id, ME)
+            stage(by_spark(spark), bench.pipeline, batch_id, ME)
         dying.join()
     assert rows(bench.session, "SELECT state FROM offset_ledger.batch") == [["staging"]]

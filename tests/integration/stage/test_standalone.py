@@ -49,8 +49,8 @@ record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: 1}}
 limits: {{records_per_slice: {per_slice}}}
+stage: {{engine: spark}}
 spark:
-  min_offsets: 1
   resources: {{executor_memory: 512m}}
   conf:
     spark.eventLog.enabled: true

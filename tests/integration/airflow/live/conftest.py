@@ -145,7 +145,7 @@ def begin(world: World) -> None:
     world.suite("known", "quarantine", "new", "paid")
     elsewhere = {"kafka": "kafka_stored", "postgres": "postgres_stored"}
     create_topic(dict(world.kafka.extra), "undelivered", 1, 1)
-    by_spark = {"min_offsets": "1", **elsewhere}
+    by_spark = {"engine": "spark", **elsewhere}
     world.write("woken", suite="known", wake_on_data="true", dead_letter_topic="undelivered", **by_spark)
     world.publish("woken", record(FIRST, "a"), record(FIRST, "b", "returned"), record(FIRST, "c", "stolen"))
     world.audit("orders")
