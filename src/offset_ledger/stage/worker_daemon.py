@@ -39,7 +39,7 @@ def main() -> None:
     code_of_this_process()
     gc.collect()
     gc.freeze()  # so that the collections of a worker do not copy the pages it shares with this process
-    manager()  # type: ignore[no-untyped-call]
+    manager()
 
 
 if __name__ == "__main__":
