@@ -63,7 +63,6 @@ def test_executors_get_this_package_and_nothing_that_lay_in_the_shared_folder(tm
         **os.environ,
         "TMPDIR": str(shared),
         "AIRFLOW_CONN_SPARK_DEFAULT": cluster,
-        "OFFSET_LEDGER_SPARK_JARS": "none",
     }
     code, mode, folder, left = answer_of(_SHIPPED, tmp_path, str(file), **known)
     expected = {f"offset_ledger/{name}": content.decode("latin-1") for name, content in package().items()}
@@ -132,7 +131,6 @@ def failed(tmp_path: Path, master: str) -> list[str]:
         **os.environ,
         "AIRFLOW_CONN_SPARK_DEFAULT": Connection("spark_default", "spark", host=master).to_json(),
         "AIRFLOW_CONN_POSTGRES_DEFAULT": Connection("", "postgres", "127.0.0.1", free_ports(1)[0]).to_json(),
-        "OFFSET_LEDGER_SPARK_JARS": "none",
         "OFFSET_LEDGER_RETRY_SECONDS": "0",
     }
     found: list[str] = answer_of(_FAILED, tmp_path, str(file), **known)
