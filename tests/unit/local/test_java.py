@@ -63,9 +63,7 @@ def test_when_no_java_fits_the_message_names_those_refused(monkeypatch: pytest.M
 
 
 def test_spark_takes_java_home_whatever_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(
-        StackError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"
-    ):
+    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"):
         spark_java()
     claim(tmp_path / "path", "21", "java")
     assert spark_java() == JavaRuntime(tmp_path / "path", 21, "PATH")
