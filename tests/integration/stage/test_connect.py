@@ -350,6 +350,7 @@ def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
 def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
     bench: Bench, connected: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage import submitted
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
-from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import SETTINGS
 from tests.fixtures.servers import Servers
 from tests.paths import ROOT
 
@@ -53,7 +53,7 @@ def test_the_stage_job_runs_with_only_the_zip_on_the_path(
     settings = [f"--conf={name}={value}" for name, value in with_archive(SETTINGS).items()]
     done = subprocess.run(
         [
-            *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", "--jars", spark_jars()),
+            *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"),
             *(*settings, "--py-files", str(package_zip(tmp_path)), str(job)),
             *(str(path), str(batch.batch_id)),
         ],
