@@ -78,7 +78,7 @@ def same_spark(installed: Mapping[str, str]) -> Finding:
     """Whether pyspark and pyspark-client, which share a folder, are of one version."""
     classic, client = installed.get("pyspark"), installed.get("pyspark-client")
     if classic == client or client is None:
-        return ok("Spark", f"pyspark {classic}" if classic else "not installed: only small batches can be staged")
+        return ok("Spark", f"pyspark {classic}" if classic else "not installed")
     text = (
         f"pyspark {classic or 'is missing'}, pyspark-client {client}: they share files, so the versions must be equal"
     )
