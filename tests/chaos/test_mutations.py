@@ -15,7 +15,6 @@ import pytest
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
-from tests.fixtures.engines import BY_PROCESS
 from offset_ledger.commit import balance, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
@@ -35,6 +34,7 @@ from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated

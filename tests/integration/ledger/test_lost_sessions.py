@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.engines import BY_PROCESS
 from offset_ledger.airflow.concurrent_runs import one_run_plans
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
@@ -32,6 +31,7 @@ from offset_ledger.stage.step import stage_with
 from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated

@@ -18,13 +18,12 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyspark.errors import PySparkException
 
-from tests.fixtures.engines import by_spark
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import (
     AccessDenied,
-    OffsetExpired,
+    LostRange,
     SparkMismatch,
     SparkUnavailable,
     UnreadableTimestamp,
@@ -45,8 +44,10 @@ from offset_ledger.stage import remote_session as remote
 from offset_ledger.stage import same_code, session
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.spark_reader import _run_tasks
 from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of
+from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers
 from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
@@ -197,10 +198,12 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
     admin.delete_records({TopicPartition(bench.topic, 0): 1})
     admin.close()
-    with remote_session(bench.spark) as spark:
-        records = read_ranges(spark, get_connection("kafka_default"), bench.pipeline, [OffsetRange(0, 0, 2)])
-        with pytest.raises(OffsetExpired, match="Spark could not read the planned"):
-            run_slices(spark, records, bench.task())
+    gone = [((0, OffsetRange(0, 0, 2)),)]
+    with (
+        remote_session(bench.spark) as spark,
+        pytest.raises(LostRange, match=r"the log does not have range 0:\[0, 2\) any more"),
+    ):
+        _run_tasks(spark, bench.servers.kafka, bench.topic, gone, bench.task())
     batch_id = bench.planned()
     bench.stage(batch_id)
     assert bench.staged(batch_id) == {("c", "of c", 0, 1), ("b", "of b", 1, 0)}
@@ -306,6 +309,8 @@ import json, sys
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from offset_ledger.airflow import operators
 from tests.fixtures.engines import by_spark
+from offset_ledger.errors import LostRange
+from offset_ledger.stage.spark_reader import _run_tasks
 
 submitted = []
 SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
