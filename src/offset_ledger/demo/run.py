@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.demo.dag_runs import DagRun, DagRuns
-from offset_ledger.demo.proof import Claim, DemoProof, fingerprint, prove
+from offset_ledger.demo.proof import Claim, DemoProof, engines, fingerprint, prove
 from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
@@ -60,7 +60,7 @@ def run(flights: int | None, say: Say) -> Proof:
     with connect(stack.postgres.connection()) as session:
         say("checking the table against the CSV")
         with watch.part("check"), transaction(session) as cursor:
-            claims = prove(cursor, answer, flights)
+            claims = [*prove(cursor, answer, flights), engines(cursor, [PIPELINE])]
             before = fingerprint(cursor)
         say("running the DAG once more")
         with watch.part("run it once more"):
