@@ -138,7 +138,8 @@ class DagRuns:
         if outcome == BUSY:
             self._say(f"  {self._dag_id}, {run_id}: another run was at work")
         elif seconds:
-            self._say(f"  {self._dag_id}, {run_id}: {', '.join(f'{task} {taken:.0f} s' for task, taken in seconds.items())}")
+            taken = ", ".join(f"{task} {each:.0f} s" for task, each in seconds.items())
+            self._say(f"  {self._dag_id}, {run_id}: {taken}")
         return DagRun(run_id, {task["task_id"]: str(task["state"]) for task in tasks}, seconds, outcome)
 
     def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
