@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from offset_ledger.errors import OffsetLedgerError, TransientError, one_line
 from offset_ledger.local.airflow import Airflow
 from offset_ledger.model.request import BUSY, OUTCOME
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 _STEPS = ("plan", "approve_loss", "stage", "validate", "approve_batch", "commit", "report")
 
 
@@ -65,18 +63,16 @@ class DagRuns:
     def trigger(self, **form: str) -> DagRun:
         """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
 
-        ``form``: what the trigger form says.
-
         Raises:
-            DagRunFailed: it failed; the message names the task.
+            DagRunFailed: as :meth:`once`.
         """
         self.settle()
-        while (finished := self.once(form)).outcome == BUSY:
+        while (finished := self.once(**form)).outcome == BUSY:
             self.settle()
         return finished
 
-    def once(self, form: Mapping[str, str] = _NOTHING) -> DagRun:
-        """Run the DAG once, and wait for it.
+    def once(self, **form: str) -> DagRun:
+        """Run the DAG once, beside whatever else runs, and wait for it; ``form``: what the trigger form says.
 
         Raises:
             DagRunFailed: it failed; the message names the task.
