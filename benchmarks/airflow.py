@@ -32,7 +32,7 @@ def project(folder: Path, engine: str) -> Path:
     """The project folder of Airflow with one pipeline."""
     (folder / "dags" / "pipelines").mkdir(parents=True)
     shutil.copy("dags/ingest.py", folder / "dags")
-    text = PIPELINE + ("" if engine == "process" else "spark: {min_offsets: 1}\n")
+    text = PIPELINE + ("" if engine == "process" else "stage: {engine: spark}\n")
     (folder / "dags" / "pipelines" / "bench.yaml").write_text(text)
     return folder
 
@@ -80,7 +80,7 @@ def one_engine(engine: str, count: int, runs: int) -> list[dict[str, Any]]:
             airflow=True,
             project=project(home / "project", engine),
             meanwhile=make_archive,
-            spark=SparkKind.CONNECT if engine == "connect" else None,
+            spark=SparkKind.CONNECT if engine == "connect" else SparkKind.NONE,
         ) as stack,
     ):
         return [{"engine": engine, **each} for each in measure(stack, count, runs)]

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PIPELINE, publish, timed
+from benchmarks.readers import reader_of
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
@@ -31,7 +32,7 @@ from offset_ledger.plan.step import plan
 from offset_ledger.stage.session import end_session, session_ended, staging_session
 from offset_ledger.stage.step import stage
 
-SPARK = "\nspark: {{min_offsets: 1, resources: {{executor_memory: 1g, total_executor_cores: {executors}}}}}\n"
+SPARK = "\nstage: {{engine: spark}}\nspark: {{resources: {{executor_memory: 1g, total_executor_cores: {executors}}}}}\n"
 SLICE = 100_000
 
 
@@ -48,7 +49,8 @@ def run(stack: Stack, executors: int) -> dict[str, Any]:
     warm(pipeline, executors)
     batch = plan(pipeline, current_origin()).batch
     assert batch
-    seconds, staged = timed(lambda: stage(staging_session(pipeline.spark), pipeline, batch.batch_id, current_origin()))
+    reader = reader_of(staging_session(pipeline.spark))
+    seconds, staged = timed(lambda: stage(reader, pipeline, batch.batch_id, current_origin()))
     with connect(stack.postgres.connection()) as session:
         slices = rows(session, "SELECT count(*) FROM offset_ledger.slice WHERE batch_id = %s", [batch.batch_id])[0][0]
         decide(session, batch.batch_id, State.ABANDONED, current_origin(), "measured")
@@ -66,7 +68,7 @@ def warm(pipeline: Pipeline, executors: int) -> None:
     """Let every executor start its Python worker and import what a slice needs."""
 
     def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import_module("offset_ledger.stage.reader")
+        import_module("offset_ledger.stage.spark_reader")
         time.sleep(2)
         yield from batches
 

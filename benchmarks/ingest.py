@@ -13,7 +13,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,24 +21,26 @@ from typing import Any
 import msgspec
 import psutil
 from benchmarks.bench_stack import bench_stack, temporary_folder
+from benchmarks.readers import reader_of
 from psycopg2 import sql
 
 from offset_ledger.commit.merge import Names, work_memory
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.connections import Connection
+from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.ledger.database import connect, named_sql, transaction
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.attempt import Attempt
-from offset_ledger.model.ranges import total_width
+from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.plan.step import plan
 from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.reader import read_ranges
 from offset_ledger.stage.session import local_session
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
@@ -138,17 +140,22 @@ def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:
     seconds = {}
     seconds["plan"], planned = timed(lambda: plan(pipeline, current_origin()))
     batch_id = planned.batch.batch_id
-    seconds["stage"], _ = timed(lambda: stage(spark, pipeline, batch_id, current_origin()))
+    seconds["stage"], _ = timed(lambda: stage(reader_of(spark), pipeline, batch_id, current_origin()))
     seconds["validate"], _ = timed(lambda: validate(pipeline, batch_id, current_origin()))
     seconds["commit"], committed = timed(lambda: commit(pipeline, batch_id, current_origin()))
     return seconds, planned.batch, committed
 
 
-def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict[str, float]:
-    """Seconds of Spark reading the records, of COPY of the same rows, and of the merge statement alone."""
+def read_records(kafka: Connection, topic: str, ranges: Sequence[OffsetRange]) -> int:
+    """How many records one consumer reads of the ranges, which decodes nothing."""
+    with bulk_reader(kafka) as read:
+        return sum(len(records) for each in ranges for records in read(topic, each))
+
+
+def raw_pieces(stack: Stack, pipeline: Pipeline, batch: Any) -> dict[str, float]:
+    """Seconds of one consumer reading the records, of COPY of the same rows, and of the merge statement alone."""
     kafka, postgres, _ = stack.connections()
-    records = read_ranges(spark, kafka, pipeline, batch.ranges)
-    read, _ = timed(lambda: records.write.format("noop").mode("overwrite").save())
+    read, _ = timed(lambda: read_records(kafka, pipeline.source.topic, batch.ranges))
     tables, again = (StagingTables(Attempt(batch.batch_id, epoch)) for epoch in (1, 99))
     columns = sql.SQL(", ").join(sql.Identifier(name) for name, _ in [*row_columns(pipeline.record), ("_value", "")])
     with connect(postgres) as session:
@@ -169,7 +176,7 @@ def raw_pieces(stack: Stack, pipeline: Pipeline, spark: Any, batch: Any) -> dict
             statement = sql.SQL(named_sql("commit/merge_newest_wins")).format(**names.formats())
             merge, _ = timed(lambda: cursor.execute(statement, {"batch_id": 1}))
             cursor.execute("DROP TABLE bench_again")
-    return {"Spark reads the records": read, "COPY of the rows, one session": copy, "merge statement": merge}
+    return {"one consumer reads the records": read, "COPY of the rows, one session": copy, "merge statement": merge}
 
 
 def measure(count: int, home: Path) -> dict[str, Any]:
@@ -183,7 +190,7 @@ def measure(count: int, home: Path) -> dict[str, Any]:
         assert gateway is not None
         with Peak(psutil.Process(gateway.proc.pid)) as peak:
             seconds, batch, committed = steps(pipeline, spark)
-        pieces = raw_pieces(stack, pipeline, spark, batch)
+        pieces = raw_pieces(stack, pipeline, batch)
         spark.stop()
     total = sum(seconds.values())
     return {

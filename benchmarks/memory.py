@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 from benchmarks.bench_stack import bench_stack, temporary_folder
 from benchmarks.ingest import PIPELINE, TOPIC, Peak, publish
+from benchmarks.readers import reader_of
 from tabulate import tabulate
 
 from offset_ledger.commit.step import commit
@@ -43,7 +44,7 @@ def one_batch(size: int, engine: str, folder: Path, postgres: int) -> dict[str, 
         spark = local_session() if engine == "spark" else None
         batch = plan(pipeline, origin, size).batch
         assert batch is not None
-        stage(spark, pipeline, batch.batch_id, origin)
+        stage(reader_of(spark), pipeline, batch.batch_id, origin)
         validate(pipeline, batch.batch_id, origin)
         commit(pipeline, batch.batch_id, origin)
     return {"engine": engine, "records": size, "process MB": own.bytes >> 20, "Postgres MB": server.bytes >> 20}

@@ -26,6 +26,7 @@ from offset_ledger.stage import slices, step
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.validate.step import validate
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.topic_reader import Place, read
 
 ME = Origin("chaos")
@@ -73,7 +74,7 @@ def stage(pipeline: Pipeline, batch_id: int, meanwhile: Callable[[Batch, Staging
             write(pipeline, tables, slice_no, r, records)
         return Written(len(batch.ranges), gap_reason(False, pipeline.source.transactional))
 
-    step.stage_with(write_all, pipeline, batch_id, ME)
+    step.stage_with(write_all, pipeline, batch_id, ME, BY_PROCESS.choice)
 
 
 def undisturbed(batch: Batch, tables: StagingTables, records: Records) -> None:
@@ -129,4 +130,4 @@ def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -
         return records
 
     with patch.object(slices, "_write", write_and_wait):
-        step.stage(None, pipeline, batch_id, ME)
+        step.stage(BY_PROCESS, pipeline, batch_id, ME)

@@ -31,7 +31,7 @@ from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
-from offset_ledger.stage import reader
+from offset_ledger.stage import spark_reader
 from offset_ledger.stage.spark_failures import classify
 from offset_ledger.stage.step import stage
 from offset_ledger.stage.topic_check import topic_checks
@@ -41,6 +41,7 @@ from tests.chaos.faults import disk_full
 from tests.chaos.lab import Answer, Lab
 from tests.chaos.oracle import Kind
 from tests.chaos.short import errors, produced, to_step, until
+from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers, execute
 
 pytestmark = [pytest.mark.chaos, pytest.mark.minutes(3)]
@@ -518,13 +519,13 @@ def test_a_loss_that_spark_reports_and_the_topic_does_not_have_is_transient(
     assert batch is not None
 
     def reports_a_loss(*_: object) -> int:
-        raise classify(RuntimeError("org.apache.kafka.clients.consumer.OffsetOutOfRangeException: partition 0"))
+        raise classify(RuntimeError("offset_ledger.errors.LostRange: partition 0"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(reader, "read_ranges", lambda *_: None)
-        patched.setattr(reader, "run_slices", reports_a_loss)
+        patched.setattr(spark_reader, "task_slots", lambda _: 2)
+        patched.setattr(spark_reader, "_run_tasks", reports_a_loss)
         with pytest.raises(SparkFailed, match="the topic has every planned range"):
-            stage(UNUSED, bench.pipeline, batch.batch_id, Origin("test"))
+            stage(by_spark(UNUSED), bench.pipeline, batch.batch_id, Origin("test"))
     bench.drain()
     assert bench.check() == []
 

@@ -34,6 +34,7 @@ from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
@@ -305,7 +306,7 @@ FOUR = [OffsetRange(0, 0, 4)]
 def read_as(session: Session, pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None) -> int:
     """Stage a batch of four offsets from a reader that gives these places: slices of Arrow batches."""
     batch_id = planned(session, pipeline, FOUR)
-    stage_with(reader_of(pipeline, slices, gaps), pipeline, batch_id, ME)
+    stage_with(reader_of(pipeline, slices, gaps), pipeline, batch_id, ME, BY_PROCESS.choice)
     return batch_id
 
 
@@ -351,7 +352,7 @@ def test_a_reader_that_gives_other_offsets_than_the_range_has_is_refused(
         commit_of(session, pipeline, read_as(session, pipeline, slices, gaps))
     assert merged(session) == set()
     right = [[[(0, 0)], [(0, 1)]], [], [[(0, 2), (0, 3)]]]
-    stage_with(reader_of(pipeline, right, gaps), pipeline, 1, ME)
+    stage_with(reader_of(pipeline, right, gaps), pipeline, 1, ME, BY_PROCESS.choice)
     commit_of(session, pipeline, 1)
     assert merged(session) == {(f"{offset}", 0, offset) for offset in range(4)}
 

@@ -28,6 +28,7 @@ from offset_ledger.report.step import report
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.chaos.sparkless import stage_plainly
+from tests.fixtures.engines import BY_PROCESS, by_spark
 
 ME = Origin("chaos")
 
@@ -51,16 +52,16 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
         case "warm" | "stage":
             from offset_ledger.stage.session import staging_session
 
-            spark = None if asked.get("without_spark") else staging_session()
+            reader = BY_PROCESS if asked.get("without_spark") else by_spark(staging_session())
             if asked["do"] == "warm":
                 return {}
             with _every_slice_twice() if asked.get("twins") else nullcontext():
-                staged = stage(spark, pipeline, batch_id, ME)
+                staged = stage(reader, pipeline, batch_id, ME)
             return {"epoch": staged.attempt.epoch, "done": staged.done}
         case "stage plainly":  # without Spark
             stage_plainly(pipeline, batch_id, Path(asked["halt"]) if asked.get("halt") else None)
         case "claim":  # staging without a session: for what happens before anything is read
-            stage(None, pipeline, batch_id, ME)
+            stage(BY_PROCESS, pipeline, batch_id, ME)
         case "validate":
             return {"state": validate(pipeline, batch_id, ME)[0].state}
         case "commit":
@@ -74,22 +75,20 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
 @contextmanager
 def _every_slice_twice() -> Iterator[None]:
     """Each slice has two live tasks, as speculation or a lost executor makes them."""
-    from offset_ledger.stage import reader
+    from offset_ledger.stage import spark_reader
 
-    once = reader.run_slices
+    once = spark_reader._run_tasks
 
-    def twice(*given: Any) -> int:
+    def twice(*given: Any) -> None:
         with ThreadPoolExecutor(2) as pool:
-            first, second = [pool.submit(once, *given) for _ in range(2)]
-            slices = {first.result(), second.result()}
-        assert len(slices) == 1
-        return slices.pop()
+            for each in [pool.submit(once, *given) for _ in range(2)]:
+                each.result()
 
-    reader.run_slices = twice  # type: ignore[assignment]
+    spark_reader._run_tasks = twice
     try:
         yield
     finally:
-        reader.run_slices = once
+        spark_reader._run_tasks = once
 
 
 def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:

@@ -144,12 +144,27 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes, in records or bytes, and how many ``processes`` stage one batch without Spark; None: by the cores."""
+    """Sizes, in records or bytes."""
 
     records_per_batch: int = 1_000_000
     records_per_slice: int = 250_000
     value_bytes: int = 1_048_576
-    processes: int | None = None
+
+
+class StageEngine(StrEnum):
+    """Who stages a batch: Spark, the process of the step itself, or one of the two by the size of the batch."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What stages a batch; with ``auto``, Spark from ``process_below`` offsets on."""
+
+    engine: StageEngine = StageEngine.AUTO
+    process_below: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +182,7 @@ class Pipeline:
     limits: Limits
     path: Path
     config_hash: str
+    stage: Stage = field(default_factory=Stage)
     spark: Spark = field(default_factory=Spark)
     description: str = ""
     owner: str = "offset-ledger"

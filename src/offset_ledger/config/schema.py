@@ -16,7 +16,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.names import PIPELINE_PATTERN
 from offset_ledger.config.notify import NOTIFY
 from offset_ledger.config.record import RECORD
-from offset_ledger.config.sections import LIMITS, SOURCE, TARGET
+from offset_ledger.config.sections import LIMITS, SOURCE, STAGE, TARGET
 from offset_ledger.config.spark import SPARK
 from offset_ledger.config.times import DURATION, SCHEDULE
 from offset_ledger.config.values import FLAG, TEXT, different, filled_text, matching, or_null
@@ -57,6 +57,7 @@ FILE: Kind[Section] = section(
         "target": TARGET,
         "quality": QUALITY,
         "limits": LIMITS,
+        "stage": STAGE,
         "spark": SPARK,
     },
     ("pipeline", "source", "record", "target"),

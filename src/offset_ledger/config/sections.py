@@ -1,4 +1,4 @@
-"""The sections ``source``, ``target`` and ``limits`` of a pipeline file."""
+"""The sections ``source``, ``target``, ``limits`` and ``stage`` of a pipeline file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offset_ledger.config.document import Value
 from offset_ledger.config.formats import FORMAT_KEYS, check_format
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, section
 from offset_ledger.config.located import Refused, describe, is_null, quoted
-from offset_ledger.config.model import ColumnsFrom, Evolve, Limits, Merge, Pipeline, Target
+from offset_ledger.config.model import ColumnsFrom, Evolve, Limits, Merge, Pipeline, Stage, StageEngine, Target
 from offset_ledger.config.names import (
     RESERVED_SCHEMA_PATTERN,
     TABLE_PATTERN,
@@ -160,6 +160,18 @@ LIMITS: Kind[Limits] = section(
         "records_per_batch": Key(RECORDS, "Offsets that one batch plans at most."),
         "records_per_slice": Key(RECORDS, "Offsets of a slice, which one transaction stages, at most."),
         "value_bytes": Key(VALUE_BYTES, "A record with a longer value is quarantined without decoding it."),
-        "processes": Key(whole_number(64), "Processes that stage one batch without Spark, at most.", (1,)),
+    },
+)
+
+STAGE: Kind[Stage] = section(
+    Stage,
+    "What reads the records of a batch and copies them into staging.",
+    {
+        "engine": Key(
+            choice(StageEngine),
+            "auto: Spark stages a batch of process_below offsets or more, the process of the task a smaller one; spark "
+            "or process: always that one.",
+        ),
+        "process_below": Key(RECORDS, "With engine auto, a batch of fewer offsets is staged without Spark."),
     },
 )

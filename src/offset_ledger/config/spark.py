@@ -1,4 +1,4 @@
-"""The section ``spark`` of a pipeline file: when Spark stages a batch, on which cluster, and with what."""
+"""The section ``spark`` of a pipeline file: on which cluster Spark stages a batch, and with what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, read_mapping, read_or_note, section
 from offset_ledger.config.located import CORE, Refused, describe, is_text, quoted
-from offset_ledger.config.sections import RECORDS
 from offset_ledger.config.spark_application import DeployMode, Resources, Spark
 from offset_ledger.config.values import CONNECTION, boolean, choice, matching, whole_number
 
@@ -42,7 +41,6 @@ OWN: Mapping[str, str] = {
     "spark.master": "write the master in the connection",
     "spark.submit.deployMode": "write spark.deploy_mode",
     "spark.yarn.queue": "write spark.queue",
-    "spark.sql.session.timeZone": "leave it out: moments are read in UTC",
     "spark.driver.extraJavaOptions": "write spark.driver.defaultJavaOptions, which Java gets too",
     **{name: f"write spark.resources.{key}" for name, key in _RESOURCES.items()},
     **dict.fromkeys(_SHIPPED, "leave it out: the job is shipped with what it needs"),
@@ -101,13 +99,8 @@ RESOURCES: Kind[Resources] = section(
 
 SPARK: Kind[Spark] = section(
     Spark,
-    "When Spark stages a batch, and how.",
+    "Where Spark stages a batch, and how.",
     {
-        "min_offsets": Key(
-            RECORDS,
-            "A batch of fewer offsets is staged without Spark; 1: Spark stages all.",
-            (1,),
-        ),
         "connection": Key(CONNECTION, "Where Spark is: the id of an Airflow connection.", ("spark_yarn",)),
         "deploy_mode": Key(
             choice(DeployMode), "Where the driver runs: on the machine of the task, or on one of the cluster."
@@ -120,4 +113,5 @@ SPARK: Kind[Spark] = section(
             (_EXAMPLE,),
         ),
     },
+    renamed={"min_offsets": "stage.process_below"},
 )

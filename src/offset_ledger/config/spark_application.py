@@ -1,4 +1,4 @@
-"""When Spark stages a batch, on which cluster and with what, as the pipeline file declares it."""
+"""On which cluster Spark stages a batch, and with what, as the pipeline file declares it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,8 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """When Spark stages a batch, from ``min_offsets`` on, and how. A smaller one is staged without it.
+    """Where Spark stages a batch, and how; ``conf`` are Spark's own settings, as text."""
 
-    Where ``min_offsets`` is None, the connection decides. ``conf`` are Spark's own settings, as text.
-    """
-
-    min_offsets: int | None = None
     connection: str = "spark_default"
     deploy_mode: DeployMode = DeployMode.CLIENT
     queue: str | None = None

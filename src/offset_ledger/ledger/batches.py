@@ -17,6 +17,7 @@ from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, BatchKind, State
@@ -173,6 +174,11 @@ def note_file(cursor: Cursor, batch_id: int, pipeline: Pipeline) -> None:
     cursor.execute(
         "UPDATE offset_ledger.batch SET config_hash = %s WHERE batch_id = %s", [pipeline.config_hash, batch_id]
     )
+
+
+def note_engine(cursor: Cursor, attempt: Attempt, choice: EngineChoice) -> None:
+    """Keep which engine stages the batch for this attempt, and why; a newer attempt keeps its own."""
+    cursor.execute(named_sql("batches/note_engine"), {**asdict(attempt), **asdict(choice)})
 
 
 def cut(cursor: Cursor, attempt: Attempt, ends: Mapping[int, int]) -> None:

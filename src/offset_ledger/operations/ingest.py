@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.engine import Engine
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.plan.step import PlannedBatch, plan
 from offset_ledger.plan.topics import find_pipelines
@@ -85,7 +86,7 @@ def run_batch(
 
         staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
     else:
-        staged = _stage(pipeline, batch_id, origin, clock)
+        staged = _stage(pipeline, batch_id, origin, clock, say)
     verb = "already staged:" if staged.done else "staged"
     rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
     say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
@@ -118,14 +119,20 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
     return batch
 
 
-def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> StagedBatch:
+def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock, say: Callable[[str], None]) -> StagedBatch:
+    from offset_ledger.stage.process_reader import ProcessReader
     from offset_ledger.stage.session import staging_session
-    from offset_ledger.stage.step import stage, stage_without_spark
+    from offset_ledger.stage.spark_reader import SparkReader
+    from offset_ledger.stage.step import StagedBatch, next_stage, stage
 
-    if staged := clock.time("stage", lambda: stage_without_spark(pipeline, batch_id, origin)):
-        return staged
+    choice = next_stage(pipeline, batch_id)
+    if isinstance(choice, StagedBatch):
+        return choice
+    say(f"staging {choice}")
+    if choice.engine is Engine.PROCESS:
+        return clock.time("stage", lambda: stage(ProcessReader(choice), pipeline, batch_id, origin))
     spark = clock.time("session", lambda: staging_session(pipeline.spark))
-    return clock.time("stage", lambda: stage(spark, pipeline, batch_id, origin))
+    return clock.time("stage", lambda: stage(SparkReader(spark, choice), pipeline, batch_id, origin))
 
 
 def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:

@@ -15,6 +15,7 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.engine import FROM_QUARANTINE
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.moments import parse_since
 from offset_ledger.plan.step import PlannedBatch, resume
@@ -114,7 +115,7 @@ def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBa
         with connect(database) as session, transaction(session) as cursor:
             return Written(len(batch.ranges) + redrive.leave_out(cursor, tables, len(batch.ranges)))
 
-    return stage_with(write, pipeline, batch_id, origin)
+    return stage_with(write, pipeline, batch_id, origin, FROM_QUARANTINE)
 
 
 def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa.RecordBatch]:

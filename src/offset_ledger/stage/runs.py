@@ -1,7 +1,8 @@
-"""How the ranges of a batch are shared among those who stage it without Spark."""
+"""How the ranges of a batch are shared among those who stage it. Pure, but for what threads share."""
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 NumberedSlice = tuple[int, OffsetRange]
 Run = tuple[NumberedSlice, ...]
 """Slices of one partition, each of which begins where the one before ends: one consumer reads on."""
+_OFFSETS_OF_A_TASK = 50_000
 
 
 class Slices(Protocol):
@@ -57,6 +59,27 @@ def runs_of(ranges: Sequence[OffsetRange], workers: int, records_per_slice: int)
         first += len(run)
         runs.append(run)
     return runs
+
+
+def shares_of(runs: Sequence[Run], slots: int) -> list[Run]:
+    """The slices of all runs in shares of about the same width, one for each task.
+
+    There are at most four for each slot, so that a slow one holds up little, and no more than are worth a consumer and
+    a session of their own. A run stays together.
+    """
+    offsets = sum(_width(run) for run in runs)
+    count = min(len(runs), max(slots, min(4 * slots, ceil(offsets / _OFFSETS_OF_A_TASK))))
+    shares: list[list[NumberedSlice]] = [[] for _ in range(count)]
+    filled = [(0, number) for number in range(count)]
+    for run in sorted(runs, key=_width, reverse=True):
+        width, number = heapq.heappop(filled)
+        shares[number].extend(run)
+        heapq.heappush(filled, (width + _width(run), number))
+    return [tuple(share) for share in shares]
+
+
+def _width(run: Run) -> int:
+    return total_width([offsets for _, offsets in run])
 
 
 def _parts(whole: OffsetRange, width: int) -> Iterable[OffsetRange]:

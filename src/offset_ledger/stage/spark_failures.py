@@ -7,23 +7,8 @@ import re
 from offset_ledger import errors
 from offset_ledger.errors import OffsetLedgerError, SparkFailed, SparkUnavailable, one_line
 
-# Our own errors cross from the Python worker as text; the others are Java class names.
+# An error that a task raised crosses from its Python worker as text.
 _OURS = re.compile(r"offset_ledger\.errors\.(\w+): (.+)")
-_JAVA = (
-    ("OffsetOutOfRangeException", errors.OffsetExpired),
-    ("KAFKA_DATA_LOSS", errors.LostRange),
-    ("UnknownTopicOrPartitionException", errors.UnknownTopic),
-    ("Some data may have been lost", errors.LostRange),
-    ("UnknownTopicIdException", errors.TopicRecreated),
-    ("ArithmeticException: long overflow", errors.UnreadableTimestamp),  # milliseconds to Spark's microseconds
-    ("DatetimeFieldOverflow", errors.UnreadableTimestamp),
-    ("Underflow converting microseconds", errors.UnreadableTimestamp),  # the encoder of binary COPY
-    ("AuthorizationException", errors.AccessDenied),
-    ("SaslAuthenticationException", errors.AccessDenied),
-    ("SslAuthenticationException", errors.ConfigurationError),
-    ("DisconnectException", errors.BrokerUnavailable),
-    ("org.apache.kafka.common.errors.TimeoutException", errors.BrokerUnavailable),
-)
 # What the client of a Spark Connect server is answered then; a server that was started again knows no earlier session.
 _SERVER_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_")
 
@@ -41,7 +26,4 @@ def classify(error: BaseException) -> OffsetLedgerError:
         return kind(ours[-1][1].strip())
     cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")
     first = cause or next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    for name, kind in _JAVA:
-        if name in text:
-            return kind(f"Spark could not read the planned ranges: {first[:300]}; nothing was committed")
     return SparkFailed(f"the Spark job failed: {first[:300]}; nothing was committed; see the log above")

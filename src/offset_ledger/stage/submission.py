@@ -33,17 +33,18 @@ _CLUSTER_SETTINGS = {"spark.yarn.maxAppAttempts": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a driver reads besides the pipeline file: for whom it stages, and by which connections."""
+    """What a driver reads besides the pipeline file: for whom it stages, why by Spark, and by which connections."""
 
     submission_id: str
     origin: Origin
+    reason: str
     connections: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, submission_id: str, origin: Origin, *connections: Connection) -> Submission:
+    def of(cls, submission_id: str, origin: Origin, reason: str, *connections: Connection) -> Submission:
         """A submission with these connections."""
         texts = {environment_name(each.conn_id): each.to_json() for each in connections}
-        return cls(submission_id, origin, texts)
+        return cls(submission_id, origin, reason, texts)
 
     def write(self, path: Path) -> None:
         """Write it for its owner alone."""
@@ -53,7 +54,7 @@ class Submission:
     def read(cls, path: Path) -> Submission:
         """What :meth:`write` has written."""
         written = json.loads(path.read_text())
-        return cls(written["submission_id"], Origin(**written["origin"]), written["connections"])
+        return cls(written["submission_id"], Origin(**written["origin"]), written["reason"], written["connections"])
 
     def enter(self) -> None:
         """Let this process, and none that it starts in another environment, find the connections."""

@@ -38,7 +38,7 @@ pipeline: {name}
 source: {{connection: kafka_default, topic: {topic}}}
 record: {{event_id: key, publish_at: kafka_timestamp, columns: {{amount: integer}}}}
 target: {{connection: postgres_default, table: {schema}.{name}}}
-spark: {{min_offsets: {min_offsets}}}
+stage: {{engine: {engine}}}
 """
 
 
@@ -116,11 +116,11 @@ def test_a_pipeline_reads_by_spark_and_without_it(
     monkeypatch.setenv(environment_name("kafka_default"), connection.to_json())
     monkeypatch.setenv(environment_name("postgres_default"), servers.postgres.to_json())
     path = tmp_path / f"{topic}.yaml"
-    for number, min_offsets in enumerate((1_000, 1)):
+    for number, engine in enumerate(("process", "spark")):
         publish([Record(b"%d" % number, b'{"amount": %d}' % number)], connection.extra, topic)
-        path.write_text(PIPELINE.format(name=topic, topic=topic, schema="public", min_offsets=min_offsets))
+        path.write_text(PIPELINE.format(name=topic, topic=topic, schema="public", engine=engine))
         (done,) = ingest(parse_pipeline(path), Origin("test"), until_drained=False, say=print)
-        assert ("session" in done.seconds) == (min_offsets == 1)
+        assert ("session" in done.seconds) == (engine == "spark")
     with connect(servers.postgres) as session:
         assert rows(session, f"SELECT event_id, amount FROM public.{topic} ORDER BY 1") == [["0", 0], ["1", 1]]
 

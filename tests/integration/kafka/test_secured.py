@@ -56,7 +56,7 @@ record:
   columns: {{amount: "numeric(12,{digits})"}}
 target: {{connection: postgres_default, table: sales.orders}}
 quality: {{max_quarantined_share: 1}}
-spark: {{min_offsets: {min_offsets}}}
+stage: {{engine: {engine}}}
 """
 
 
@@ -100,9 +100,9 @@ def secured() -> Iterator[Secured]:
         yield made
 
 
-def pipeline(folder: Path, digits: int, min_offsets: int = 1) -> Pipeline:
+def pipeline(folder: Path, digits: int, engine: str = 1) -> Pipeline:
     path = folder / "orders.yaml"
-    path.write_text(PIPELINE.format(digits=digits, min_offsets=min_offsets))
+    path.write_text(PIPELINE.format(digits=digits, engine=engine))
     return parse_pipeline(path)
 
 
@@ -132,7 +132,7 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     assert verify(orders) == ([], 12)
 
     publish([Record(b"7", b'{"amount": 7}')], {"bootstrap.servers": secured.open}, "shop.orders")
-    (done,) = ingest(pipeline(tmp_path, 3, min_offsets=1_000), ME, until_drained=False, say=print)
+    (done,) = ingest(pipeline(tmp_path, 3, engine="process"), ME, until_drained=False, say=print)
     assert (done.committed.total.inserted, "session" in done.seconds) == (1, False)  # read without Spark
     failure, submission = StageFailure("OffsetExpired", "gone"), str(uuid.uuid4())
     with connect(roles.writer) as session, transaction(session) as cursor:
@@ -161,7 +161,7 @@ def test_the_doctor_names_the_rights_that_are_missing(
 ) -> None:
     monkeypatch.setenv(environment_name("kafka_default"), secured.connection.to_json())
     path = tmp_path / "orders.yaml"
-    path.write_text(PIPELINE.format(digits=2, min_offsets=1).replace("shop.orders", "shop.examined"))
+    path.write_text(PIPELINE.format(digits=2, engine="spark").replace("shop.orders", "shop.examined"))
     create_topic({"bootstrap.servers": secured.open}, "shop.examined", 1, 1)
 
     def rights() -> dict[str, tuple[str, str]]:
@@ -182,7 +182,7 @@ def test_the_size_of_a_log_is_unknown_to_a_login_that_may_not_describe_the_clust
 ) -> None:
     monkeypatch.setenv(environment_name("kafka_default"), secured.connection.to_json())
     path = tmp_path / "orders.yaml"
-    path.write_text(PIPELINE.format(digits=2, min_offsets=1).replace("shop.orders", "shop.sized"))
+    path.write_text(PIPELINE.format(digits=2, engine="spark").replace("shop.orders", "shop.sized"))
     create_topic({"bootstrap.servers": secured.open}, "shop.sized", 2, 1, {"retention.bytes": "1000000"})
     publish([Record(b"k", b"v", partition=0)], {"bootstrap.servers": secured.open}, "shop.sized")
     for right in ("Read", "DescribeConfigs"):

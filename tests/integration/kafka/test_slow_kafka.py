@@ -28,6 +28,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage, stage_with
+from tests.fixtures.engines import by_spark
 from tests.fixtures.kafka_tools import paste
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
@@ -128,7 +129,7 @@ def test_a_consumer_that_the_brokers_throttle_stages_its_batch(
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "60")  # two waits of seconds within the slice
     try:
         began = time.monotonic()
-        stage(spark, pipeline, batch.batch_id, ME)
+        stage(by_spark(spark), pipeline, batch.batch_id, ME)
     finally:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", usual)
     assert time.monotonic() - began > 4  # it was throttled

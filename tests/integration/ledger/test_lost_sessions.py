@@ -31,6 +31,7 @@ from offset_ledger.stage.step import stage_with
 from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
@@ -143,7 +144,7 @@ def test_the_commit_of_a_slice_does_not_wait_for_the_disk_and_that_of_the_seal_d
         list(write_slice(SliceTask.of(pipeline, servers.postgres, tables), 0, [arrow([Raw(0, 0, VALUE)])]))
         return Written(1)
 
-    stage_with(write, pipeline, batch_id, ME)
+    stage_with(write, pipeline, batch_id, ME, BY_PROCESS.choice)
     assert waits == [("_finish", "off"), ("move", "on")]
 
 
@@ -157,7 +158,7 @@ def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers
         return Written(1)
 
     with pytest.raises(Fenced, match="claimed epoch 2"):
-        stage_with(write, pipeline, batch_id, ME)
+        stage_with(write, pipeline, batch_id, ME, BY_PROCESS.choice)
 
 
 @pytest.mark.parametrize("place", [(staging, "drop_older"), (stage_step, "reach")], ids=["claim", "before the read"])

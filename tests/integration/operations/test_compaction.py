@@ -40,7 +40,7 @@ record:
   tombstone: delete
   columns: {{state: text}}
 target: {{connection: postgres_default, table: public.orders}}
-spark: {{min_offsets: {min_offsets}}}
+stage: {{engine: {engine}}}
 """
 
 
@@ -54,7 +54,7 @@ class Bench(TopicBench):
 
     TEMPLATE = PIPELINE
     DEFAULTS = MappingProxyType(
-        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false", "min_offsets": 1}
+        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false", "engine": "spark"}
     )
 
     def publish(self, *records: Record, **options: Any) -> None:
@@ -84,9 +84,9 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, min_offsets: int) -> Iterator[Bench]:
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, engine: str) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK}) as made:
-        made.settings["min_offsets"] = min_offsets
+        made.settings["engine"] = engine
         yield made
 
 

@@ -39,6 +39,7 @@ from offset_ledger.reliability.publishing.producer import Publisher, publish_abo
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage.step import stage
+from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
 
@@ -62,7 +63,7 @@ record:
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: {share}{suite}}}
 limits: {{records_per_batch: {limit}}}
-spark: {{min_offsets: {min_offsets}}}
+stage: {{engine: {engine}}}
 """
 
 
@@ -83,7 +84,7 @@ class Bench(TopicBench):
             "share": 1.0,
             "suite": "",
             "limit": 100_000,
-            "min_offsets": 1,
+            "engine": "spark",
         }
     )
 
@@ -98,9 +99,9 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, min_offsets: int) -> Iterator[Bench]:
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, engine: str) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        made.settings["min_offsets"] = min_offsets
+        made.settings["engine"] = engine
         yield made
 
 
@@ -337,7 +338,7 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
 def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_records(bench: Bench) -> None:
     (bench.folder / "expectations").mkdir()
     (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
-    bench.settings |= {"suite": ", suite: orders", "min_offsets": 1_000}
+    bench.settings |= {"suite": ", suite: orders", "engine": "process"}
     modules, code = [], "import sys; from offset_ledger.cli.main import main; main(sys.argv[1:]); "
     code += "print(*sorted({'great_expectations', 'numpy', 'pyarrow'} & sys.modules.keys()))"
     command = [sys.executable, "-c", code, "ingest", str(bench.path)]
@@ -382,11 +383,11 @@ def test_a_pipeline_that_never_ran_says_so(bench: Bench, capsys: pytest.CaptureF
 def test_a_batch_that_ended_is_not_staged_again(bench: Bench, spark: Any) -> None:
     bench.publish(at(0, order("a", 1)))
     bench.ingest()
-    assert stage(spark, bench.pipeline, 1, ME).done
+    assert stage(by_spark(spark), bench.pipeline, 1, ME).done
     assert commit(bench.pipeline, 1, ME).already
     bench.publish(at(0, order("b", 1)))
     planned = plan(bench.pipeline, ME).batch
     assert planned is not None
     decide(bench.session, planned.batch_id, State.ABANDONED, ME, "no")
     with pytest.raises(StateConflict, match="abandoned"):
-        stage(spark, bench.pipeline, planned.batch_id, ME)
+        stage(by_spark(spark), bench.pipeline, planned.batch_id, ME)

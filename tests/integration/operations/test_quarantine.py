@@ -34,7 +34,7 @@ record:
 target: {{connection: postgres_default, table: public.events}}
 quality: {{suite: events, max_quarantined_share: 1.0}}
 limits: {{value_bytes: 300000}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 """
 RULE = "expect_column_values_to_be_in_set"
 

@@ -37,8 +37,9 @@ from offset_ledger.plan.topics import find_pipelines, known_pipelines, with_news
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
-from offset_ledger.stage.step import stage_without_spark
+from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 
@@ -135,7 +136,7 @@ def validated(pipeline: Pipeline) -> Batch:
     """The next batch, ready to be committed."""
     batch = plan(pipeline, ME).batch
     assert batch is not None
-    stage_without_spark(pipeline, batch.batch_id, ME)
+    stage(BY_PROCESS, pipeline, batch.batch_id, ME)
     return validate(pipeline, batch.batch_id, ME)[0]
 
 

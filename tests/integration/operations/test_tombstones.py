@@ -14,15 +14,15 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
 
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline, Tombstone
+from offset_ledger.config.model import Pipeline, Stage, StageEngine, Tombstone
 from offset_ledger.config.source import OnExpired
-from offset_ledger.config.spark_application import Spark
 from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMayBeGone
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.batch import Batch
+from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
@@ -40,7 +40,7 @@ from offset_ledger.reliability.audit.run import audit_pipeline
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.step import stage_without_spark
+from offset_ledger.stage.step import StagedBatch, next_stage
 from offset_ledger.stage.tombstones import TombstoneRetention, tombstone_retention
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
@@ -113,7 +113,7 @@ def bench(servers: Servers, topic_name: Callable[[], str]) -> Iterator[Bench]:
     source = replace(made.source, topic=topic, on_expired=OnExpired.EARLIEST_AFTER_APPROVAL)
     with connect(servers.postgres) as session:
         record = replace(made.record, publish_at=None, delete_when=None, tombstone=Tombstone.DELETE)
-        yield Bench(servers, session, replace(made, source=source, record=record, spark=Spark(min_offsets=1)))
+        yield Bench(servers, session, replace(made, source=source, record=record, stage=Stage(StageEngine.SPARK)))
 
 
 def test_gaps_within_the_time_that_tombstones_are_kept_for_are_gaps_and_no_more(bench: Bench) -> None:
@@ -264,8 +264,8 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     assert answer_loss(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
-    done = stage_without_spark(bench.pipeline, late.batch_id, ME)
-    assert done is not None
+    done = next_stage(bench.pipeline, late.batch_id)
+    assert isinstance(done, StagedBatch)
     assert (bench.read(late).state, done.attempt.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
     assert bench.plan().batch_id == late.batch_id
     bench.commit(late)
@@ -290,7 +290,7 @@ def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_appro
     with transaction(bench.session) as cursor:
         name = StagingTables(Attempt(late.batch_id, 1))
         cursor.execute(f"TRUNCATE offset_ledger_staging.{name.rows}")
-    assert stage_without_spark(bench.pipeline, late.batch_id, ME) is None
+    assert isinstance(next_stage(bench.pipeline, late.batch_id), EngineChoice)
     with pytest.raises(TombstonesMayBeGone, match="3 of 4 offsets"):
         bench.stage(late, missing=[4, 5, 6])
     assert bench.stage(late, missing=[4, 5]).state is State.STAGED

@@ -23,7 +23,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import (
     AccessDenied,
-    OffsetExpired,
+    LostRange,
     SparkMismatch,
     SparkUnavailable,
     UnreadableTimestamp,
@@ -42,11 +42,12 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage import remote_session as remote
 from offset_ledger.stage import same_code, session
-from offset_ledger.stage.reader import read_ranges, run_slices
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.spark_reader import _failures_classified, _run_tasks
 from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of
+from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers
 from tests.fixtures.stage_task import stage_task, wait_for_slices
 from tests.fixtures.staged import ME
@@ -61,7 +62,7 @@ source: {{connection: kafka_default, topic: {topic}, start: earliest}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
 quality: {{max_quarantined_share: 1.0}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 """
 
 
@@ -119,7 +120,7 @@ class Bench:
 
     def stage(self, batch_id: int) -> None:
         with remote_session(self.spark) as spark:
-            stage(spark, self.pipeline, batch_id, ME)
+            stage(by_spark(spark), self.pipeline, batch_id, ME)
 
     def staged(self, batch_id: int) -> set[tuple[str, str, int, int]]:
         found = rows(self.session, "SELECT epoch FROM offset_ledger.batch WHERE batch_id = %s", [batch_id])
@@ -197,10 +198,13 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
     admin.delete_records({TopicPartition(bench.topic, 0): 1})
     admin.close()
-    with remote_session(bench.spark) as spark:
-        records = read_ranges(spark, get_connection("kafka_default"), bench.pipeline, [OffsetRange(0, 0, 2)])
-        with pytest.raises(OffsetExpired, match="Spark could not read the planned"):
-            run_slices(spark, records, bench.task())
+    gone = [((0, OffsetRange(0, 0, 2)),)]
+    with (
+        remote_session(bench.spark) as spark,
+        pytest.raises(LostRange, match=r"the log does not have range 0:\[0, 2\) any more"),
+        _failures_classified(),
+    ):
+        _run_tasks(spark, bench.servers.kafka, bench.topic, gone, bench.task())
     batch_id = bench.planned()
     bench.stage(batch_id)
     assert bench.staged(batch_id) == {("c", "of c", 0, 1), ("b", "of b", 1, 0)}
@@ -240,7 +244,7 @@ def test_no_secret_stays_with_the_server(
     bench.publish("a")
     batch_id = bench.planned()
     with remote_session(bench.spark) as spark:
-        stage(spark, bench.pipeline, batch_id, ME)
+        stage(by_spark(spark), bench.pipeline, batch_id, ME)
         properties = spark.conf.getAll
     assert bench.staged(batch_id) == {("a", "of a", 0, 0)}
     places = (connected.spark.directory, tmp_path_factory.getbasetemp())
@@ -278,7 +282,7 @@ def test_a_worker_refuses_the_job_of_other_code(bench: Bench, monkeypatch: pytes
     with remote_session(bench.spark) as spark:
         monkeypatch.setattr(same_code, "code_of_this_process", lambda: "0.0.9+other")
         with pytest.raises(SparkMismatch, match=r"^a worker of the Spark Connect server runs .* client 0\.0\.9\+other"):
-            stage(spark, bench.pipeline, batch_id, ME)
+            stage(by_spark(spark), bench.pipeline, batch_id, ME)
 
 
 def dead(bench: Bench, **extra: str) -> Connection:
@@ -302,16 +306,16 @@ def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
 
 
 OPERATOR = """
-import json, sys
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+import json, os, sys
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 
 submitted = []
-SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
+SparkSubmitHook.submit = lambda self, application: submitted.append(self._conn_id)
 operators.batch_id_of = lambda ti: int(sys.argv[2])
-for conn_id in sys.argv[3:]:
-    file = {"pipeline_file": sys.argv[1], "connections": [], "conn_id": conn_id}
-    operators.StageOperator(task_id=f"stage_{conn_id}", **file).execute({"ti": None})
+for server in sys.argv[3:]:
+    os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = server
+    operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print(json.dumps(submitted))
 """
 
@@ -322,11 +326,10 @@ def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(be
     known = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": get_connection("kafka_default").to_json(),
         "AIRFLOW_CONN_POSTGRES_DEFAULT": get_connection("postgres_default").to_json(),
-        "AIRFLOW_CONN_SPARK_DEFAULT": bench.spark.to_json(),
-        "AIRFLOW_CONN_SPARK_GONE": dead(bench, fallback="spark_submit").to_json(),
         "AIRFLOW_CONN_SPARK_SUBMIT": Connection("spark_submit", "spark", "local[2]").to_json(),
     }
-    arguments = str(bench.path), str(batch_id), "spark_gone", "spark_default"
+    servers = dead(bench, fallback="spark_submit").to_json(), bench.spark.to_json()
+    arguments = str(bench.path), str(batch_id), *servers
     assert answer_of(OPERATOR, tmp_path / "home", *arguments, **known) == ["spark_submit"]
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
@@ -347,6 +350,7 @@ def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
 def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
     bench: Bench, connected: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,6 +363,6 @@ def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
         dying = threading.Timer(2, connected.spark.kill)
         dying.start()
         with pytest.raises(SparkUnavailable, match="went away, or was started again, while it staged"):
-            stage(spark, bench.pipeline, batch_id, ME)
+            stage(by_spark(spark), bench.pipeline, batch_id, ME)
         dying.join()
     assert rows(bench.session, "SELECT state FROM offset_ledger.batch") == [["staging"]]

@@ -30,10 +30,10 @@ FORMATS = pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lam
 @FORMATS
 @pytest.mark.usefixtures("spark")
 def test_a_new_field_is_a_column_from_the_first_record_that_has_it_on(
-    bench: Bench, form: TestFormat, min_offsets: int
+    bench: Bench, form: TestFormat, engine: str
 ) -> None:
     bench.form = form
-    bench.settings |= {"format": form.name, "amount": "numeric", "min_offsets": min_offsets}
+    bench.settings |= {"format": form.name, "amount": "numeric", "engine": engine}
     first, second = bench.register(form.schema(1)), bench.register(form.schema(2))
     bench.put(0, *bench.orders(1, first, "abc"), *bench.orders(2, second, "de"), *bench.orders(1, first, "f"))
     bench.put(1, *bench.orders(1, first, "ghijk"), *bench.orders(2, second, "l"))

@@ -37,10 +37,10 @@ def bench(open_bench: Callable[[type[RegistryBench]], RegistryBench]) -> Registr
 
 @FORMATS
 def test_every_record_stands_in_the_table_or_in_quarantine_with_its_schema(
-    bench: RegistryBench, form: TestFormat, min_offsets: int
+    bench: RegistryBench, form: TestFormat, engine: str
 ) -> None:
     bench.form = form
-    bench.settings |= {"format": form.name, "min_offsets": min_offsets}
+    bench.settings |= {"format": form.name, "engine": engine}
     first, second = bench.register(form.schema(1)), bench.register(form.schema(2))
     other = bench.register(form.schema(2), f"{bench.topic}-other") if form.name != "json_schema" else None
     good = {
@@ -128,7 +128,7 @@ def test_sparks_workers_retry_for_as_long_as_the_process_that_asks_them(
     bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark was started with the default of 30 seconds; one attempt of one slice would take that long."""
-    bench.settings |= {"min_offsets": 1}
+    bench.settings |= {"engine": "spark"}
     schema = bench.register(JSON_SCHEMA.schema(1))
     bench.send(framed(schema, JSON_SCHEMA.encode(1, {"id": "a", "amount": 1})))
     away(monkeypatch)
@@ -285,17 +285,17 @@ record:
   columns: {{amount: {{type: bigint, nullable: true}}}}
 target: {{connection: postgres_default, table: "public.version{version}"}}
 quality: {{max_quarantined_share: 1.0}}
-spark: {{min_offsets: {min_offsets}}}
+stage: {{engine: {engine}}}
 """
 
 
 @FORMATS
 def test_two_pipelines_read_the_records_of_their_schemas(
-    bench: RegistryBench, form: TestFormat, min_offsets: int, monkeypatch: pytest.MonkeyPatch
+    bench: RegistryBench, form: TestFormat, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RegistryBench, "TEMPLATE", BY_SCHEMA)
     bench.form = form
-    bench.settings["min_offsets"] = min_offsets
+    bench.settings["engine"] = engine
     ids = {version: bench.register(form.schema(version), f"{bench.topic}-{version}") for version in (1, 2)}
     versions = [1, 2, 2, 1, 2]
     values = [framed(ids[v], form.encode(v, {"id": f"a{n}", "amount": n})) for n, v in enumerate(versions)]

@@ -19,6 +19,7 @@ from offset_ledger.operations.diff import diff
 from offset_ledger.plan.step import plan
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import stage
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.formats import AVRO
 from tests.fixtures.registry_bench import RegistryBench, framed
 from tests.integration.operations.test_decode_sample import JSON
@@ -68,10 +69,10 @@ def test_a_batch_that_is_staged_twice_counts_once(bench: RegistryBench, monkeypa
     bench.send(*(document(n, new=n, place={"zip": 1}) for n in range(10)), document(10, rare=1), *refused)
     batch = plan(bench.pipeline, ME).batch
     assert batch is not None
-    stage(None, bench.pipeline, batch.batch_id, ME)
+    stage(BY_PROCESS, bench.pipeline, batch.batch_id, ME)
     with transaction(bench.session) as cursor:
         cursor.execute("UPDATE offset_ledger.batch SET state = 'staging' WHERE batch_id = %s", [batch.batch_id])
-    stage(None, bench.pipeline, batch.batch_id, ME)
+    stage(BY_PROCESS, bench.pipeline, batch.batch_id, ME)
 
     (committed,) = bench.ingest()
 

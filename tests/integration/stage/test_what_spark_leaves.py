@@ -19,7 +19,7 @@ pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
 record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 """
 BEYOND_SPARK = 1_767_268_800_000_000_000  # milliseconds
 

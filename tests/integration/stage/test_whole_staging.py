@@ -19,6 +19,7 @@ from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
+from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.states import State
 from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.ingest import ingest, validate_or_raise
@@ -29,16 +30,15 @@ from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage import session as spark_session
-from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
-from offset_ledger.stage.step import stage, stage_with, stage_without_spark
+from offset_ledger.stage.step import StagedBatch, next_stage, stage, stage_with
 from offset_ledger.validate.step import validate
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
 
-NO_SPARK: Any = None
 MILLIS = 1_767_268_800_000
 PIPELINE = """
 pipeline: orders
@@ -48,7 +48,7 @@ record:
   publish_at: $.at
   columns: {{state: {state}}}
 target: {{connection: postgres_default, table: public.orders}}
-spark: {{min_offsets: 1}}
+stage: {{engine: spark}}
 quality: {{max_quarantined_share: {share}}}
 """
 BAD = b"{"
@@ -94,7 +94,7 @@ class Bench:
         """Plan a batch of all that is new and stage it."""
         batch = plan(self.pipeline, ME).batch
         assert batch is not None
-        stage_with(self.read, self.pipeline, batch.batch_id, ME)
+        stage_with(self.read, self.pipeline, batch.batch_id, ME, BY_PROCESS.choice)
         return batch.batch_id
 
     def expire(self, offset: int) -> None:
@@ -201,7 +201,7 @@ def test_staging_that_cannot_be_read_again_is_not_dropped(bench: Bench) -> None:
     with transaction(bench.session) as cursor:
         cursor.execute(f"DELETE FROM offset_ledger_staging.b{batch_id}_e1 WHERE _offset = 1")
     with pytest.raises(OffsetExpired, match="2 offsets are gone"):
-        stage(NO_SPARK, bench.pipeline, batch_id, ME)
+        stage(BY_PROCESS, bench.pipeline, batch_id, ME)
     assert bench.states() == [(batch_id, "staged", 1)]
     left = rows(bench.session, f"SELECT _offset FROM offset_ledger_staging.b{batch_id}_e1 ORDER BY 1")
     assert [row[0] for row in left] == [0, 2]
@@ -216,12 +216,12 @@ def test_what_was_staged_by_another_file_is_staged_again_only_while_the_topic_ha
     bench.publish(*THREE)
     batch_id = bench.staged()
     bench.note = "description: other words\n"
-    assert stage_without_spark(bench.pipeline, batch_id, ME) is None
-    assert not stage_with(bench.read, bench.pipeline, batch_id, ME).done
-    assert stage_without_spark(bench.pipeline, batch_id, ME) is not None
+    assert isinstance(next_stage(bench.pipeline, batch_id), EngineChoice)
+    assert not stage_with(bench.read, bench.pipeline, batch_id, ME, BY_PROCESS.choice).done
+    assert isinstance(next_stage(bench.pipeline, batch_id), StagedBatch)
     bench.note = "description: and again\n"
     bench.expire(3)
-    assert stage(NO_SPARK, bench.pipeline, batch_id, ME).done
+    assert stage(BY_PROCESS, bench.pipeline, batch_id, ME).done
     assert bench.states() == [(batch_id, "staged", 2)]
 
 
@@ -233,7 +233,7 @@ def test_staging_with_other_columns_waits_for_the_file_where_the_topic_has_the_r
     bench.expire(1)
     bench.state = "integer"
     with pytest.raises(OffsetExpired, match=rf"All of it is staged, with other columns .* to commit batch {batch_id}"):
-        stage(NO_SPARK, bench.pipeline, batch_id, ME)
+        stage(BY_PROCESS, bench.pipeline, batch_id, ME)
     with pytest.raises(StateConflict, match="all offsets of"):
         skip_lost(bench.pipeline, ME, "gone")
     bench.state = "text"
@@ -242,19 +242,21 @@ def test_staging_with_other_columns_waits_for_the_file_where_the_topic_has_the_r
 
 
 def test_a_log_that_starts_later_after_every_offset_was_read_is_no_loss(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench,
 ) -> None:
     bench.publish(*THREE)
     batch = plan(bench.pipeline, ME).batch
     assert batch is not None
 
-    def read_and_expire(_: object, __: object, batch: Batch, *given: Any) -> int:
-        bench.expire(2)
-        task: SliceTask = given[-1]
-        return bench.read(batch, task.tables).slices
+    class ReadsAndExpires:
+        choice = BY_PROCESS.choice
 
-    monkeypatch.setattr(stage_step, "read_slices", read_and_expire)
-    stage(NO_SPARK, bench.pipeline, batch.batch_id, ME)
+        def read(self, _: object, batch: Batch, *given: Any) -> int:
+            bench.expire(2)
+            task: SliceTask = given[-1]
+            return bench.read(batch, task.tables).slices
+
+    stage(ReadsAndExpires(), bench.pipeline, batch.batch_id, ME)
     assert bench.ingest() == [batch.batch_id]
     assert bench.table() == TABLE
 
@@ -269,7 +271,7 @@ def test_an_approval_is_for_what_was_validated_and_not_for_its_text(bench: Bench
     bench.empty(batch_id)
     if not same:  # still one of two records is refused, for another reason
         bench.values[1] = value("\0")
-    stage_with(bench.read, bench.pipeline, batch_id, ME)
+    stage_with(bench.read, bench.pipeline, batch_id, ME, BY_PROCESS.choice)
     texts = rows(bench.session, "SELECT why FROM offset_ledger.batch_event WHERE to_state = 'rejected'")
     again, _ = validate(bench.pipeline, batch_id, ME)
     assert again.reasons == texts[0][0]
@@ -284,5 +286,5 @@ def test_an_approval_does_not_pass_to_another_file(bench: Bench) -> None:
     decide(bench.session, batch_id, State.VALIDATED, ME, "known")
     bench.empty(batch_id)
     bench.note = "description: other words\n"
-    stage_with(bench.read, bench.pipeline, batch_id, ME)
+    stage_with(bench.read, bench.pipeline, batch_id, ME, BY_PROCESS.choice)
     assert validate(bench.pipeline, batch_id, ME)[0].state is State.REJECTED

@@ -34,6 +34,7 @@ from offset_ledger.stage import progress as slices_progress
 from offset_ledger.stage import session, topic_check
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
+from tests.fixtures.engines import BY_PROCESS, by_spark
 from tests.fixtures.odd_records import EVERY_TIMESTAMP, odd_records, order, send_transactions
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
@@ -49,7 +50,7 @@ record:
   columns: {{state: text, amount: {{type: numeric, nullable: true}}}}
 target: {{connection: postgres_default, table: public.{name}}}
 quality: {{max_quarantined_share: 1.0}}
-spark: {{min_offsets: {min_offsets}}}
+stage: {{engine: {engine}}}
 """
 
 
@@ -57,7 +58,7 @@ class Bench(TopicBench):
     """A topic of three partitions whose batches are small, if a test does not say otherwise."""
 
     TEMPLATE = PIPELINE
-    DEFAULTS = MappingProxyType({"name": "orders", "min_offsets": 1_000})
+    DEFAULTS = MappingProxyType({"name": "orders", "engine": "process"})
 
     def planned(self) -> int:
         batch = plan(self.pipeline, ME).batch
@@ -97,20 +98,20 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
     bench.publish(*odd_records())
     send_transactions(bench.servers.bootstrap, bench.topic)
-    by_process = bench.planned()
-    stage(None, bench.pipeline, by_process, ME)
+    first = bench.planned()
+    stage(BY_PROCESS, bench.pipeline, first, ME)
     bench.settings |= {"name": "orders_again"}
-    by_spark = bench.planned()
-    stage(spark, bench.pipeline, by_spark, ME)
-    found = bench.staged(by_process)
+    second = bench.planned()
+    stage(by_spark(spark), bench.pipeline, second, ME)
+    found = bench.staged(first)
     assert len(found["rows"]) > 80
     assert len(found["refused"]) >= 4
-    assert found == bench.staged(by_spark)
+    assert found == bench.staged(second)
 
 
 @pytest.mark.usefixtures("no_spark")
 def test_a_batch_below_the_limit_takes_no_spark_and_one_at_the_limit_does(bench: Bench) -> None:
-    bench.settings["min_offsets"] = 4
+    bench.settings["engine"] = "auto, process_below: 4"
     bench.publish(order("a"), order("b", 1), order("c", 2))
     (done,) = ingest(bench.pipeline, ME, False, quiet)
     assert bench.table() == {("a", 0, 0), ("b", 1, 0), ("c", 2, 0)}
@@ -148,7 +149,7 @@ def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
 
     monkeypatch.setattr(bulk_reader, "bulk_reader", late_reader)
     with pytest.raises(OffsetExpired, match="the log starts at 2 now; 2 offsets are gone"):
-        stage(None, bench.pipeline, batch_id, ME)
+        stage(BY_PROCESS, bench.pipeline, batch_id, ME)
     assert bench.table() == set()
 
 
@@ -181,7 +182,7 @@ def test_a_batch_connects_once_in_a_step_and_again_after_a_wait(bench: Bench, mo
     monkeypatch.setattr(topic_check, "_RECENT_SECONDS", 600)
     batch_id = bench.planned()
     opened.clear()
-    stage(None, bench.pipeline, batch_id, ME)
+    stage(BY_PROCESS, bench.pipeline, batch_id, ME)
     assert Counter(opened) == {"connect_kafka": 1, "open_session": 3}  # its own, and one for each of two readers
     for step in (validate, commit):
         opened.clear()
@@ -192,7 +193,7 @@ def test_a_batch_connects_once_in_a_step_and_again_after_a_wait(bench: Bench, mo
     replay = plan_replay(bench.pipeline, [OffsetRange(0, 0, 2)], ME).batch
     assert replay is not None
     opened.clear()
-    stage(None, bench.pipeline, replay.batch_id, ME)
+    stage(BY_PROCESS, bench.pipeline, replay.batch_id, ME)
     assert opened.count("connect_kafka") == 3  # before the claim, after it, and after the read
 
 
@@ -203,7 +204,7 @@ def test_progress_counts_every_offset_whoever_stages(
     monkeypatch.setattr(slices_progress, "_SECONDS", 0.05)
     bench.publish(order("a"), order("b", 1), order("c", 1), order("d", 2))
     with caplog.at_level(logging.INFO, "offset_ledger.progress"):
-        staged = stage(None, bench.pipeline, bench.planned(), ME)
+        staged = stage(BY_PROCESS, bench.pipeline, bench.planned(), ME)
     assert caplog.messages[-1].partition(" offsets")[0] == "staged 4 of 4"
 
     caplog.clear()

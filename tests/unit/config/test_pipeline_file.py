@@ -29,6 +29,8 @@ from offset_ledger.config.model import (
     Merge,
     Pipeline,
     RecordShape,
+    Stage,
+    StageEngine,
     Target,
     Tombstone,
 )
@@ -143,7 +145,6 @@ def test_flights_is_what_its_columns_promise() -> None:
         target=Target("postgres_default", "public", "flights"),
         quality=Quality("flights", 0.02),
         limits=Limits(1_000_000, 100_000),
-        spark=Spark(min_offsets=1_000_000),
         path=FLIGHTS,
         config_hash=sha256(FLIGHTS.read_bytes()).hexdigest(),
     )
@@ -232,16 +233,21 @@ GOOD: dict[str, tuple[str, str, str, Any]] = {
     "share in digits only": ("0.5", "1e-3", "quality.max_quarantined_share", 0.001),
     "whole number as 1e6": ("1000", "1e6", "limits.records_per_batch", 1_000_000),
     "value_bytes": ("records_per_batch: 1000", "value_bytes: 268435456", "limits.value_bytes", 268_435_456),
+    "stage in full": (
+        "1000",
+        "1000\nstage: {engine: process, process_below: 5}",
+        "stage",
+        Stage(StageEngine.PROCESS, 5),
+    ),
     "no resources": ("1000", "1000\nspark: {resources: {}}", "spark", Spark()),
     "spark in full": (
         "1000",
-        "1000\nspark: {min_offsets: 1, connection: spark_yarn, deploy_mode: cluster, queue: etl.night, resources: "
+        "1000\nspark: {connection: spark_yarn, deploy_mode: cluster, queue: etl.night, resources: "
         "{driver_memory: 1g, driver_cores: 1, executor_memory: 512m, executor_cores: 2, executors: 3,"
         " total_executor_cores: 6}, conf: {spark.a: b, spark.n: 2, spark.f: 0.5, spark.t: True, spark.q: 'false',"
         " spark.kubernetes.driver.secretKeyRef.X: mine:key}}",
         "spark",
         Spark(
-            1,
             "spark_yarn",
             DeployMode.CLUSTER,
             "etl.night",

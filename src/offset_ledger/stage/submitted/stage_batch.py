@@ -24,7 +24,9 @@ from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.ledger.stage_failures import StageFailure
+from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage.scratch import in_use
+from offset_ledger.stage.spark_reader import SparkReader
 from offset_ledger.stage.step import StagedBatch, stage
 from offset_ledger.stage.submission import Submission
 
@@ -41,8 +43,10 @@ class Job:
 
     def run(self, spark: SparkSession) -> StagedBatch:
         """Stage the batch."""
-        origin = self.submission.origin if self.submission else current_origin()
-        return stage(spark, self.pipeline, self.batch_id, origin)
+        submitted = self.submission
+        origin, reason = (submitted.origin, submitted.reason) if submitted else (current_origin(), "spark-submit")
+        reader = SparkReader(spark, EngineChoice(Engine.SPARK, reason))
+        return stage(reader, self.pipeline, self.batch_id, origin)
 
     def record(self, failure: StageFailure) -> None:
         """Record the failure in the ledger; if that fails too, the log has both."""
@@ -62,7 +66,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     _log_to_stdout()
     spark = SparkSession.builder.getOrCreate()
-    spark.sparkContext.setLogLevel("WARN")  # its Kafka consumers log every fetch: thousands of lines a batch
+    spark.sparkContext.setLogLevel("WARN")
     job = None
     place = in_use(arguments.failure.parent) if arguments.failure else nullcontext()
     try:

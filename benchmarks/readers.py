@@ -1,0 +1,18 @@
+"""The engine that a benchmark stages with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage.process_reader import ProcessReader
+from offset_ledger.stage.spark_reader import SparkReader
+from offset_ledger.stage.step import Reader
+
+
+def reader_of(spark: Any) -> Reader:
+    """By this Spark session; without one, by this process."""
+    reason = "a benchmark"
+    if spark is None:
+        return ProcessReader(EngineChoice(Engine.PROCESS, reason))
+    return SparkReader(spark, EngineChoice(Engine.SPARK, reason))
