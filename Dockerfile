@@ -28,12 +28,15 @@ RUN useradd --uid 50000 --create-home offset-ledger \
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /opt/offset-ledger
 COPY --from=build /build/dags dags
+COPY --from=build /build/jobs jobs
+COPY --from=build /build/plugins plugins
 COPY --from=build /build/expectations expectations
 # The scheduler imports once what each task needs.
 RUN install --directory /var/lib/airflow/config \
     && printf 'from offset_ledger.airflow.preload import preload\n\npreload()\n' > /var/lib/airflow/config/airflow_local_settings.py
 ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/offset-ledger/dags \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/offset-ledger/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     GX_ANALYTICS_ENABLED=false \
     OFFSET_LEDGER_HOME=/var/lib/offset-ledger \

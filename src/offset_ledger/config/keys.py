@@ -80,7 +80,8 @@ def section(
 ) -> Kind[M]:
     """A mapping with these keys alone, which ``make`` makes a value of, or else ``model``.
 
-    ``renamed`` has the names of today by earlier ones, and ``also`` stands in the JSON Schema too.
+    ``renamed`` has the names of today by earlier ones, in another section with its name and a dot, and ``also`` stands
+    in the JSON Schema too.
     """
     schema = _schema(model, description, keys, required) | dict(also)
     build = make or (lambda read: read.make(model))
@@ -143,7 +144,9 @@ def _nothing(model: type[D]) -> Object:
 def _note_unknown(entries: Mapping[str, Value], keys: Keys, renamed: Mapping[str, str]) -> None:
     for name, entry in entries.items():
         if name in renamed:
-            entry.mistakes.add(entry.line, f"{entry.where} is called {renamed[name]} now", f"write {renamed[name]}")
+            section_name, _, key = renamed[name].rpartition(".")
+            right = f"{section_name}: {{{key}: {describe(entry.node)}}}" if section_name else key
+            entry.mistakes.add(entry.line, f"{entry.where} is called {renamed[name]} now", f"write {right}")
         elif name not in keys:
             close = get_close_matches(name, keys, n=1)
             right = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(keys)}"

@@ -14,8 +14,10 @@ from offset_ledger.model.states import BatchKind, State
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as the ledger has it; ``epochs`` are the leader epochs under which the ends of its ranges were stable, by
-    partition.
+    """A batch as the ledger has it.
+
+    ``epochs`` are the leader epochs under which the ends of its ranges were stable, by partition. ``engine`` staged it
+    for ``engine_reason``; both are None until it is claimed.
     """
 
     batch_id: int
@@ -38,6 +40,8 @@ class Batch:
     config_hash: str = ""
     late: Mapping[str, Any] | None = None
     epochs: Mapping[int, int] = field(default_factory=dict)
+    engine: str | None = None
+    engine_reason: str | None = None
 
     @property
     def attempt(self) -> Attempt:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from offset_ledger.config.model import StageEngine
+from offset_ledger.units import counted
 
 
 class Engine(StrEnum):
@@ -39,6 +40,7 @@ def choose(asked: StageEngine, offsets: int, can: bool, below: int) -> EngineCho
         return EngineChoice(Engine(asked.value), f"stage.engine: {asked}")
     if not can:
         return EngineChoice(Engine.PROCESS, "Spark is not installed: pip install 'offset-ledger[spark]'")
+    size, limit = counted(offsets, "offset"), f"stage.process_below: {below:,}"
     if offsets < below:
-        return EngineChoice(Engine.PROCESS, f"{offsets:,} offsets, fewer than stage.process_below: {below:,}")
-    return EngineChoice(Engine.SPARK, f"{offsets:,} offsets, at least stage.process_below: {below:,}")
+        return EngineChoice(Engine.PROCESS, f"{size}, fewer than {limit}")
+    return EngineChoice(Engine.SPARK, f"{size}, at least {limit}")

@@ -86,7 +86,7 @@ def run_batch(
 
         staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
     else:
-        staged = _stage(pipeline, batch_id, origin, clock)
+        staged = _stage(pipeline, batch_id, origin, clock, say)
     verb = "already staged:" if staged.done else "staged"
     rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
     say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
@@ -119,7 +119,7 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
     return batch
 
 
-def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> StagedBatch:
+def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock, say: Callable[[str], None]) -> StagedBatch:
     from offset_ledger.stage.process_reader import ProcessReader
     from offset_ledger.stage.session import staging_session
     from offset_ledger.stage.spark_reader import SparkReader
@@ -128,6 +128,7 @@ def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock) -> S
     choice = next_stage(pipeline, batch_id)
     if isinstance(choice, StagedBatch):
         return choice
+    say(f"staging {choice}")
     if choice.engine is Engine.PROCESS:
         return clock.time("stage", lambda: stage(ProcessReader(choice), pipeline, batch_id, origin))
     spark = clock.time("session", lambda: staging_session(pipeline.spark))

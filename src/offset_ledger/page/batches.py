@@ -47,12 +47,14 @@ class BatchView:
     quarantined_share: float | None
     changed_by: str
     changed_why: str | None
+    engine: str | None
+    engine_reason: str | None
     decisions: tuple[str, ...]
 
 
 _COPIED = (
     *("batch_id", "kind", "state", "epoch", "dag_id", "run_id", "planned_at", "ended_at", "partitions", "offsets"),
-    *("min_timestamp", "max_timestamp", "quarantined_share", "changed_by", "changed_why"),
+    *("min_timestamp", "max_timestamp", "quarantined_share", "changed_by", "changed_why", "engine", "engine_reason"),
 )
 
 

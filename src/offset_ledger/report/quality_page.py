@@ -25,7 +25,8 @@ class BatchResults:
 
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
     the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that
-    needed other columns, and ``decisions`` are what people decided about the batch, with who, at and why.
+    needed other columns, and ``decisions`` are what people decided about the batch, with who, at and why. ``engine``
+    staged it for ``engine_reason``; both are None of a batch that an earlier release staged.
     """
 
     pipeline: str
@@ -38,6 +39,8 @@ class BatchResults:
     decisions: Sequence[Mapping[str, str]] = ()
     unread: Unread | None = None
     boundaries: Sequence[str] = ()
+    engine: str | None = None
+    engine_reason: str | None = None
 
     def to_json(self) -> str:
         """The stored form; every page is rendered from it."""
@@ -45,6 +48,8 @@ class BatchResults:
             "pipeline": self.pipeline,
             "batch_id": self.batch_id,
             "kind": self.kind,
+            "engine": self.engine,
+            "engine_reason": self.engine_reason,
             "judged_at": self.validated_at.isoformat(timespec="seconds"),
             "ranges": [asdict(each) for each in self.ranges],
             "refusals": dict(self.refusals),

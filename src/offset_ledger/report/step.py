@@ -67,6 +67,8 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         pipeline=batch.pipeline,
         batch_id=batch.batch_id,
         kind=batch.kind,
+        engine=batch.engine,
+        engine_reason=batch.engine_reason,
         validated_at=batch.validated_at or batch.planned_at,
         verdict=verdict,
         ranges=batch.ranges,

@@ -22,8 +22,3 @@ SETTINGS: Mapping[str, str] = {
 
 # More of them on a local master, whose workers run where the package is installed.
 LOCAL_SETTINGS: Mapping[str, str] = {"spark.python.daemon.module": "offset_ledger.stage.worker_daemon"}
-
-
-def spark_jars() -> str:
-    """No jar is needed."""
-    return ""

@@ -147,7 +147,7 @@ def stage_with(
                 if (batch := read_kept(session, pipeline, batch_id)[0]).state is State.COMMITTED:  # while it waited
                     return _done(batch)
                 raise
-            log.info("claimed %s; staged %s", tables.attempt, choice)
+            log.info("claimed %s, to be staged %s", tables.attempt, choice)
             staged = _stage_claimed(write, session, pipeline, tables, origin, choice)
     reach(Failpoint.AFTER_STAGE)
     return staged

@@ -38,6 +38,7 @@ GOOD = {
     "Postgres postgres_default: rights for public.orders": "ok",
     "Spark spark_default": "ok",
     "Airflow": "skipped",
+    "orders: stage": "ok",
     "orders: suite": "ok",
     "orders: table": "ok",
     "orders: topic TOPIC: rights": "ok",

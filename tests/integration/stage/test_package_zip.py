@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import connect, rows
@@ -22,8 +23,9 @@ from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
 from offset_ledger.stage.spark_settings import SETTINGS
 from tests.fixtures.servers import Servers
+from tests.paths import ROOT
 
-JOB = Path(submitted.__file__).with_name("stage_batch.py")
+JOBS = {"package": Path(submitted.__file__).with_name("stage_batch.py"), "checkout": ROOT / "jobs/stage_batch.py"}
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
@@ -32,8 +34,9 @@ target: {{connection: postgres_default, table: public.orders}}
 """
 
 
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_the_stage_job_runs_with_only_the_zip_on_the_path(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+    job: Path, servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:
     extra, topic = dict(servers.kafka.extra), topic_name()
     create_topic(extra, topic, 1, 1)
@@ -51,7 +54,7 @@ def test_the_stage_job_runs_with_only_the_zip_on_the_path(
     done = subprocess.run(
         [
             *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"),
-            *(*settings, "--py-files", str(package_zip(tmp_path)), str(JOB)),
+            *(*settings, "--py-files", str(package_zip(tmp_path)), str(job)),
             *(str(path), str(batch.batch_id)),
         ],
         env={**os.environ, "PYTHONPATH": libraries, "PYSPARK_PYTHON": str(python)},

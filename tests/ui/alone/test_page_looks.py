@@ -88,6 +88,7 @@ def test_a_batch_is_opened_and_closed_with_the_keyboard(open_page: Callable[...,
         page.keyboard.press("Enter")
         expect(toggle).to_have_attribute("aria-expanded", expanded)
         expect(toggle).to_be_focused()
+    expect(page.locator("ul.steps")).to_contain_text("staged by one process (490 offsets, fewer than")
     steps = page.locator("table.waterfall tbody tr")
     names = steps.locator("th").all_inner_texts()
     assert names == ["offsets", "quarantined", "decoded", "superseded", "written", "updated", "inserted"]

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from offset_ledger.config.model import Stage, StageEngine
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.operations.doctor import installation, kafka, postgres
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, run_checks, warning
+from offset_ledger.operations.doctor.run import check_stage
+from tests.fixtures.staged import a_pipeline
 
 GOOD = postgres.Server(180004, "UTF8", in_recovery=False, pooled=False, one_backend=True, ahead=timedelta(0))
 
@@ -90,6 +93,22 @@ def test_packages_of_a_wrong_version_and_missing_ones() -> None:
 )
 def test_pyspark_and_its_client_are_of_one_version(installed: Mapping[str, str], level: str) -> None:
     assert str(installation.same_spark(installed).level) == level
+
+
+@pytest.mark.parametrize(
+    ("stage", "can", "level", "text"),
+    [
+        (Stage(), True, "ok", "Spark stages a batch of 10,000 offsets or more, one process a smaller one"),
+        (Stage(), False, "warning", "Spark is not installed: one process stages batches of any size"),
+        (Stage(StageEngine.SPARK), True, "ok", "Spark stages every batch"),
+        (Stage(StageEngine.SPARK), False, "problem", "stage.engine is spark, and Spark is not installed"),
+        (Stage(StageEngine.PROCESS), True, "ok", "one process stages every batch"),
+        (Stage(StageEngine.PROCESS), False, "ok", "one process stages every batch"),
+    ],
+)
+def test_which_engine_stages_the_batches_of_a_pipeline(stage: Stage, can: bool, level: str, text: str) -> None:
+    (finding,) = check_stage(replace(a_pipeline(), stage=stage), can)
+    assert (finding.subject, str(finding.level), finding.text) == ("orders: stage", level, text)
 
 
 def test_python_is_one_that_the_package_takes() -> None:

@@ -25,7 +25,7 @@ def a_row(**changes: Any) -> dict[str, Any]:
         "batch_id": 7, "kind": "head", "state": "committed", "epoch": 1, "dag_id": "ingest_orders", "run_id": "r",
         "planned_at": T0, "partitions": 2, "offsets": 100, "min_timestamp": None, "max_timestamp": None,
         "success": True, "reasons": [], "notes": ["n"], "quarantined_share": 0.1,
-        "changed_by": "a", "changed_why": None,
+        "changed_by": "a", "changed_why": None, "engine": "spark", "engine_reason": "e",
     }  # fmt: skip
     return {**row, **times, **counts, **changes}
 
@@ -40,6 +40,7 @@ def test_a_committed_batch_shows_its_sheet_and_each_step() -> None:
         BatchStep("commit", 1),
     )
     assert (view.verdict, view.notes, view.decisions) == ("passed", ("n",), ())
+    assert (view.engine, view.engine_reason) == ("spark", "e")
 
 
 def test_an_approved_batch_has_waited_for_the_decision() -> None:

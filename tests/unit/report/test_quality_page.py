@@ -54,6 +54,8 @@ RESULTS = BatchResults(
     pipeline="flights",
     batch_id=42,
     kind="head",
+    engine="process",
+    engine_reason="12 offsets, fewer than <b>10,000",
     validated_at=datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC),
     verdict=kept(VERDICT),
     ranges=[OffsetRange(3, 1000, 2020)],
@@ -84,7 +86,7 @@ def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> N
     assert shown.count(MARKUP) == 7  # title of 2 findings, exception, observed, reason, note, reason code
     for text in (
         "Batch 42",
-        "head · validated 2013-01-02 03:04:05 UTC",
+        "head · validated 2013-01-02 03:04:05 UTC · staged by one process (12 offsets, fewer than <b>10,000)",
         "Rejected",
         "3.04%",
         "limit 1%",
@@ -93,6 +95,11 @@ def test_the_page_shows_the_verdict_and_escapes_every_value(tmp_path: Path) -> N
     ):
         assert text in shown
     assert [text for text in shown[shown.index("Offsets") :] if text][1:5] == ["3", "1,000", "2,020", "1,020"]
+
+
+def test_nothing_is_said_of_the_engine_of_a_batch_that_an_earlier_release_staged(tmp_path: Path) -> None:
+    page = Page(build_data_docs(replace(RESULTS, engine=None, engine_reason=None), tmp_path))
+    assert "head · validated 2013-01-02 03:04:05 UTC" in page.text
 
 
 def test_a_page_asks_nothing_of_any_host(tmp_path: Path) -> None:
@@ -108,6 +115,8 @@ def test_the_stored_result_holds_verdict_and_raw_result(tmp_path: Path) -> None:
         "pipeline": "flights",
         "batch_id": 42,
         "kind": "head",
+        "engine": "process",
+        "engine_reason": "12 offsets, fewer than <b>10,000",
         "boundaries": [],
         "judged_at": "2013-01-02T03:04:05+00:00",
         "ranges": [{"partition": 3, "from_offset": 1000, "until_offset": 2020}],

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, StageEngine
 from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import ConfigurationError, PipelineFileError
+from offset_ledger.extras import is_installed
 from offset_ledger.operations.check_table import compare_table
 from offset_ledger.operations.doctor import airflow
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
@@ -73,10 +74,26 @@ def _of(pipelines: Sequence[Pipeline], connection: Callable[[Pipeline], str | No
 def _checks_of(pipeline: Pipeline) -> list[Check]:
     name = pipeline.name
     return [
+        Check(f"{name}: stage", partial(check_stage, pipeline, is_installed("spark"))),
         Check(f"{name}: suite", partial(check_suite, pipeline)),
         Check(f"{name}: table", partial(check_table, pipeline), f"Postgres {pipeline.target.connection}"),
         Check(f"{name}: topic", partial(check_topics, pipeline), f"Kafka {pipeline.source.connection}"),
     ]
+
+
+def check_stage(pipeline: Pipeline, can: bool) -> Iterator[Finding]:
+    """Which engine stages its batches, and whether it ``can``: Spark may not be installed."""
+    subject, asked, install = f"{pipeline.name}: stage", pipeline.stage, "pip install 'offset-ledger[spark]'"
+    if asked.engine is StageEngine.PROCESS:
+        yield ok(subject, "one process stages every batch")
+    elif can:
+        by_size = f"Spark stages a batch of {asked.process_below:,} offsets or more, one process a smaller one"
+        yield ok(subject, "Spark stages every batch" if asked.engine is StageEngine.SPARK else by_size)
+    elif asked.engine is StageEngine.AUTO:
+        text = "Spark is not installed: one process stages batches of any size"
+        yield warning(subject, text, f"{install}, or write stage: {{engine: process}}")
+    else:
+        yield problem(subject, "stage.engine is spark, and Spark is not installed", install)
 
 
 def check_suite(pipeline: Pipeline) -> Iterator[Finding]:

@@ -143,6 +143,13 @@ function facts(batch) {
           h("span.soft", {}, "records of"),
           ` ${moment(batch.min_timestamp)} to ${moment(batch.max_timestamp)}`,
         ),
+      batch.engine &&
+        h(
+          "li",
+          {},
+          h("span.soft", {}, "staged by"),
+          ` ${batch.engine === "spark" ? "Spark" : "one process"} (${batch.engine_reason})`,
+        ),
     ),
     lines.length > 0 && h("ul.lines", {}, lines),
   ];

@@ -1,4 +1,4 @@
-SELECT b.batch_id, b.kind, b.state, b.epoch, r.*, b.planned_at, b.ended_at
+SELECT b.batch_id, b.kind, b.state, b.epoch, b.engine, r.*, b.planned_at, b.ended_at, b.engine_reason
 FROM (SELECT * FROM offset_ledger.batch WHERE pipeline = %(pipeline)s ORDER BY -batch_id LIMIT %(limit)s) AS b
 CROSS JOIN LATERAL (
     SELECT sum(until_offset - from_offset)::bigint AS offsets,
