@@ -27,8 +27,10 @@ _IMPORTED = (
 
 def main() -> None:
     """Fork workers until Spark ends this process, which starts no thread and no client: a fork would not have them."""
-    # Spark puts pyspark's zips first, which have no bytecode: to compile them takes half as long as all imports.
+    # Spark puts pyspark's zips first, which have no bytecode: to compile them takes half as long as all imports. Each
+    # worker would read the directories of zips that an import has looked into.
     sys.path[:] = [each for each in sys.path if not each.startswith(f"{sysconfig.get_path('purelib')}/pyspark/")]
+    sys.path_importer_cache.clear()
     for name in _IMPORTED:
         with suppress(ModuleNotFoundError):  # of an extra that is not installed
             import_module(name)

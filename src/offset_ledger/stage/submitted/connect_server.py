@@ -6,48 +6,48 @@ when the session has ended.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from offset_ledger.stage.same_code import PROPERTY, code_of_this_process
-
-FIRST_JOB = Path(__file__).with_name("first_job.py")
-
-
-def serve() -> SparkSession:
-    """The session of a server that answers."""
-    session = SparkSession.builder.config(PROPERTY, code_of_this_process()).getOrCreate()
-    jvm: Any = session._jvm
-    jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(session._jsparkSession)
-    jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext._jsc.sc())
-    return session
-
-
-def warm_up(session: SparkSession) -> None:
-    """Run a first job as a client does, so that the first batch finds warm workers; that it failed does not matter."""
-    port = session.conf.get("spark.connect.grpc.binding.port")
-    environment = {**os.environ, "SPARK_REMOTE": f"sc://localhost:{port}"}
-    subprocess.run([sys.executable, str(FIRST_JOB)], env=environment, check=False, capture_output=True, timeout=120)
+from offset_ledger.stage.submitted import first_job
 
 
 def main() -> int:
-    """Serve; the exit code says that a server that ended by itself has failed."""
-    session = serve()
+    """Serve; the exit code says that a server that ended by itself has failed.
+
+    First jobs before the port is open and, by a client, when it is: the first batch finds warm workers and a warm Java.
+    That they failed does not matter.
+    """
+    session = SparkSession.builder.config(PROPERTY, code_of_this_process()).getOrCreate()
+    tasks = session.sparkContext.defaultParallelism
+    client = [sys.executable, str(first_job.__file__), session.conf.get("spark.connect.grpc.binding.port"), str(tasks)]
+    with subprocess.Popen(client, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as second:
+        with suppress(Py4JError, PySparkException):
+            first_job.run_first_jobs(session, tasks)
+        serve(session)
+        with suppress(subprocess.TimeoutExpired):
+            second.communicate(b"\n", timeout=60)
+        second.kill()
     print("the Spark Connect server is ready", flush=True)
-    warm_up(session)
-    try:
+    with suppress(Py4JError, OSError):  # its Java is gone
         while not session.sparkContext._jsc.sc().isStopped():
             time.sleep(2)
-    except (Py4JError, OSError):  # its Java is gone
-        pass
     return 1
+
+
+def serve(session: SparkSession) -> None:
+    """Let the session's Spark answer clients, with sessions that share its Python workers."""
+    jvm: Any = session._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(session._jsparkSession)
+    jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext._jsc.sc())
 
 
 if __name__ == "__main__":
