@@ -42,7 +42,8 @@ DOC = """
    else: a time window or offset ranges again, a dry run, or a decision. A backfill run reads its data interval.
 2. **approve_loss** asks in Required Actions what to do if offsets were lost, the topic was recreated or a
    new schema does not fit the columns.
-3. **stage** reads exactly these ranges with Spark, decodes every record strictly and copies it into staging.
+3. **stage** reads exactly these ranges, by tasks of Spark unless the batch is small, decodes every record strictly
+   and copies it into staging.
 4. **validate** validates the staged rows with the suite `{suite}`; a failed gate rejects the batch.
 5. **approve_batch** asks in Required Actions about a rejected batch.
 6. **commit** merges rows, quarantine, balance sheet and cursors in one Postgres transaction.

@@ -6,6 +6,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -57,10 +58,10 @@ class SparkReader:
             LostRange: the topic does not have the ranges any more.
             SparkFailed, SparkUnavailable, BrokerUnavailable, DatabaseUnavailable, Fenced: by what failed the Spark job.
         """
-        slots = task_slots(self.spark)
-        runs = runs_of(batch.ranges, slots, pipeline.limits.records_per_slice)
         shown = slices_shown(task.database, task.tables.attempt, total_width(batch.ranges))
-        with losses_checked(partial(check_topic, batch), SparkFailed), shown:
+        with losses_checked(partial(check_topic, batch), SparkFailed), shown, _failures_classified():
+            slots = task_slots(self.spark)
+            runs = runs_of(batch.ranges, slots, pipeline.limits.records_per_slice)
             _run_tasks(self.spark, kafka, pipeline.source.topic, shares_of(runs, slots), task)
         return sum(map(len, runs))
 
@@ -80,9 +81,6 @@ _ASKED = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
 
 
 def _run_tasks(spark: SparkSession, kafka: Connection, topic: str, shares: Sequence[Run], task: SliceTask) -> None:
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     def on_executor(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
@@ -92,8 +90,17 @@ def _run_tasks(spark: SparkSession, kafka: Connection, topic: str, shares: Seque
 
     # A server outlives releases of the package; other executors belong to this process, or get its code with the job.
     job = on_executor if is_classic(spark) else for_same_code(on_executor)
+    spark.range(0, len(shares), 1, len(shares)).mapInArrow(job, "id bigint").collect()
+
+
+@contextmanager
+def _failures_classified() -> Iterator[None]:
+    """Raise this package's errors for those of Spark."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
     try:
-        spark.range(0, len(shares), 1, len(shares)).mapInArrow(job, "id bigint").collect()
+        yield
     except (Py4JJavaError, PySparkException) as error:
         known = classify(error)
         log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)

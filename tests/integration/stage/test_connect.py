@@ -44,7 +44,7 @@ from offset_ledger.stage import remote_session as remote
 from offset_ledger.stage import same_code, session
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.slices import SliceTask
-from offset_ledger.stage.spark_reader import _run_tasks
+from offset_ledger.stage.spark_reader import _failures_classified, _run_tasks
 from offset_ledger.stage.step import stage
 from tests.dags.fresh import answer_of
 from tests.fixtures.engines import by_spark
@@ -202,6 +202,7 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     with (
         remote_session(bench.spark) as spark,
         pytest.raises(LostRange, match=r"the log does not have range 0:\[0, 2\) any more"),
+        _failures_classified(),
     ):
         _run_tasks(spark, bench.servers.kafka, bench.topic, gone, bench.task())
     batch_id = bench.planned()
@@ -310,7 +311,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from offset_ledger.airflow import operators
 from tests.fixtures.engines import by_spark
 from offset_ledger.errors import LostRange
-from offset_ledger.stage.spark_reader import _run_tasks
+from offset_ledger.stage.spark_reader import _failures_classified, _run_tasks
 
 submitted = []
 SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)

@@ -30,7 +30,6 @@ from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage import session as spark_session
-from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import StagedBatch, next_stage, stage, stage_with
@@ -243,19 +242,21 @@ def test_staging_with_other_columns_waits_for_the_file_where_the_topic_has_the_r
 
 
 def test_a_log_that_starts_later_after_every_offset_was_read_is_no_loss(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench,
 ) -> None:
     bench.publish(*THREE)
     batch = plan(bench.pipeline, ME).batch
     assert batch is not None
 
-    def read_and_expire(_: object, __: object, batch: Batch, *given: Any) -> int:
-        bench.expire(2)
-        task: SliceTask = given[-1]
-        return bench.read(batch, task.tables).slices
+    class ReadsAndExpires:
+        choice = BY_PROCESS.choice
 
-    monkeypatch.setattr(stage_step, "read_slices", read_and_expire)
-    stage(BY_PROCESS, bench.pipeline, batch.batch_id, ME)
+        def read(self, _: object, batch: Batch, *given: Any) -> int:
+            bench.expire(2)
+            task: SliceTask = given[-1]
+            return bench.read(batch, task.tables).slices
+
+    stage(ReadsAndExpires(), bench.pipeline, batch.batch_id, ME)
     assert bench.ingest() == [batch.batch_id]
     assert bench.table() == TABLE
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.stage.runs import NumberedSlice, SharedSlices, runs_of
+from offset_ledger.stage.runs import NumberedSlice, SharedSlices, runs_of, shares_of
 
 ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 5_000)), min_size=1, max_size=8).map(
     lambda given: [OffsetRange(n, start, start + width) for n, (start, width) in enumerate(given)]
@@ -44,6 +44,32 @@ def test_one_worker_reads_each_range_in_one_run() -> None:
 def test_a_single_range_is_shared() -> None:
     runs = runs_of([OffsetRange(0, 0, 1_000_000)], 2, 250_000)
     assert runs == [((n, OffsetRange(0, n * 250_000, (n + 1) * 250_000)),) for n in range(4)]
+
+
+@given(ranges, st.integers(1, 9))
+def test_tasks_share_whole_runs_once_and_evenly(wanted: list[OffsetRange], slots: int) -> None:
+    runs = runs_of(wanted, slots, 1_000)
+    shares = shares_of(runs, slots)
+    assert len(shares) == min(len(runs), slots)
+    assert sorted(chain.from_iterable(shares)) == list(chain.from_iterable(runs))
+    for run in runs:
+        assert [set(run) <= set(share) for share in shares].count(True) == 1
+    widths = sorted(sum(part.width for _, part in share) for share in shares)
+    assert widths[-1] - widths[0] <= max(sum(part.width for _, part in run) for run in runs)
+
+
+def test_a_large_batch_has_more_tasks_than_slots_but_no_more_than_are_worth_one() -> None:
+    def tasks(offsets: int) -> int:
+        return len(shares_of(runs_of([OffsetRange(n, 0, offsets // 64) for n in range(64)], 2, 1_000), 2))
+
+    assert [tasks(n) for n in (20_032, 160_000, 300_032, 4_000_000)] == [2, 4, 7, 8]
+
+
+def test_a_partition_of_twenty_times_the_others_is_shared() -> None:
+    wanted = [OffsetRange(0, 0, 2_000_000), *(OffsetRange(n, 0, 100_000) for n in range(1, 8))]
+    shares = shares_of(runs_of(wanted, 2, 250_000), 2)
+    assert sum(any(part.partition == 0 for _, part in share) for share in shares) == 3
+    assert max(sum(part.width for _, part in share) for share in shares) <= 700_000
 
 
 @given(ranges, st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))

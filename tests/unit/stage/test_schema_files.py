@@ -27,7 +27,7 @@ def test_a_driver_on_the_cluster_reads_the_pipeline_with_its_schema(tmp_path: Pa
     folder = tmp_path / "submission"
     folder.mkdir()
     yarn = Connection("spark_default", "spark", "yarn")
-    arguments = submit_arguments(folder, yarn, pipeline, Submission.of("1", Origin("test")))
+    arguments = submit_arguments(folder, yarn, pipeline, Submission.of("1", Origin("test"), "test"))
     elsewhere = tmp_path / "container"
     elsewhere.mkdir()
     for path in map(Path, (arguments.files or "").split(",")):
