@@ -1,5 +1,5 @@
 # One image for Airflow, Spark and the command line: what `make install` installs, from the same lock, by hash.
-# Debian 12, because its Java is 17, which Spark 4.0 runs on; Debian 13 has none older than 21.
+# Debian 12, because its Java is 17, which Spark 4 runs on; Debian 13 has none older than 21.
 FROM python:3.11-slim-bookworm AS base
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
@@ -17,10 +17,8 @@ RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock \
 # .dockerignore is an allow-list.
 COPY . .
 RUN uv pip install --no-cache --compile-bytecode --python /opt/venv/bin/python --no-deps --no-build-isolation .
-# Spark's Kafka connector, of pyspark's own version; found in its cache, it is not fetched again.
 # The archive of the driver's classes lies in the environment.
-RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.local.jars import spark_kafka_jars; spark_kafka_jars()" \
-    && OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.cds_archive import make_archive; make_archive()"
+RUN OFFSET_LEDGER_CACHE=/build/cache python -c "from offset_ledger.stage.cds_archive import make_archive; make_archive()"
 
 FROM base
 # Volumes take over the owner of the folder they are first mounted on.
@@ -29,17 +27,18 @@ RUN useradd --uid 50000 --create-home offset-ledger \
        /var/lib/airflow /var/lib/airflow/logs /var/lib/airflow/login /var/lib/offset-ledger /var/lib/offset-ledger/reports
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /opt/offset-ledger
-COPY --from=build /build/cache/jars cache/jars
 COPY --from=build /build/dags dags
+COPY --from=build /build/jobs jobs
+COPY --from=build /build/plugins plugins
 COPY --from=build /build/expectations expectations
 # The scheduler imports once what each task needs.
 RUN install --directory /var/lib/airflow/config \
     && printf 'from offset_ledger.airflow.preload import preload\n\npreload()\n' > /var/lib/airflow/config/airflow_local_settings.py
 ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/offset-ledger/dags \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/offset-ledger/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     GX_ANALYTICS_ENABLED=false \
-    OFFSET_LEDGER_CACHE=/opt/offset-ledger/cache \
     OFFSET_LEDGER_HOME=/var/lib/offset-ledger \
     OFFSET_LEDGER_REPORTS=/var/lib/offset-ledger/reports \
     PYSPARK_PYTHON=/opt/venv/bin/python

@@ -39,7 +39,7 @@ demo-formats: install ## Flights in Avro, Protobuf and JSON Schema, while the Av
 	@$(BIN)/offset-ledger demo --formats
 
 .PHONY: up
-up: install ## Start three brokers, Postgres and Airflow, to look around
+up: install ## Start three brokers, Postgres, Spark and Airflow, to look around
 	@$(BIN)/offset-ledger stack up --brokers 3 --airflow
 
 .PHONY: down

@@ -80,7 +80,7 @@ def one_engine(engine: str, count: int, runs: int) -> list[dict[str, Any]]:
             airflow=True,
             project=project(home / "project", engine),
             meanwhile=make_archive,
-            spark=SparkKind.CONNECT if engine == "connect" else None,
+            spark=SparkKind.CONNECT if engine == "connect" else SparkKind.NONE,
         ) as stack,
     ):
         return [{"engine": engine, **each} for each in measure(stack, count, runs)]

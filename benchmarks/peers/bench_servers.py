@@ -14,14 +14,17 @@ from kafka import KafkaConsumer, TopicPartition
 
 from offset_ledger.errors import StackError
 from offset_ledger.ledger.database import Cursor, connect, transaction
-from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, fetch, spark_kafka_jars
+from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
 from offset_ledger.local.stack import Stack
 from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.cds_archive import make_archive
 
+PEERS = Path(".venv-peers")
 _POSTGRES = Artifact("org.postgresql", "postgresql", "42.7.7")
+# Of the pyspark that the peers have.
+_SPARK_KAFKA = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
 _LOGGING = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3")
 _CONNECT = Artifact("org.apache.kafka", "connect-runtime", KAFKA_VERSION)
 _DEBEZIUM = Artifact("io.debezium", "debezium-connector-jdbc", "3.4.0.Final")
@@ -40,8 +43,10 @@ def servers(home: Path, say: Say) -> Iterator[Stack]:
 
 def jars(stack: Stack, say: Say) -> dict[str, list[str]]:
     """What the peers that run on Java need; one that cannot be fetched is empty, and its peers fail."""
-    found = {"spark": [str(each) for each in spark_kafka_jars(stack.java, say)]}
+    shipped = map(artifact_name, PEERS.glob("lib/python*/site-packages/pyspark/jars/*.jar"))
+    found: dict[str, list[str]] = {}
     bundles = {
+        "spark": Bundle((_SPARK_KAFKA,), without=frozenset(shipped)),
         "jdbc": Bundle((_POSTGRES,)),
         "connect": Bundle((_CONNECT, _LOGGING)),
         "debezium": Bundle((_DEBEZIUM, _POSTGRES)),

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.bench_servers import cpu_seconds
+from benchmarks.peers.bench_servers import PEERS, cpu_seconds
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.results import Trial
 from benchmarks.peers.task import RESULT, Task
@@ -28,7 +28,7 @@ from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
 
-PEERS_PYTHON = Path(".venv-peers/bin/python")
+PEERS_PYTHON = PEERS / "bin" / "python"
 _GRACE = 10.0
 
 

@@ -68,8 +68,8 @@ def ingest(
     """Commit the next batch, or all batches until nothing is new; the committed ones.
 
     ``limit`` is the greatest number of offsets of one batch; ``say`` gets a line for each step. A batch that Spark
-    stages has a session of this process, which lives until the process ends. Of several topics each has its own batches, and the
-    error of one is raised after all others have been ingested.
+    stages has a session of this process, which lives until the process ends. Of several topics each has its own
+    batches, and the error of one is raised after all others have been ingested.
 
     Raises:
         BatchRejected: the quality gate rejected the batch; nothing of it was merged.

@@ -11,11 +11,11 @@ from typing import Any
 from tests.paths import ROOT
 
 
-def answer_of(program: str, home: Path, *arguments: str, **environment: str) -> Any:
+def answer_of(program: str, home: Path, *arguments: str, flags: tuple[str, ...] = (), **environment: str) -> Any:
     """What the program prints as the JSON of its last line; nothing else of this environment reaches it."""
     bare = {"PATH": "/usr/bin:/bin", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [sys.executable, *flags, "-c", program, *arguments],
         cwd=ROOT,
         env={**bare, **environment, "AIRFLOW_HOME": str(home)},
         capture_output=True,

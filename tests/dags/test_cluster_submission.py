@@ -33,6 +33,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
 logging.getLogger("py4j").setLevel("WARNING")
@@ -60,12 +61,9 @@ def submit(self, application):
 
 hooks.SparkSubmitHook.submit = submit
 operators.batch_id_of = lambda ti: 1
-stage.stage_without_spark = lambda pipeline, batch_id, origin: None
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 spark = parse_pipeline(Path(sys.argv[1])).spark
-operator = operators.StageOperator(
-    task_id="stage", pipeline_file=sys.argv[1], connections=["kafka_default", "postgres_default"], spark=spark
-)
-operator.execute({"ti": None})
+operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], spark=spark).execute({"ti": None})
 print(json.dumps(understood))
 """
 
@@ -88,7 +86,6 @@ def understood(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "HADOOP_CONF_DIR": str(tmp_path / "hadoop"),
-        "OFFSET_LEDGER_SPARK_JARS": "/opt/kafka.jar",
         **{f"AIRFLOW_CONN_{each.conn_id.upper()}": each.to_json() for each in connections},
     }
     found: dict[str, Any] = answer_of(_UNDERSTOOD, tmp_path, str(file), **known)
@@ -120,7 +117,7 @@ def test_yarn_starts_the_driver_on_the_cluster_with_files_queue_and_resources(un
     )
     assert names(conf["spark.yarn.dist.files"]) == ["pipeline.yaml", "submission.json"]
     assert names(conf["spark.yarn.dist.pyFiles"]) == ["offset_ledger.zip"]
-    assert names(conf["spark.yarn.dist.jars"]) == ["kafka.jar"]
+    assert "spark.yarn.dist.jars" not in conf
     arguments = understood["arguments"]
     assert arguments[arguments.index("--primary-py-file") + 1].endswith("/stage_batch.py")
     given = [arguments[n + 1] for n, name in enumerate(arguments) if name == "--arg"]
@@ -138,7 +135,6 @@ def test_kubernetes_starts_the_driver_on_the_cluster_with_files_and_resources(un
     assert conf["spark.kubernetes.namespace"] == "etl"
     assert names(conf["spark.files"]) == ["pipeline.yaml", "submission.json"]
     assert names(conf["spark.submit.pyFiles"]) == ["offset_ledger.zip"]
-    assert "kafka.jar" in names(conf["spark.jars"])
     assert arguments[arguments.index("--primary-py-file") + 1].endswith("/stage_batch.py")
     given = [arguments[n + 1] for n, name in enumerate(arguments) if name == "--arg"]
     assert given == ["pipeline.yaml", "1", "--submission", "submission.json"]

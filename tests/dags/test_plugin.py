@@ -1,14 +1,23 @@
-"""The package as Airflow finds it by its entry points: a plugin, and a provider."""
+"""The plugin as Airflow registers it, from the plugins folder or by the entry point; and the provider."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 from tests.dags.fresh import answer_of
 from tests.paths import ROOT
+
+_LAST = """
+from airflow.plugins_manager import AirflowPlugin
+
+class Last(AirflowPlugin):
+    name = "last"
+"""
 
 _LOOK = """
 import json, sys
@@ -24,17 +33,26 @@ print(json.dumps({
 }))
 """
 
-_FOUND = """
+# Both of Airflow's registries, in the order of an API server and of a task.
+_REGISTERED = """
 import json
 from airflow import plugins_manager
-from airflow.providers_manager import ProvidersManager
+from airflow.sdk import plugins_manager as of_tasks
 plugins_manager.ensure_plugins_loaded()
 apps, _ = plugins_manager.get_fastapi_plugins()
-provider = ProvidersManager().providers["offset-ledger"]
+sources = {str(plugin.source) for plugin in plugins_manager._get_plugins()[0] if plugin.name == "offset_ledger"}
 print(json.dumps({
     "apps": [app["url_prefix"] for app in apps if app["name"] == "Offset ledger"],
-    "provider": [provider.version, provider.data["name"]],
+    "from": [source.partition(":")[0].partition("==")[0] for source in sources],
+    "errors": plugins_manager.get_import_errors(),
+    "of tasks": sorted({"offset_ledger", "last"} & {plugin.name for plugin in of_tasks._get_plugins()[0]}),
 }))
+"""
+
+_PROVIDER = """
+import json
+from airflow.providers_manager import ProvidersManager
+print(json.dumps(ProvidersManager().providers["offset-ledger"].data["name"]))
 """
 
 
@@ -49,11 +67,50 @@ def test_it_registers_and_imports_nothing(tmp_path: Path) -> None:
     assert [place for place in places if not (ROOT / "src/offset_ledger/page" / place).is_file()] == []
 
 
-@pytest.mark.parametrize("copied", [False, True], ids=["installed", "and left in the plugins folder"])
-def test_airflow_finds_it_once_and_lists_the_provider(copied: bool, tmp_path: Path) -> None:
-    if copied:  # as it was installed before it had entry points
-        (tmp_path / "plugins").mkdir()
-        shutil.copy(ROOT / "src/offset_ledger/page/plugin.py", tmp_path / "plugins" / "offset_ledger_plugin.py")
-    found = answer_of(_FOUND, tmp_path)
-    assert found["apps"] == ["/offset-ledger"]
-    assert found["provider"][1] == "Offset ledger"
+@pytest.fixture
+def last(tmp_path: Path) -> Path:
+    """A folder of packages with a plugin that Airflow registers after ours."""
+    folder = tmp_path / "last"
+    (folder / "last-1.dist-info").mkdir(parents=True)
+    (folder / "last-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: last\nVersion: 1\n")
+    (folder / "last-1.dist-info/entry_points.txt").write_text("[airflow.plugins]\nlast = last:Last\n")
+    (folder / "last.py").write_text(_LAST)
+    return folder
+
+
+def packages(folder: Path, installed: bool) -> Path:
+    """Those of this environment; ours without its entry points, unless it is ``installed``."""
+    folder.mkdir()
+    for each in Path(sysconfig.get_path("purelib")).iterdir():
+        if installed or not each.match("offset_ledger-*.dist-info"):
+            (folder / each.name).symlink_to(each)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "installed", "source"),
+    [
+        ("plugins/offset_ledger_plugin.py", False, "$PLUGINS_FOLDER/offset_ledger_plugin.py"),
+        (None, True, "offset-ledger"),
+        ("plugins/offset_ledger_plugin.py", True, "$PLUGINS_FOLDER/offset_ledger_plugin.py"),
+        # As it was installed before it had an entry point.
+        ("src/offset_ledger/page/plugin.py", True, "$PLUGINS_FOLDER/offset_ledger_plugin.py"),
+    ],
+    ids=["folder", "entry point", "both", "a copy of the module, and the entry point"],
+)
+def test_airflow_registers_it_once(file: str | None, installed: bool, source: str, last: Path, tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    if file:
+        shutil.copy(ROOT / file, tmp_path / "plugins/offset_ledger_plugin.py")
+    path = (packages(tmp_path / "packages", installed), ROOT / "src", last)
+    registered = answer_of(_REGISTERED, tmp_path, flags=("-S",), PYTHONPATH=os.pathsep.join(map(str, path)))
+    assert registered == {
+        "apps": ["/offset-ledger"],
+        "from": [source],
+        "errors": {},
+        "of tasks": ["last", "offset_ledger"],
+    }
+
+
+def test_airflow_lists_the_provider(tmp_path: Path) -> None:
+    assert answer_of(_PROVIDER, tmp_path) == "Offset ledger"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import signal
 import zipfile
 from pathlib import Path
 
@@ -12,27 +14,34 @@ from offset_ledger.connections import Connection
 from offset_ledger.local.layout import free_ports
 from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
+from tests.paths import ROOT
+
+CONNECTIONS = {
+    "AIRFLOW_CONN_KAFKA_DEFAULT": Connection("", "kafka", extra={"bootstrap.servers": "kafka:9092"}).to_json(),
+    "AIRFLOW_CONN_POSTGRES_DEFAULT": Connection("", "postgres", "db").to_json(),
+    "AIRFLOW_CONN_SPARK_DEFAULT": Connection("", "spark", "yarn").to_json(),
+}
 
 _SHIPPED = """
 import json, sys, zipfile
 from pathlib import Path
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
+from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
 shipped = []
 
-def submit(self, context):
-    with zipfile.ZipFile(self.py_files) as archive:
+def submit(self, application):
+    with zipfile.ZipFile(self._py_files) as archive:
         code = {name: archive.read(name).decode("latin-1") for name in archive.namelist()}
-    folder = Path(self.py_files).parent
+    folder = Path(self._py_files).parent
     shipped.extend([code, oct(folder.stat().st_mode & 0o777), str(folder)])
 
-SparkSubmitOperator.execute = submit
+SparkSubmitHook.submit = submit
 operators.batch_id_of = lambda ti: 1
-stage.stage_without_spark = lambda pipeline, batch_id, origin: None
-operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], connections=[], conn_id="spark_default")
-operator.execute({"ti": None})
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print(json.dumps([*shipped, Path(shipped[2]).exists()]))
 """
 
@@ -58,13 +67,7 @@ def test_executors_get_this_package_and_nothing_that_lay_in_the_shared_folder(tm
     plant(shared)
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic="orders"))
-    cluster = Connection("spark_default", "spark", host="yarn").to_json()
-    known = {
-        **os.environ,
-        "TMPDIR": str(shared),
-        "AIRFLOW_CONN_SPARK_DEFAULT": cluster,
-        "OFFSET_LEDGER_SPARK_JARS": "none",
-    }
+    known = {**os.environ, **CONNECTIONS, "TMPDIR": str(shared)}
     code, mode, folder, left = answer_of(_SHIPPED, tmp_path, str(file), **known)
     expected = {f"offset_ledger/{name}": content.decode("latin-1") for name, content in package().items()}
     assert code == expected
@@ -73,15 +76,15 @@ def test_executors_get_this_package_and_nothing_that_lay_in_the_shared_folder(tm
 
 _STOPPED = """
 import json, os, signal, sys
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.stage import step as stage
 
 submitted = []
-SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
+SparkSubmitHook.submit = lambda self, application: submitted.append(application)
 operators.batch_id_of = lambda ti: 1
-stage.stage_without_spark = lambda pipeline, batch_id, origin: os.kill(os.getpid(), signal.SIGTERM)
-operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], connections=[], conn_id="spark_default")
+stage.next_stage = lambda pipeline, batch_id: os.kill(os.getpid(), signal.SIGTERM)
+operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
 signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
 try:
     operator.execute({"ti": None})
@@ -93,8 +96,46 @@ except SystemExit as end:
 def test_a_task_that_is_stopped_before_it_submits_submits_nothing(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(PIPELINE.format(topic="orders"))
-    known = {**os.environ, "AIRFLOW_CONN_SPARK_DEFAULT": Connection("spark_default", "spark", host="yarn").to_json()}
+    known = {**os.environ, **CONNECTIONS}
     assert answer_of(_STOPPED, tmp_path, str(file), **known) == ["the task was stopped; nothing was committed", []]
+
+
+_KILLED = """
+import json, os, signal, sys, threading, time
+from offset_ledger.airflow import operators
+from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage import step as stage
+
+operators.batch_id_of = lambda ti: 1
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
+signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+
+def stop():
+    while not (operator._hook and operator._hook._yarn_application_id):
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=stop).start()
+try:
+    operator.execute({"ti": None})
+except SystemExit as end:
+    print(json.dumps([str(end), operator._hook._submit_sp.wait(60)]))
+"""
+
+
+def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_cluster(tmp_path: Path) -> None:
+    file, programs, killed = tmp_path / "orders.yaml", tmp_path / "bin", tmp_path / "killed"
+    file.write_text(PIPELINE.format(topic="orders") + "\nspark: {deploy_mode: cluster}\n")
+    programs.mkdir()
+    submit = "echo Submitted application application_17_4\nexec sleep 600"
+    for name, does in {"spark-submit": submit, "yarn": f'echo "$@" > {killed}'}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    known = {**os.environ, **CONNECTIONS, "PATH": f"{programs}:{os.environ['PATH']}"}
+    stopped = answer_of(_KILLED, tmp_path, str(file), **known)
+    assert stopped == ["the task was stopped; nothing was committed", -signal.SIGKILL]
+    assert killed.read_text() == "application -kill application_17_4\n"
 
 
 _FAILED = """
@@ -104,6 +145,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException
 from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
 def submit(self, application):
@@ -112,11 +154,9 @@ def submit(self, application):
 
 SparkSubmitHook.submit = submit
 operators.batch_id_of = lambda ti: 7
-stage.stage_without_spark = lambda pipeline, batch_id, origin: None
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 spark = parse_pipeline(Path(sys.argv[1])).spark
-operator = operators.StageOperator(
-    task_id="stage", pipeline_file=sys.argv[1], connections=["postgres_default"], spark=spark
-)
+operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], spark=spark)
 try:
     operator.execute({"ti": None})
 except AirflowException as error:
@@ -130,9 +170,9 @@ def failed(tmp_path: Path, master: str) -> list[str]:
     file.write_text(PIPELINE.format(topic="orders") + "\nspark: {deploy_mode: cluster}\n")
     known = {
         **os.environ,
+        **CONNECTIONS,
         "AIRFLOW_CONN_SPARK_DEFAULT": Connection("spark_default", "spark", host=master).to_json(),
         "AIRFLOW_CONN_POSTGRES_DEFAULT": Connection("", "postgres", "127.0.0.1", free_ports(1)[0]).to_json(),
-        "OFFSET_LEDGER_SPARK_JARS": "none",
         "OFFSET_LEDGER_RETRY_SECONDS": "0",
     }
     found: list[str] = answer_of(_FAILED, tmp_path, str(file), **known)
@@ -153,3 +193,47 @@ def test_a_master_that_starts_no_python_drivers_is_named_before_anything_is_subm
         "ConfigurationError: spark.deploy_mode is cluster, and spark://master:7077 starts no Python drivers on its "
         "cluster; write deploy_mode: client, or name a connection to YARN or Kubernetes",
     ]
+
+
+_SUBMITTED = """
+import json, sys
+from datetime import datetime
+from types import SimpleNamespace
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from offset_ledger.airflow import operators
+from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage import step as stage
+
+commands = []
+SparkSubmitHook.submit = lambda self, application: commands.append(self._build_spark_submit_command(application))
+operators.batch_id_of = lambda ti: 7
+run = SimpleNamespace(conf={}, clear_number=0, run_after=datetime(2026, 1, 1))
+ti = SimpleNamespace(
+    dag_id="ingest_flights", task_id="stage", try_number=1, map_index=-1, dag_run=run, get_template_context=dict
+)
+operators.get_current_context = lambda: {"ti": ti}
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
+print(json.dumps(commands[0]))
+"""
+
+
+def test_a_checkout_submits_its_own_job_and_an_installation_the_one_of_the_package(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "dags/pipelines/flights.yaml"
+    elsewhere.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "dags/pipelines/flights.yaml", elsewhere)
+    for file, job in (
+        (ROOT / "dags/pipelines/flights.yaml", ROOT / "jobs/stage_batch.py"),
+        (elsewhere, Path(offset_ledger.__file__).parent / "stage/submitted/stage_batch.py"),
+    ):
+        command = answer_of(_SUBMITTED, tmp_path, str(file), **{**os.environ, **CONNECTIONS})
+        assert command[command.index(str(file)) - 1] == str(job)
+        assert command[command.index(str(file)) + 1] == "7"
+
+
+def test_a_job_learns_of_its_task_what_airflow_adds_for_openlineage(tmp_path: Path) -> None:
+    asked = {"AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "true", "AIRFLOW__OPENLINEAGE__NAMESPACE": "shop"}
+    known = {**os.environ, **CONNECTIONS, **asked}
+    command = answer_of(_SUBMITTED, tmp_path, str(ROOT / "dags/pipelines/flights.yaml"), **known)
+    assert "spark.openlineage.parentJobNamespace=shop" in command
+    assert "spark.openlineage.parentJobName=ingest_flights.stage" in command

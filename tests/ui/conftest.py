@@ -23,7 +23,7 @@ from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local import stack as local
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import Stack
+from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.operations.ingest import ingest
 from offset_ledger.plan.step import plan
@@ -31,7 +31,6 @@ from offset_ledger.reliability.publishing.feed import publish_flights
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
-from offset_ledger.stage.cds_archive import make_archive
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World
 from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
@@ -116,7 +115,7 @@ def world(chromium: str) -> Iterator[World]:  # noqa: ARG001 - without a browser
         patch.setenv("PYTHONPATH", str(ROOT))  # where the auth manager is found
         _write_project(project)
         stack = local.up(
-            brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=project, meanwhile=make_archive
+            brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=project, spark=SparkKind.NONE
         )
         statsd = Statsd()
         # Airflow's settings stay out of this process: it talks to the stack as the command line does.

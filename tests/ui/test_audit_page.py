@@ -18,7 +18,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.airflow import USER, VIEWER
 from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.stack import Stack
+from offset_ledger.local.stack import SparkKind, Stack
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.airflow_world import until
 from tests.fixtures.audited import audited
@@ -34,7 +34,8 @@ TITLE = "Topic audit"
 def stack() -> Iterator[Stack]:
     """An Airflow whose pipeline flights was audited two days ago."""
     home = Path(tempfile.mkdtemp(prefix="offset-ledger-"))
-    made = local.up(brokers=1, airflow=True, ports=PortChoice.any_free(), home=home, project=ROOT)
+    ports = PortChoice.any_free()
+    made = local.up(brokers=1, airflow=True, ports=ports, home=home, project=ROOT, spark=SparkKind.NONE)
     try:
         with connect(made.postgres.connection()) as session:
             migrate(session)

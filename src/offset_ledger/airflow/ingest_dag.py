@@ -121,7 +121,6 @@ def _tasks(pipeline: Pipeline, topic: Any) -> None:
     )
     stage = StageOperator(
         task_id=ids.STAGE,
-        connections=list(pipeline.connections),
         spark=pipeline.spark,
         name=f"stage_{pipeline.name}",
         trigger_rule=after_a_question(topic),

@@ -1,4 +1,4 @@
-"""The stage task: a job of a Spark Connect server, or spark-submit of the package's own one, by its connection."""
+"""The stage task: it reads the batch itself, is a client of a Spark Connect server, or submits a Spark job."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.configuration import conf
+from airflow.sdk import BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
-from offset_ledger.airflow.spark_submit import SparkSubmitOperator
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import nearest_above
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection
+from offset_ledger.extras import missing
+from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage import submitted
@@ -24,63 +28,47 @@ from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import SETTINGS
 from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from offset_ledger.ledger.stage_failures import StageFailure
-    from offset_ledger.model.batch import Origin
     from offset_ledger.stage.step import StagedBatch
 
 JOB = Path(submitted.__file__).with_name("stage_batch.py")
 _DEFAULT = Spark()
 
 
-def _arguments(spark: Spark) -> dict[str, Any]:
-    """The operator's own arguments. A retry submits again: the ledger decides what is left to do."""
-    asked = spark.resources
-    return {
-        "conn_id": spark.connection,
-        "deploy_mode": str(spark.deploy_mode),
-        "yarn_queue": spark.queue,
-        "driver_memory": asked.driver_memory,
-        "executor_memory": asked.executor_memory,
-        "executor_cores": asked.executor_cores,
-        "num_executors": asked.executors,
-        "total_executor_cores": asked.total_executor_cores,
-        "durable": False,
-    }
-
-
-class StageOperator(SparkSubmitOperator):
+class StageOperator(BaseOperator):
     """Stage the batch that the run has planned; a small batch, or one that needs no staging any more, starts no Spark.
 
     If the connection names a Spark Connect server, the task is its client. Otherwise it submits a Spark job, which is a
     process of its own and cannot ask Airflow for connections: they reach its driver in a file that is written when the
     task runs, so no secret is shown in the UI or on a command line.
+
+    ``application``, ``conf`` and ``name`` are for the UI: the pipeline file is read when the task runs.
     """
 
-    template_fields = (*SparkSubmitOperator.template_fields, "topic")
+    template_fields = ("application", "conf", "name", "topic")
 
     def __init__(
         self,
         *,
         pipeline_file: str,
-        connections: list[str],
         spark: Spark = _DEFAULT,
+        name: str = "stage",
         topic: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            application=JOB.name,
-            conf={**SETTINGS, **spark.conf},
-            **{**_arguments(spark), **kwargs},
-        )
-        self._connection_ids = connections
-        self._pipeline_file = pipeline_file
+        super().__init__(**kwargs)
+        self.application = JOB.name
+        self.conf = {**SETTINGS, **spark.conf}
+        self.name = name
         self.topic = topic
+        self.pipeline_file = pipeline_file
+        self._hook: Any = None
         self._at_work = False
 
     def execute(self, context: Context) -> None:
@@ -91,75 +79,68 @@ class StageOperator(SparkSubmitOperator):
         this_process_is_ours()
         self._at_work = True
         try:
-            self._stage(context, batch_id)
+            with airflow_failures():
+                self._stage(read_pipeline(self.pipeline_file, self.topic), batch_id)
         finally:
             self._at_work = False
 
     def on_kill(self) -> None:
         """End the job of spark-submit; everything else ends with what ``execute`` has open, which this leaves.
 
-        A Spark Connect server ends the job of a session that is released; other processes end with their slices.
+        A Spark Connect server ends the job of a session that is released.
         """
         if self._hook is not None:
-            super().on_kill()
+            self._hook.on_kill()
         if self._at_work:  # not after a timeout, which has left it already
             raise SystemExit("the task was stopped; nothing was committed")
 
-    def _stage(self, context: Context, batch_id: int) -> None:
-        from offset_ledger.ledger.origin import current_origin
+    def _stage(self, pipeline: Pipeline, batch_id: int) -> None:
         from offset_ledger.stage.process_reader import ProcessReader
         from offset_ledger.stage.step import StagedBatch, next_stage, stage
 
-        with airflow_failures():
-            pipeline = read_pipeline(self._pipeline_file, self.topic)
-            origin = current_origin()
-            choice = next_stage(pipeline, batch_id)
-            if isinstance(choice, StagedBatch):
-                self._say(choice)
-                return
-            if choice.engine is Engine.PROCESS:
-                self._say(stage(ProcessReader(choice), pipeline, batch_id, origin))
-                return
-            connection = get_connection(self._conn_id)
-            if is_remote(connection) and self._staged_by_server(connection, choice, pipeline, batch_id, origin):
-                return
-            self._submit(context, choice, pipeline, batch_id, origin)
+        choice = next_stage(pipeline, batch_id)
+        if isinstance(choice, StagedBatch):
+            self._say(choice)
+        elif choice.engine is Engine.PROCESS:
+            self._say(stage(ProcessReader(choice), pipeline, batch_id, current_origin()))
+        else:
+            self._stage_by_spark(choice, pipeline, batch_id)
 
-    def _staged_by_server(
-        self, connection: Connection, choice: EngineChoice, pipeline: Pipeline, batch_id: int, origin: Origin
-    ) -> bool:
-        """Whether the server has staged it; where it does not answer, the connection's fallback is used from now on."""
+    def _stage_by_spark(self, choice: EngineChoice, pipeline: Pipeline, batch_id: int) -> None:
+        """By the server that the connection names; else, or where that does not answer, by a job of spark-submit."""
         from offset_ledger.stage.spark_reader import SparkReader
         from offset_ledger.stage.step import stage
 
-        fallback = connection.extra.get(FALLBACK)
+        connection, session = get_connection(pipeline.spark.connection), None
         with ExitStack() as opened:
-            try:
-                session = opened.enter_context(remote_session(connection, wait=not fallback))
-            except errors.SparkUnavailable as error:
-                if not fallback:
-                    raise
-                self.log.warning("%s; its fallback is the connection %s", error, fallback)
-                self._conn_id = fallback
-                return False
-            staged = stage(SparkReader(session, choice), pipeline, batch_id, origin)
-        self._say(staged)
-        return True
+            if is_remote(connection):
+                fallback = connection.extra.get(FALLBACK)
+                try:
+                    session = opened.enter_context(remote_session(connection, wait=not fallback))
+                except errors.SparkUnavailable as error:
+                    if not fallback:
+                        raise
+                    self.log.warning("%s; its fallback is the connection %s", error, fallback)
+                    connection = get_connection(fallback)
+            if session:
+                self._say(stage(SparkReader(session, choice), pipeline, batch_id, current_origin()))
+            else:
+                self._submit(connection, choice, pipeline, batch_id)
 
     def _say(self, staged: StagedBatch) -> None:
         self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
 
-    def _submit(
-        self, context: Context, choice: EngineChoice, pipeline: Pipeline, batch_id: int, origin: Origin
-    ) -> None:
+    def _submit(self, at: Connection, choice: EngineChoice, pipeline: Pipeline, batch_id: int) -> None:
+        """Run the nearest ``jobs/stage_batch.py`` above the pipeline file, else the package's own, by spark-submit."""
         check_spark()
-        self.application, self.jars = str(JOB), spark_jars()
-        connections = map(get_connection, self._connection_ids)
-        submission = Submission.of(str(uuid.uuid4()), origin, choice.reason, *connections)
+        application = nearest_above(pipeline.path, f"jobs/{JOB.name}") or JOB
+        connections = map(get_connection, pipeline.connections)
+        submission = Submission.of(str(uuid.uuid4()), current_origin(), choice.reason, *connections)
         with scratch() as folder:
-            self._apply(batch_id, submit_arguments(folder, get_connection(self._conn_id), pipeline, submission))
+            given = submit_arguments(folder, at, pipeline, submission)
+            self._hook = self._submit_hook(at, pipeline.spark, given, batch_id)
             try:
-                super().execute(context)
+                self._hook.submit(str(application))
             except AirflowException as error:
                 if failed := self._failure(folder, pipeline, submission):
                     raise as_airflow(getattr(errors, failed.error)(failed.message)) from None
@@ -167,10 +148,34 @@ class StageOperator(SparkSubmitOperator):
                     raise as_airflow(self._unrecorded(batch_id)) from error
                 raise
 
-    def _apply(self, batch_id: int, given: SubmitArguments) -> None:
-        self.conf, self.files, self.py_files = given.conf, given.files, given.py_files
-        self.properties_file = given.properties_file
-        self.application_args = [given.pipeline_file, str(batch_id), *given.job_arguments]
+    def _submit_hook(self, at: Connection, spark: Spark, given: SubmitArguments, batch_id: int) -> Any:
+        """The provider's hook for that job.
+
+        Raises:
+            ConfigurationError: the provider is not installed.
+        """
+        try:
+            from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+        except ModuleNotFoundError:
+            what = "a batch that spark-submit stages"
+            raise missing("spark", what, "apache-airflow-providers-apache-spark") from None
+        asked = spark.resources
+        return SparkSubmitHook(
+            conf=_with_lineage(given.conf),
+            conn_id=at.conn_id,
+            files=given.files,
+            py_files=given.py_files,
+            properties_file=given.properties_file,
+            application_args=[given.pipeline_file, str(batch_id), *given.job_arguments],
+            name=self.name,
+            deploy_mode=str(spark.deploy_mode),
+            yarn_queue=spark.queue,
+            driver_memory=asked.driver_memory,
+            executor_memory=asked.executor_memory,
+            executor_cores=asked.executor_cores,
+            num_executors=asked.executors,
+            total_executor_cores=asked.total_executor_cores,
+        )
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
         """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
@@ -187,13 +192,24 @@ class StageOperator(SparkSubmitOperator):
         return None
 
     def _unrecorded(self, batch_id: int) -> errors.SparkFailed:
-        hook: Any = self._hook
+        hook = self._hook
         log = "the log of the driver, which spark-submit names above"
-        if hook and hook._yarn_application_id:
+        if hook._yarn_application_id:
             log = f"yarn logs -applicationId {hook._yarn_application_id}"
-        elif hook and hook._kubernetes_driver_pod:
+        elif hook._kubernetes_driver_pod:
             log = f"kubectl logs -n {hook._connection['namespace'] or 'default'} {hook._kubernetes_driver_pod}"
         return errors.SparkFailed(
             f"the driver of batch {batch_id} failed on the cluster and recorded no error in the ledger; nothing was "
             f"committed; see: {log}"
         )
+
+
+def _with_lineage(settings: dict[str, str]) -> dict[str, str]:
+    """The settings with what Airflow's section ``openlineage`` adds to jobs of spark-submit, by default nothing."""
+    from airflow.providers.common.compat.openlineage.utils import spark
+
+    if conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):
+        settings = spark.inject_parent_job_information_into_spark_properties(settings, get_current_context())
+    if conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
+        settings = spark.inject_transport_information_into_spark_properties(settings, get_current_context())
+    return settings

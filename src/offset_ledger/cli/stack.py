@@ -22,8 +22,9 @@ def add_verb(verbs: Verbs) -> None:
     verb.add_argument("--registry", action="store_true", help="a schema registry too")
     verb.add_argument(
         "--spark",
-        choices=["connect", "standalone"],
-        help="Spark too, to stage batches: a Connect server that stays, or a cluster of a master and two workers",
+        choices=["connect", "standalone", "none"],
+        help="what stages batches: a Spark Connect server (default with --airflow), a cluster of a master and two "
+        "workers, or neither: a session of each command's own (default without --airflow)",
     )
 
 

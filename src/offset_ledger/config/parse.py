@@ -128,6 +128,12 @@ def find_pipeline(name_or_path: str, folder: Path = FOLDER) -> Path:
     return paths[0]
 
 
+def nearest_above(pipeline_file: Path, name: str) -> Path | None:
+    """The file of that relative path, ``expectations/orders.json`` say, of the nearest folder above a pipeline file."""
+    files = (folder / name for folder in pipeline_file.resolve().parents)
+    return next((file for file in files if file.is_file()), None)
+
+
 def known_names(folder: Path = FOLDER) -> tuple[str, ...]:
     """The names of the pipelines in the folder, also of files with mistakes; empty if there is no such folder."""
     return tuple(sorted(_names(folder).values()))

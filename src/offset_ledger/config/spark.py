@@ -41,7 +41,6 @@ OWN: Mapping[str, str] = {
     "spark.master": "write the master in the connection",
     "spark.submit.deployMode": "write spark.deploy_mode",
     "spark.yarn.queue": "write spark.queue",
-    "spark.sql.session.timeZone": "leave it out: moments are read in UTC",
     "spark.driver.extraJavaOptions": "write spark.driver.defaultJavaOptions, which Java gets too",
     **{name: f"write spark.resources.{key}" for name, key in _RESOURCES.items()},
     **dict.fromkeys(_SHIPPED, "leave it out: the job is shipped with what it needs"),

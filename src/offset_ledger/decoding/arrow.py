@@ -1,4 +1,4 @@
-"""A batch of Kafka records as Spark gives them -> the rows and the refusals to stage."""
+"""A batch of Kafka records -> the rows and the refusals to stage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def refusal_schema(record: RecordShape) -> pa.Schema:
 
 
 def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
-    """Decode a batch with Spark's columns key, value, partition, offset, timestamp and headers."""
+    """Decode a batch with the columns key, value, partition, offset, timestamp and headers."""
     kafka = KafkaColumns(batch)
     if decoder.keys and decoder.record.event_id is None:
         kafka.read_keys(decoder.keys)
@@ -95,10 +95,10 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
 
 
 def _sound(proven: Proven, kafka: KafkaColumns) -> Proven:
-    """Without the records that have a reason against a header."""
-    if not kafka.wrong_names:
+    """Without the records that there is a reason against, whatever their value is."""
+    if not kafka.against:
         return proven
-    return proven.kept(~np.isin(proven.places, list(kafka.wrong_names)))
+    return proven.kept(~np.isin(proven.places, list(kafka.against)))
 
 
 def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
@@ -117,8 +117,9 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
     values, keys = take(kafka.values, places).to_pylist(), take(kafka.event_keys, places).to_pylist()
     moments = take(kafka.timestamps, places).cast(pa.int64()).to_pylist()
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
-        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp_of(moment))
-        outcome = _against(outcome, kafka.wrong_names.get(place))
+        timestamp = kafka.unheld.get(place) or timestamp_of(moment)
+        outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
+        outcome = _against(outcome, kafka.against.get(place, ()))
         if isinstance(outcome, DecodedRow):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
@@ -130,11 +131,12 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
     return decoded
 
 
-def _against(outcome: DecodedRow | Refusal | Skip, reason: Reason | None) -> DecodedRow | Refusal | Skip:
-    """The outcome with one more reason against the record, if there is one."""
-    if reason is None or isinstance(outcome, Skip):
+def _against(outcome: DecodedRow | Refusal | Skip, reasons: tuple[Reason, ...]) -> DecodedRow | Refusal | Skip:
+    """The outcome with these reasons against the record too."""
+    if not reasons or isinstance(outcome, Skip):
         return outcome
-    return Refusal((*(outcome.reasons if isinstance(outcome, Refusal) else ()), reason))
+    of_decoder = outcome.reasons if isinstance(outcome, Refusal) else ()
+    return Refusal(tuple(dict.fromkeys((*of_decoder, *reasons))))
 
 
 def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: _Decoded) -> pa.Table:

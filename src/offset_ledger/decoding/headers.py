@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding.frame import ID_HEADERS, id_in_header
 from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Reason, printable
+from offset_ledger.model.header_name import HeaderName
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 _SPECIAL = r'["\\\x00-\x1f]'
-_REPLACED = "\ufffd"  # what a decoder puts where the bytes are no UTF-8
 _encode = msgspec.json.Encoder().encode
 Header = dict[str, Any]
 
@@ -29,21 +29,18 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
 
 
 def wrong_names(headers: pa.Array) -> dict[int, Reason]:
-    """The records, by place, whose header names are not what Kafka has, each with the reason against it.
-
-    Kafka's client for Java, with which Spark reads, replaces what is not UTF-8 in a name.
-    """
-    names = _names(headers, lambda all_: pc.match_substring(all_, _REPLACED))
+    """The records, by place, of which a header has a name that is not UTF-8, each with the reason against it."""
+    names = _names(headers, _not_utf8)
     return {place: _wrong_name(name) for place, name in names.items()}
 
 
 def schemas_in_headers(headers: pa.Array) -> dict[int, Reason]:
     """The records, by place, of which a header names the schema, each with the reason against it."""
-    names = _names(headers, lambda all_: pc.is_in(all_, pa.array(ID_HEADERS)))
-    return {place: id_in_header(name) for place, name in names.items()}
+    names = _names(headers, lambda all_: pc.is_in(all_, pa.array(ID_HEADERS, pa.binary())))
+    return {place: id_in_header(name.decode()) for place, name in names.items()}
 
 
-def _names(headers: pa.Array, wanted: Callable[[pa.Array], pa.Array]) -> dict[int, str]:
+def _names(headers: pa.Array, wanted: Callable[[pa.Array], pa.Array]) -> dict[int, bytes]:
     """The first wanted name of each record that has one, by place."""
     names = pc.struct_field(headers.flatten(), 0)
     marked = wanted(names)
@@ -53,8 +50,24 @@ def _names(headers: pa.Array, wanted: Callable[[pa.Array], pa.Array]) -> dict[in
     return dict(zip(reversed(places), reversed(names.filter(marked).to_pylist()), strict=True))
 
 
-def _wrong_name(name: str) -> Reason:
-    return Reason(HEADERS_PATH, Code.ENCODING, f"expected header names in UTF-8, got {printable(name)}")
+def _not_utf8(names: pa.BinaryArray) -> pa.BooleanArray:
+    try:
+        names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_as_text(name) is None for name in names.to_pylist()], pa.bool_())
+    return pa.repeat(False, len(names))
+
+
+def _as_text(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _wrong_name(name: bytes) -> Reason:
+    shown = printable(name.decode(errors="backslashreplace"))
+    return Reason(HEADERS_PATH, Code.ENCODING, f"expected header names in UTF-8, got {shown}")
 
 
 def _plain(headers: pa.ListArray) -> pa.StringArray | None:
@@ -83,7 +96,7 @@ def _offsets(headers: pa.ListArray) -> pa.Int32Array:
 def _one(headers: list[Header] | None) -> str | None:
     if not headers:
         return None
-    return _encode([[_text(header["key"].encode()), _value(header["value"])] for header in headers]).decode()
+    return _encode([[_text(header["key"]), _value(header["value"])] for header in headers]).decode()
 
 
 def _value(value: bytes | None) -> str | dict[str, str] | None:
@@ -92,16 +105,13 @@ def _value(value: bytes | None) -> str | dict[str, str] | None:
 
 def _text(value: bytes) -> str | dict[str, str]:
     """The text, or ``{"base64": ...}`` for bytes that are no text of Postgres."""
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    return {"base64": b64encode(value).decode()} if "\0" in text else text
+    text = _as_text(value)
+    return {"base64": b64encode(value).decode()} if text is None or "\0" in text else text
 
 
 def kafka_headers(kept: Sequence[Sequence[Any]] | None) -> list[tuple[str, bytes | None]]:
     """The headers as Kafka had them, from the JSON that was kept of them; the inverse of :func:`headers_json`."""
-    return [((_bytes(name) or b"").decode(), _bytes(value)) for name, value in kept or ()]
+    return [(HeaderName.of(_bytes(name) or b""), _bytes(value)) for name, value in kept or ()]
 
 
 def _bytes(kept: str | dict[str, str] | None) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
 from offset_ledger.decoding.kinds import EPOCH
-from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Keys, Reason
+from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Keys, Reason, unheld_timestamp
 from offset_ledger.decoding.proven import Places
 from offset_ledger.decoding.staged import MOMENT
 from offset_ledger.pandas_later import without_pandas
@@ -24,7 +25,10 @@ _KAFKA = [
     ("_key", pa.binary()),
     ("_headers", pa.string()),
 ]
-_NONE = pa.scalar(-1000, pa.int64()).cast(MOMENT)  # Kafka's -1 ms, which says that there is no timestamp
+TIMESTAMP = pa.timestamp("ms", "UTC")
+"""As Kafka counts, which takes any timestamp of Kafka."""
+_EARLIEST, _LATEST = -210_866_803_200_000, (2**63 - 1) // 1000  # Postgres has none before, 64 bits of µs none after
+_NONE = -1  # says that there is no timestamp
 
 
 def kafka_fields(record: RecordShape) -> list[tuple[str, pa.DataType]]:
@@ -33,13 +37,19 @@ def kafka_fields(record: RecordShape) -> list[tuple[str, pa.DataType]]:
 
 
 class KafkaColumns:
-    """Those of one batch with Spark's columns, and what of it names events and schemas."""
+    """Those of one batch, and what of it names events and schemas.
+
+    ``against`` are the reasons against a record, by place, that are no matter of its value; ``unheld`` those of them
+    that are against its timestamp.
+    """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.values = batch.column("value").cast(pa.binary())
         self.keys = batch.column("key").cast(pa.binary())
-        self.timestamps = timestamps(batch)
-        self.wrong_names = wrong_names(batch.column("headers"))
+        self.timestamps, self.unheld = timestamps(batch), _unheld_timestamps(batch)
+        self.against = dict[int, tuple[Reason, ...]]()
+        self._refuse(self.unheld)
+        self._refuse(wrong_names(batch.column("headers")))
         self.event_keys, self.wrong_keys = self.keys, dict[int, Reason]()
         headers = headers_json(batch.column("headers"))
         self.columns = [batch.column("partition"), batch.column("offset"), self.timestamps, self.keys, headers]
@@ -52,9 +62,13 @@ class KafkaColumns:
 
     def read_schema_ids(self, headers: pa.Array) -> None:
         """Take the id of the schema from each record, none from its headers."""
-        self.wrong_names |= schemas_in_headers(headers)
+        self._refuse(schemas_in_headers(headers))
         ids = schema_ids(self.values)
         self.columns.append(pa.array(ids, mask=ids == NO_SCHEMA))
+
+    def _refuse(self, reasons: Mapping[int, Reason]) -> None:
+        for place, reason in reasons.items():
+            self.against[place] = (*self.against.get(place, ()), reason)
 
     def at(self, places: Places) -> list[pa.Array]:
         """The columns of these records."""
@@ -62,9 +76,24 @@ class KafkaColumns:
 
 
 def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
-    """The record timestamps; null where Kafka has none."""
-    column = batch.column("timestamp").cast(MOMENT)
-    return pc.if_else(pc.equal(column, _NONE), None, column)
+    """The record timestamps; null where Kafka has none, or one that Postgres cannot hold."""
+    milliseconds = _milliseconds(batch)
+    known = pc.and_(_held(milliseconds), pc.not_equal(milliseconds, _NONE))
+    return pc.if_else(known, milliseconds, None).cast(TIMESTAMP).cast(MOMENT)
+
+
+def _unheld_timestamps(batch: pa.RecordBatch) -> dict[int, Reason]:
+    milliseconds = _milliseconds(batch)
+    places = pc.indices_nonzero(pc.invert(_held(milliseconds)))
+    return {place: unheld_timestamp(milliseconds[place].as_py()) for place in places.to_pylist()}
+
+
+def _milliseconds(batch: pa.RecordBatch) -> pa.Int64Array:
+    return batch.column("timestamp").cast(TIMESTAMP).cast(pa.int64())
+
+
+def _held(milliseconds: pa.Int64Array) -> pa.BooleanArray:
+    return pc.and_(pc.greater_equal(milliseconds, _EARLIEST), pc.less_equal(milliseconds, _LATEST))
 
 
 def take(column: pa.Array, places: Places) -> pa.Array:

@@ -75,6 +75,12 @@ NO_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.MISSING, "expected a record timestamp
 FAR_TIMESTAMP = Reason(TIMESTAMP_PATH, Code.RANGE, "expected a moment in the years 1 to 9999")
 
 
+def unheld_timestamp(milliseconds: int) -> Reason:
+    """The reason against a record timestamp that is kept nowhere else: a redrive reads it from here."""
+    detail = f"expected a record timestamp of the years 4714 BC to 294,246, got {milliseconds} ms"
+    return Reason(TIMESTAMP_PATH, Code.RANGE, detail)
+
+
 class Mismatch(Exception):
     """A value that cannot become its declared type exactly."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,17 +63,20 @@ class DagRuns:
     def trigger(self, **form: str) -> DagRun:
         """Let the runs under way finish, run the DAG once, and wait for it; again if the schedule came in between.
 
-        ``form``: what the trigger form says.
+        Raises:
+            DagRunFailed: as :meth:`once`.
+        """
+        self.settle()
+        while (finished := self.once(**form)).outcome == BUSY:
+            self.settle()
+        return finished
+
+    def once(self, **form: str) -> DagRun:
+        """Run the DAG once, beside whatever else runs, and wait for it; ``form``: what the trigger form says.
 
         Raises:
             DagRunFailed: it failed; the message names the task.
         """
-        while (finished := self._once(form)).outcome == BUSY:
-            self._say(f"  {finished.run_id}: another run was at work")
-        return finished
-
-    def _once(self, form: Mapping[str, str]) -> DagRun:
-        self._settle()
         body = {"logical_date": None, "conf": form}
         run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", body)["dag_run_id"]
         began = said = time.monotonic()
@@ -100,15 +103,17 @@ class DagRuns:
         details = [detail for event in events if isinstance(event, dict) for detail in event.get("error_detail") or ()]
         return one_line(details[-1].get("exc_value"), 500) if details else "its log does not say why"
 
-    def _settle(self) -> None:
-        """Wait for the runs that the schedule has begun."""
+    def settle(self) -> list[DagRun]:
+        """Wait for the runs that the schedule has begun, and return them."""
         path = f"/dags/{self._dag_id}/dagRuns?state=running&state=queued"
-        said = 0.0
+        said, seen = 0.0, set()
         while active := self._call("GET", path)["dag_runs"]:
+            seen |= {run["dag_run_id"] for run in active}
             if time.monotonic() - said > 5:
                 said = time.monotonic()
                 self._say(f"  {active[0]['dag_run_id']}: {self._running(active[0]['dag_run_id'])}")
             time.sleep(1)
+        return [self._finished(run_id) for run_id in sorted(seen)]
 
     def _run(self, run_id: str) -> Any:
         return self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}")
@@ -124,12 +129,14 @@ class DagRuns:
 
     def _finished(self, run_id: str) -> DagRun:
         tasks = self._tasks(run_id)
-        return DagRun(
-            run_id,
-            {task["task_id"]: str(task["state"]) for task in tasks},
-            {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks if task["state"] == "success"},
-            self._xcom(run_id, "plan", OUTCOME),
-        )
+        seconds = {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks if task["state"] == "success"}
+        outcome = self._xcom(run_id, "plan", OUTCOME)
+        if outcome == BUSY:
+            self._say(f"  {self._dag_id}, {run_id}: another run was at work")
+        elif seconds:
+            taken = ", ".join(f"{task} {each:.0f} s" for task, each in seconds.items())
+            self._say(f"  {self._dag_id}, {run_id}: {taken}")
+        return DagRun(run_id, {task["task_id"]: str(task["state"]) for task in tasks}, seconds, outcome)
 
     def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
         """What a task has left under a key; None if nothing."""

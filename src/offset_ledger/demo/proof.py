@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from offset_ledger.config.model import Stage
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.reliability.publishing.disturbances import Expected
 from offset_ledger.reliability.publishing.flights import Event, winning_events
@@ -61,6 +62,16 @@ def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
 def prove(cursor: Cursor, answer: Expected, limit: int | None) -> list[Claim]:
     """Every claim of the demo about table and quarantine; ``answer`` is what ``limit`` flights must come to."""
     return [*_totals(cursor, limit), *_rows(cursor, limit), *_quarantine(cursor, answer), *_balance(cursor, answer)]
+
+
+def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
+    """That Spark staged the large batches of these pipelines, and the task itself the others."""
+    cursor.execute(named_sql("demo/engines"), {"pipelines": list(pipelines)})
+    batches = cursor.fetchall()
+    below = Stage().process_below
+    wanted = {each["batch_id"]: "process" if each["offsets"] < below else "spark" for each in batches}
+    staged = {each["batch_id"]: each["engine"] for each in batches}
+    return Claim(f"what staged each batch (spark from {below:,} offsets on)", wanted, staged)
 
 
 def _totals(cursor: Cursor, limit: int | None) -> list[Claim]:

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from offset_ledger.demo.dag_runs import DagRun, DagRuns
-from offset_ledger.demo.proof import Claim, DemoProof, fingerprint, prove
+from offset_ledger.demo.dag_runs import DagRuns
+from offset_ledger.demo.proof import Claim, DemoProof, engines, fingerprint, prove
 from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
@@ -18,6 +18,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.local import stack as local
 from offset_ledger.local.stack import Stack
+from offset_ledger.model.request import NOTHING_NEW
 from offset_ledger.progress import progress
 from offset_ledger.reliability.publishing.disturbances import Expected, expected
 from offset_ledger.reliability.publishing.feed import publish_flights
@@ -60,7 +61,7 @@ def run(flights: int | None, say: Say) -> Proof:
     with connect(stack.postgres.connection()) as session:
         say("checking the table against the CSV")
         with watch.part("check"), transaction(session) as cursor:
-            claims = prove(cursor, answer, flights)
+            claims = [*prove(cursor, answer, flights), engines(cursor, [PIPELINE])]
             before = fingerprint(cursor)
         say("running the DAG once more")
         with watch.part("run it once more"):
@@ -102,14 +103,16 @@ def publish(stack: Stack, flights: int | None, answer: Expected, say: Say) -> No
 
 
 def drain(stack: Stack, runs: DagRuns, watch: Stopwatch, say: Say) -> None:
-    """Run the DAG until nothing is left to read."""
+    """Run the DAG until nothing is left to read, beside what its schedule runs."""
+    finished = runs.settle()
     while _unread(stack):
         say(f"running the DAG {DAG}")
-        finished: DagRun = runs.trigger()
-        if finished.skipped:
-            return
-        watch.add(finished.seconds)
-        say(f"  {finished.run_id}: {', '.join(f'{task} {s:.0f} s' for task, s in finished.seconds.items())}")
+        run = runs.once()
+        finished += [run, *runs.settle()]
+        if run.outcome == NOTHING_NEW:
+            break
+    for each in finished:
+        watch.add(each.seconds)
 
 
 def _unread(stack: Stack) -> int:

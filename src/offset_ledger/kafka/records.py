@@ -1,31 +1,36 @@
-"""The records of an offset range."""
+"""The records of offset ranges, by kafka-python: it logs in everywhere, and gives header names of any bytes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, OffsetLedgerError, UnreadableRecord
+from offset_ledger.errors import BrokerUnavailable, LostRange, error_line
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import unavailable
-from offset_ledger.kafka.python_client import kafka_python_arguments
+from offset_ledger.kafka.python_consumer import connect_consumer
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 
+if TYPE_CHECKING:
+    from offset_ledger.kafka.bulk_reader import Next
+
+_MAX_RECORDS = 20_000
 _POLL_MS = 500
+_LOST = (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)
 
 
 def record_offsets(connection: Connection, topic: str, wanted: OffsetRange, isolation: str) -> Iterator[int]:
     """The offsets in the range that hold a record for a reader of this isolation level, in order.
 
     Raises:
-        BrokerUnavailable, UnreadableRecord: as :func:`read_records`.
+        LostRange, BrokerUnavailable, AccessDenied: as :class:`RecordReader`.
     """
     return (record.offset for record in read_records(connection, topic, wanted, isolation))
 
@@ -36,44 +41,77 @@ def read_records(connection: Connection, topic: str, wanted: OffsetRange, isolat
     ``read_committed`` leaves out aborted records; no reader sees control records.
 
     Raises:
-        BrokerUnavailable: no record came for :func:`~offset_ledger.retry.retry_seconds` before the range was read.
-        UnreadableRecord: the name of a header is not UTF-8.
+        LostRange, BrokerUnavailable, AccessDenied: as :class:`RecordReader`.
     """
-    arguments = {
-        **kafka_python_arguments(connection),
-        "isolation_level": isolation,
-        "enable_auto_commit": False,
-        "group_id": None,
-        "auto_offset_reset": "none",
-    }
+    with record_reader(connection, isolation) as reader:
+        for records in reader.read(topic, wanted):
+            yield from records
+
+
+@contextmanager
+def record_reader(connection: Connection, isolation: str = "read_committed") -> Iterator[RecordReader]:
+    """A reader, closed afterwards; it connects when it first reads."""
+    reader = RecordReader(connection, isolation)
     try:
-        with closing(KafkaConsumer(**arguments)) as consumer:
-            yield from _poll_range(consumer, topic, wanted)
-    except kafka_errors.KafkaError as error:
-        raise _failure(bootstrap_servers(connection), topic, wanted, error) from error
+        yield reader
+    finally:
+        reader.close()
 
 
-def _poll_range(consumer: KafkaConsumer, topic: str, wanted: OffsetRange) -> Iterator[Any]:
-    place, timeout = TopicPartition(topic, wanted.partition), retry_seconds()
-    consumer.assign([place])
-    consumer.seek(place, wanted.from_offset)
-    deadline = time.monotonic() + timeout
-    while consumer.position(place) < wanted.until_offset:
-        for record in consumer.poll(timeout_ms=_POLL_MS).get(place, ()):
-            deadline = time.monotonic() + timeout
-            if record.offset < wanted.until_offset:
-                yield record
-        if time.monotonic() > deadline:
-            raise BrokerUnavailable(
-                f"topic {topic}: range {wanted} was read up to {consumer.position(place)} and no further within "
-                f"{timeout:.0f} s; check that the brokers run"
-            )
+class RecordReader:
+    """Reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
 
+    It raises LostRange if the log does not have a range, AccessDenied, and BrokerUnavailable if a read came no further
+    for :func:`~offset_ledger.retry.retry_seconds`.
+    """
 
-def _failure(servers: str, topic: str, wanted: OffsetRange, error: kafka_errors.KafkaError) -> OffsetLedgerError:
-    if isinstance(error, kafka_errors.CorruptRecordError) and "UnicodeDecodeError" in str(error):
-        return UnreadableRecord(
-            f"topic {topic}: a record of {wanted} has a header whose name is not UTF-8, and this client reads none "
-            "behind it; nothing was changed; wait until retention has deleted it, or read a range without it"
-        )
-    return unavailable(servers, error)
+    def __init__(self, connection: Connection, isolation: str) -> None:
+        self._connection, self._isolation = connection, isolation
+        self._consumer: KafkaConsumer | None = None
+        self._next: tuple[TopicPartition, int] | None = None  # what the consumer would give, if it is asked
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._consumer:
+            self._consumer.close()
+
+    def read(self, topic: str, wanted: OffsetRange, then: Next | None = None) -> Iterator[list[Any]]:  # noqa: ARG002
+        """The lists of the range; ``then`` is not asked, because nothing is fetched ahead."""
+        try:
+            yield from self._lists(topic, wanted)
+        except _LOST as error:
+            raise LostRange(
+                f"topic {topic}: the log does not have range {wanted} any more ({error_line(error)})"
+            ) from error
+        except kafka_errors.KafkaError as error:
+            raise unavailable(bootstrap_servers(self._connection), error) from error
+
+    def _lists(self, topic: str, wanted: OffsetRange) -> Iterator[list[Any]]:
+        place, position, timeout = TopicPartition(topic, wanted.partition), wanted.from_offset, retry_seconds()
+        consumer = self._go_to(place, position)
+        self._next = None
+        deadline = time.monotonic() + timeout
+        while position < wanted.until_offset:
+            limit = min(_MAX_RECORDS, wanted.until_offset - position)
+            records = consumer.poll(timeout_ms=_POLL_MS, max_records=limit).get(place, [])
+            before, position = position, consumer.position(place)
+            if inside := [each for each in records if each.offset < wanted.until_offset]:
+                yield inside
+            if position > before:
+                deadline = time.monotonic() + timeout
+            elif time.monotonic() > deadline:
+                raise BrokerUnavailable(
+                    f"topic {topic}: range {wanted} was read up to {position} and no further within {timeout:.0f} s; "
+                    "check that the brokers run"
+                )
+        self._next = (place, position)
+
+    def _go_to(self, place: TopicPartition, position: int) -> KafkaConsumer:
+        """The consumer, which reads on from there."""
+        if not self._consumer:
+            settings = {"isolation_level": self._isolation, "auto_offset_reset": "none"}
+            self._consumer = connect_consumer(self._connection, **settings)
+        if self._next != (place, position):
+            self._consumer.assign([place])
+            self._consumer.seek(place, position)
+        return self._consumer

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
-from offset_ledger.kafka.python_client import kafka_python_arguments
+from offset_ledger.kafka.python_consumer import connect_consumer
 from offset_ledger.model.moments import moment
 
 _SECONDS = 10.0
@@ -38,9 +38,8 @@ def _read(connection: Connection, topic: str, ranges: Ranges, last: bool) -> Tim
     wanted = {TopicPartition(topic, p): (start, end) for p, (start, end) in ranges.items() if start < end}
     if not wanted:
         return {}
-    arguments = {**kafka_python_arguments(connection), "group_id": None, "enable_auto_commit": False}
     try:
-        consumer = KafkaConsumer(**arguments, max_partition_fetch_bytes=65_536, auto_offset_reset="earliest")
+        consumer = connect_consumer(connection, max_partition_fetch_bytes=65_536, auto_offset_reset="earliest")
     except kafka_errors.KafkaError:
         return {}
     with closing(consumer):

@@ -85,9 +85,10 @@ class Airflow:
 
     def environment(self) -> dict[str, str]:
         """Airflow's configuration, secrets included."""
-        generated = self._secrets()
+        generated, plugins = self._secrets(), self.project / "plugins"
         return {
             **_SETTINGS,
+            **({"AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins)} if plugins.is_dir() else {}),
             "AIRFLOW_HOME": str(self.directory),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",

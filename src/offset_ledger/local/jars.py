@@ -1,4 +1,4 @@
-"""Java archives of the broker and of Spark's Kafka connector, fetched once with the Ivy that pyspark ships.
+"""Java archives of Kafka and of the schema registry, fetched once with the Ivy that pyspark ships.
 
 A folder of the cache is complete or absent: it is filled under another name and renamed.
 """
@@ -12,10 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
-
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.local.ivy import PYSPARK_JARS, Artifact, retrieve
+from offset_ledger.local.ivy import Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
 from offset_ledger.local.process import silent
@@ -29,8 +27,6 @@ __all__ = [
     "kafka_jars",
     "kafka_tools_jars",
     "kafka_version",
-    "spark_kafka_bundle",
-    "spark_kafka_jars",
 ]
 
 
@@ -97,22 +93,6 @@ def kafka_tools_jars(java: JavaRuntime, say: Callable[[str], None] = silent) -> 
     without = frozenset({"connect-api", "connect-json", "connect-runtime", *map(artifact_name, broker)})
     tools = Artifact("org.apache.kafka", "kafka-tools", kafka_version())
     return (*broker, *fetch(Bundle((tools,), without), java, say))
-
-
-def spark_kafka_jars(java: JavaRuntime | None = None, say: Callable[[str], None] = silent) -> tuple[Path, ...]:
-    """The jars that Spark's Kafka source needs and pyspark does not have, of pyspark's own version.
-
-    Raises:
-        StackError: they could not be fetched.
-    """
-    return fetch(spark_kafka_bundle(), java, say)
-
-
-def spark_kafka_bundle() -> Bundle:
-    """The same, wherever they are."""
-    connector = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", pyspark.__version__)
-    shipped = frozenset(artifact_name(jar) for jar in PYSPARK_JARS.glob("*.jar"))
-    return Bundle((connector,), without=shipped)
 
 
 def fetch(bundle: Bundle, java: JavaRuntime | None, say: Callable[[str], None]) -> tuple[Path, ...]:

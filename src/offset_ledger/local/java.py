@@ -29,7 +29,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A Java that Kafka 4 and Spark 4.0 both run on."""
+    """A Java that Kafka 4 and Spark 4 both run on."""
 
     home: Path
     version: int
@@ -62,6 +62,21 @@ def find_java() -> JavaRuntime:
         f"Java {wanted} is needed, found: {'; '.join(refused) or 'none'}; "
         "set JAVA_HOME, or install the `local` extra of offset-ledger, which has one"
     )
+
+
+def spark_java() -> JavaRuntime:
+    """The Java that Spark's own scripts start: of JAVA_HOME, else ``java`` on PATH.
+
+    Raises:
+        StackError: there is none, or Spark does not run on it.
+    """
+    source, executable = next(_candidates(), ("PATH", "java"))
+    properties = _properties(executable)
+    if properties and properties[1] in SUPPORTED:
+        return JavaRuntime(*properties, source)
+    there = f"is Java {properties[1]}" if properties else f"has no working Java ({executable})"
+    wanted = " or ".join(map(str, SUPPORTED))
+    raise StackError(f"Spark needs Java {wanted}, and {source} {there}; set JAVA_HOME to the folder of one")
 
 
 def _candidates() -> Iterator[tuple[str, str]]:

@@ -27,10 +27,11 @@ from offset_ledger.local.spark_standalone import SparkStandalone
 
 
 class SparkKind(StrEnum):
-    """What of Spark a stack may have: a server that stays, or a cluster."""
+    """What of Spark a stack has: a server that stays, a cluster, or neither."""
 
     CONNECT = "connect"
     STANDALONE = "standalone"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Stack:
     with_airflow: bool
     ports: Ports
     java: JavaRuntime
-    spark_kind: SparkKind | None = None
+    spark_kind: SparkKind = SparkKind.NONE
     with_registry: bool = False
 
     @property
@@ -69,6 +70,11 @@ class Stack:
         return SparkConnect(self.home / "spark", self.ports.spark)
 
     @property
+    def with_spark(self) -> bool:
+        """Whether it has a server or a cluster of Spark."""
+        return self.spark_kind is not SparkKind.NONE
+
+    @property
     def registry(self) -> Registry:
         """The schema registry, whether the stack has it or not."""
         return Registry(self.home / "registry", self.ports.registry)
@@ -76,7 +82,7 @@ class Stack:
     def connections(self) -> tuple[Connection, ...]:
         """``kafka_default``, ``postgres_default``, ``spark_default`` and, where there is one, ``registry_default``."""
         kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": self.kafka.bootstrap})
-        spark = self.spark.connection() if self.spark_kind else Connection("spark_default", "spark", "local[2]")
+        spark = self.spark.connection() if self.with_spark else Connection("spark_default", "spark", "local[2]")
         return kafka, self.postgres.connection(), spark, *([self.registry.connection()] if self.with_registry else [])
 
     def environment(self) -> dict[str, str]:
@@ -95,7 +101,7 @@ class Stack:
             (self.postgres.daemon, self.postgres.address),
             *brokers,
             *(registry if self.with_registry else []),
-            *(spark if self.spark_kind else []),
+            *(spark if self.with_spark else []),
             *(airflow if self.with_airflow else []),
         )
 
@@ -150,7 +156,7 @@ def load(home: Path) -> Stack | None:
                 *(ports.get(part, DEFAULT_PORTS[part]) for part in ("spark", "registry")),
             ),
             java=JavaRuntime(Path(java["home"]), java["version"], java["source"]),
-            spark_kind=SparkKind(kept["spark_kind"]) if kept.get("spark_kind") else None,
+            spark_kind=SparkKind(kept.get("spark_kind") or SparkKind.NONE),
             with_registry=bool(kept.get("with_registry")),
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -50,9 +50,11 @@ def up(
 ) -> Stack:
     """Start what does not run yet and return when all of it answers; a failure stops what this call started.
 
-    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` (default: the current directory);
-    ``meanwhile`` is work to do while the servers start; it gets ``say``, and what it raises is ignored; ``spark``: a
-    Spark Connect server or a Spark cluster too, which stages the batches; ``registry``: a schema registry.
+    ``brokers`` is 1 or 3 (default: as before, else 1); ``project`` has ``dags/`` and perhaps ``plugins/`` (default: the
+    current directory); ``spark`` stages batches (default: what runs, else a Spark Connect server where there is
+    Airflow); ``registry``: a schema registry. ``meanwhile`` is done while the servers start, unless a Spark Connect
+    server is one of them: it prepares what only drivers of Spark need that start later; it gets ``say``, and what it
+    raises is ignored.
 
     Raises:
         StackError: a part did not come up, or the stack exists with other brokers, ports or another Spark.
@@ -103,13 +105,14 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
+    stack.connections()  # makes the secrets that several of them read
     starts = [_start_kafka, _start_postgres_and_airflow]
-    starts += [_start_spark] if stack.spark_kind else []
+    starts += [_start_spark] if stack.with_spark else []
     starts += [_start_registry] if stack.with_registry else []
     with ThreadPoolExecutor(len(starts) + 2) as pool:
         sides = [pool.submit(start, stack, launch) for start in starts]
         pool.submit(make_kafka_archive, stack.java, launch.say)
-        if meanwhile:
+        if meanwhile and stack.spark_kind is not SparkKind.CONNECT:
             pool.submit(meanwhile, launch.say)
         try:
             wait(sides, return_when=FIRST_EXCEPTION)
@@ -159,9 +162,10 @@ class _Wanted:
 def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
     """The stack to start, given what it was."""
     count = wanted.brokers or (before.brokers if before else 1)
+    new_spark = wanted.spark or (SparkKind.CONNECT if wanted.airflow else SparkKind.NONE)
     if before is None or not before.running():
         ports = Ports.choose(wanted.ports, before.ports if before else None)
-        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), wanted.spark, wanted.registry)
+        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), new_spark, wanted.registry)
     if count != before.brokers:
         raise StackError(
             f"{count} brokers were asked for and the stack in {home} runs with {before.brokers}; "
@@ -170,7 +174,8 @@ def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
     other = before.ports.contradicts(wanted.ports)
     if other:
         raise StackError(f"the stack in {home} runs with {other}; run `offset-ledger stack down` first")
-    if before.spark_kind and wanted.spark not in (None, before.spark_kind):
+    settled = before.with_spark or before.with_airflow  # Airflow's tasks keep the connection that it was started with
+    if settled and wanted.spark not in (None, before.spark_kind):
         raise StackError(
             f"--spark {wanted.spark} was asked for and the stack in {home} runs with --spark {before.spark_kind}; "
             "run `offset-ledger stack down` first"
@@ -178,7 +183,7 @@ def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
     return replace(
         before,
         with_airflow=wanted.airflow or before.with_airflow,
-        spark_kind=wanted.spark or before.spark_kind,
+        spark_kind=before.spark_kind if settled else new_spark,
         with_registry=wanted.registry or before.with_registry,
     )
 

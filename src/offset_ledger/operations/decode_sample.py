@@ -20,7 +20,6 @@ from offset_ledger.model.shares import fair_shares
 from offset_ledger.operations.sample_start import Choice, Start, find_start
 from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
-from offset_ledger.stage.timestamps import check_timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +74,7 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
         LostRange: as the next batch would.
         SchemaChanged: the registry has another schema under an id than the ledger.
         BrokerUnavailable, RegistryUnavailable: a server is away.
-        TerminalError: the topic has no such partition or offset, or a record cannot be read.
+        TerminalError: the topic has no such partition or offset.
     """
     start = find_start(pipeline, choice)
     database = get_connection(pipeline.target.connection) if start.has_ledger else None
@@ -100,6 +99,8 @@ def _with_columns(pipeline: Pipeline, database: Connection) -> Pipeline:
 
 def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordBatch]:
     """The first records, in fair shares of the partitions; the offsets looked through grow where many hold none."""
+    source = pipeline.source
+    kafka = get_connection(source.connection)
     positions, growth = {p: bounds[0] for p, bounds in start.ranges.items()}, 1
     while records and (open_ := [p for p, at in positions.items() if at < start.ranges[p][1]]):
         widths = [start.ranges[p][1] - positions[p] for p in open_]
@@ -107,21 +108,13 @@ def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordB
             if not share:
                 continue
             until = min(start.ranges[partition][1], positions[partition] + share * growth)
-            sampled = _records(pipeline, OffsetRange(partition, positions[partition], until), share)
+            wanted = OffsetRange(partition, positions[partition], until)
+            sampled = list(islice(read_records(kafka, source.topic, wanted, "read_committed"), share))
             positions[partition] = sampled[-1].offset + 1 if len(sampled) == share else until
             records -= len(sampled)
             if sampled:
                 yield kafka_python_batch(sampled)
         growth *= 4
-
-
-def _records(pipeline: Pipeline, wanted: OffsetRange, records: int) -> list[Any]:
-    source = pipeline.source
-    reader = read_records(get_connection(source.connection), source.topic, wanted, "read_committed")
-    sampled = list(islice(reader, records))
-    for each in sampled:
-        check_timestamp(wanted.partition, each.offset, each.timestamp)
-    return sampled
 
 
 def _rows(pipeline: Pipeline, decoded: DecodedColumns) -> Iterator[SampleRow]:

@@ -16,6 +16,7 @@ from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.engine import FROM_QUARANTINE
+from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.moments import parse_since
 from offset_ledger.plan.step import PlannedBatch, resume
 from offset_ledger.stage.claim import Written
@@ -127,16 +128,24 @@ def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
 
 
 def _record_batch(partition: int, kept: Sequence[Any]) -> pa.RecordBatch:
-    from offset_ledger.decoding.headers import kafka_headers
-
     return record_batch(
         partition,
         offsets=[row["offset"] for row in kept],
         keys=[_bytes(row["key"]) for row in kept],
         values=[_bytes(row["value"]) for row in kept],
-        microseconds=[row["microseconds"] for row in kept],
-        headers=[row["headers"] and list(kafka_headers(row["headers"])) for row in kept],
+        timestamps=[row["milliseconds"] for row in kept],
+        headers=[_headers(row) or None for row in kept],
     )
+
+
+def _headers(kept: Any) -> list[tuple[str, bytes | None]]:
+    """As Kafka had them; a name of which U+FFFD was kept is as little UTF-8 as the one that it was."""
+    from offset_ledger.decoding.headers import kafka_headers
+
+    headers = kafka_headers(kept["headers"])
+    if kept["wrong_names"]:
+        headers = [(HeaderName(name.replace("\ufffd", "\udcff")), value) for name, value in headers]
+    return headers
 
 
 def _bytes(kept: memoryview | None) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 Message = MutableMapping[str, Any]
+_IN_PLUGINS_FOLDER = "offset_ledger_plugin"
 
 
 async def ledger_page(
@@ -46,3 +48,14 @@ class OffsetLedgerPlugin(AirflowPlugin):
         _view("offset-ledger-dag", "dag", "?dag_id={DAG_ID}"),
         _view("offset-ledger-run", "dag_run", "?dag_id={DAG_ID}&run_id={RUN_ID}"),
     ]
+
+
+def __getattr__(name: str) -> type[OffsetLedgerPlugin] | None:
+    """``entry_point``: the plugin, or None where Airflow has it from its plugins folder, which it loads first.
+
+    Airflow passes over an entry point that is no class. A plugin that is registered twice is an import error, or costs
+    the plugins after it.
+    """
+    if name != "entry_point":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return None if hasattr(sys.modules.get(_IN_PLUGINS_FOLDER), "OffsetLedgerPlugin") else OffsetLedgerPlugin

@@ -13,7 +13,7 @@ from pathlib import Path
 from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.scratch import scratch, with_scratch
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS
 
 _JOB = Path(__file__).parent / "submitted" / "first_job.py"
 _SECONDS = 180
@@ -39,7 +39,7 @@ def _record(say: Callable[[str], None], option: str) -> None:
     say("archiving the classes of Spark's driver (once)")
     home = spark_home()
     archiving = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} {option} -Xlog:cds=off"}
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--jars", spark_jars()]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
     known = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     with scratch() as folder:
         for name, value in with_scratch(archiving, folder).items():

@@ -1,4 +1,4 @@
-"""Kafka records as Arrow batches with the columns that Spark gives them, in chunks of a limited number and size."""
+"""Kafka records as Arrow batches of one column for each of their fields, in chunks of a limited number and size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kafka_python_batch(records: Sequence[Any]) -> pa.RecordBatch:
         offsets=[record.offset for record in records],
         keys=[record.key for record in records],
         values=[record.value for record in records],
-        microseconds=[record.timestamp * 1000 for record in records],
+        timestamps=[record.timestamp for record in records],
         headers=[record.headers or None for record in records],
     )
 
@@ -44,14 +44,14 @@ def record_batch(
     offsets: Sequence[int],
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
-    microseconds: Sequence[int],
+    timestamps: Sequence[int | None],
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None],
 ) -> pa.RecordBatch:
-    """Records of one partition, one sequence for each of their fields."""
+    """Records of one partition, one sequence for each of their fields; timestamps are in milliseconds since 1970."""
     import pyarrow as pa
 
     from offset_ledger.decoding.headers import HEADERS
-    from offset_ledger.decoding.staged import MOMENT
+    from offset_ledger.decoding.kafka_columns import TIMESTAMP
 
     pairs = pa.nulls(len(headers), HEADERS) if not any(headers) else pa.array(map(_pairs, headers), HEADERS)
     columns = {
@@ -59,11 +59,11 @@ def record_batch(
         "value": pa.array(values, pa.binary()),
         "partition": pa.array([partition] * len(offsets), pa.int32()),
         "offset": pa.array(offsets, pa.int64()),
-        "timestamp": pa.array(microseconds, pa.int64()).cast(MOMENT),
+        "timestamp": pa.array(timestamps, pa.int64()).cast(TIMESTAMP),
         "headers": pairs,
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
 def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
-    return None if headers is None else [{"key": key, "value": value} for key, value in headers]
+    return None if headers is None else [{"key": name.encode(), "value": value} for name, value in headers]

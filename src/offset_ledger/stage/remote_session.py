@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
 log = logging.getLogger(__name__)
+
+# Where a server is away, the error says so.
+warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
 
 # A network that is lost for some seconds is waited for; a server that was started again has forgotten the session.
 _RETRIES = 5
@@ -96,9 +100,8 @@ def _check(session: Any, where: str) -> None:
     """One question to the server, asked once."""
     from pyspark import __version__
     from pyspark.errors import PySparkException
-    from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    session.client.set_retry_policies([DefaultPolicy(max_retries=0)])
+    session.client.set_retry_policies([])
     try:
         spark, code = session.version, session.conf.get(PROPERTY, "")
     except PySparkException as error:
@@ -126,9 +129,7 @@ def _refusal(error: BaseException, where: str) -> OffsetLedgerError:
 
 def _end(session: Any) -> None:
     """Release the session; a server that is gone is not waited for."""
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    session.client.set_retry_policies([DefaultPolicy(max_retries=0)])
+    session.client.set_retry_policies([])
     session.stop()
 
 

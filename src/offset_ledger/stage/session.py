@@ -20,7 +20,6 @@ from offset_ledger.connections import Connection, environment_name, get_connecti
 from offset_ledger.errors import SparkUnavailable
 from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
-from offset_ledger.stage.spark_settings import spark_jars
 from offset_ledger.stage.submission import is_standalone
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def _start(master: str, settings: Mapping[str, str], properties: str | None = No
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if any(name in master for name in _THIS_MACHINE):  # executors elsewhere have to reach the driver
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName("offset-ledger").config("spark.jars", spark_jars())
+    builder = SparkSession.builder.master(master).appName("offset-ledger")
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _submit_arguments(properties):

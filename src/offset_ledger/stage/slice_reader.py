@@ -1,23 +1,23 @@
-"""Slices read and written by this process, one after the other, with librdkafka."""
+"""Slices read and written by one worker, one after the other: a thread of the task, or a task of Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import UnreadableRecord
+from offset_ledger.kafka.connection import reads_by_librdkafka
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.progress import OnProgress
-from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, record_batch
+from offset_ledger.stage.record_batches import MAX_BYTES, MAX_RECORDS, chunks, kafka_python_batch, record_batch
 from offset_ledger.stage.runs import Slices
-from offset_ledger.stage.timestamps import check_exact
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from offset_ledger.kafka.bulk_reader import Next
     from offset_ledger.stage.slices import SliceTask
 
 WriteSlices = Callable[[Slices], None]
@@ -31,65 +31,90 @@ _read_headers = methodcaller("headers")
 def slice_reader(kafka: Connection, topic: str, task: SliceTask, advance: OnProgress) -> Iterator[WriteSlices]:
     """What stages slices through one consumer and one session; ``advance`` is called with how many offsets were staged.
 
-    The session is of the thread that stages them: nobody else may close it.
+    librdkafka reads them, or kafka-python where librdkafka cannot log in. The session is of the thread that stages
+    them: nobody else may close it.
     """
-    from offset_ledger.kafka.bulk_reader import bulk_reader
     from offset_ledger.stage.slices import slice_session
 
-    with bulk_reader(kafka) as read:
+    with ExitStack() as opened:
+        reader = (_Librdkafka if reads_by_librdkafka(kafka) else _KafkaPython)(kafka, topic, opened)
 
         def write_all(slices: Slices) -> None:
             with slice_session(task) as write:
                 for slice_no, wanted in slices:
-                    lists = _counted(read(topic, wanted, slices.following), wanted, advance)
-                    write(slice_no, _record_batches(wanted.partition, lists))
+                    write(slice_no, _counted(reader.read(wanted, slices.following), wanted, advance))
 
         yield write_all
 
 
-def _counted(lists: Iterable[Sequence[Any]], wanted: OffsetRange, advance: OnProgress) -> Iterator[Sequence[Any]]:
-    """The lists, each counted when the next one is asked for: then its records are decoded and copied."""
+def _counted(batches: Iterable[pa.RecordBatch], wanted: OffsetRange, advance: OnProgress) -> Iterator[pa.RecordBatch]:
+    """The batches, each counted when the next one is asked for: then its records are decoded and copied."""
     position = wanted.from_offset
-    for records in lists:
-        yield records
-        after = records[-1].offset() + 1
+    for batch in batches:
+        yield batch
+        after = batch.column("offset")[-1].as_py() + 1
         advance(after - position)
         position = after
     advance(wanted.until_offset - position)
 
 
-def _record_batches(partition: int, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
-    for records in lists:
-        small = sum(map(len, records)) <= MAX_BYTES
-        for chunk in [records] if small else chunks(records, len, MAX_RECORDS, MAX_BYTES):
-            yield _record_batch(partition, chunk)
+class _KafkaPython:
+    def __init__(self, kafka: Connection, topic: str, opened: ExitStack) -> None:
+        self._kafka, self._topic, self._opened = kafka, topic, opened
+        self._reader: Any = None
+
+    def read(self, wanted: OffsetRange, _: Next | None = None) -> Iterator[pa.RecordBatch]:
+        if self._reader is None:
+            from offset_ledger.kafka.records import record_reader  # takes 0.3 s of CPU, and librdkafka seldom needs it
+
+            self._reader = self._opened.enter_context(record_reader(self._kafka))
+        for records in self._reader.read(self._topic, wanted):
+            for chunk in _of_limited_size(records, lambda record: len(record.value or b"")):
+                yield kafka_python_batch(chunk)
 
 
-def _record_batch(partition: int, records: Sequence[Any]) -> pa.RecordBatch:
+class _Librdkafka:
+    def __init__(self, kafka: Connection, topic: str, opened: ExitStack) -> None:
+        from offset_ledger.kafka.bulk_reader import bulk_reader
+
+        self._topic, self._read = topic, opened.enter_context(bulk_reader(kafka))
+        self._kafka_python = _KafkaPython(kafka, topic, opened)
+
+    def read(self, wanted: OffsetRange, then: Next) -> Iterator[pa.RecordBatch]:
+        for records in self._read(self._topic, wanted, then):
+            for chunk in _of_limited_size(records, len):
+                if (headers := _headers(chunk)) is not None:
+                    yield _record_batch(wanted.partition, chunk, headers)
+                else:  # of each list with such a name: a producer that writes one writes many
+                    again = OffsetRange(wanted.partition, chunk[0].offset(), chunk[-1].offset() + 1)
+                    yield from self._kafka_python.read(again)
+
+
+def _of_limited_size(records: Sequence[Any], size_of: Callable[[Any], int]) -> Iterable[Sequence[Any]]:
+    small = sum(map(size_of, records)) <= MAX_BYTES
+    return [records] if small else chunks(records, size_of, MAX_RECORDS, MAX_BYTES)
+
+
+def _headers(records: Sequence[Any]) -> list[list[tuple[str, bytes | None]] | None] | None:
+    """Those of each record; None if a name among them is not UTF-8, which librdkafka's Python client does not give."""
+    try:
+        return list(map(_read_headers, records))
+    except (UnicodeDecodeError, SystemError):
+        return None
+
+
+def _record_batch(
+    partition: int, records: Sequence[Any], headers: Sequence[list[tuple[str, bytes | None]] | None]
+) -> pa.RecordBatch:
     """Records of librdkafka, all of one partition."""
     from offset_ledger.kafka.bulk_reader import Message
 
     offsets: list[Any] = list(map(Message.offset, records))
-    timestamps = [at for _, at in map(Message.timestamp, records)]
-    for extreme in (min(timestamps), max(timestamps)):
-        check_exact(partition, offsets[timestamps.index(extreme)], extreme)
     return record_batch(
         partition,
         offsets=offsets,
         keys=list(map(Message.key, records)),
         values=list(map(Message.value, records)),
-        microseconds=[1000 * timestamp for timestamp in timestamps],
-        headers=_headers(partition, records),
+        timestamps=[timestamp for _, timestamp in map(Message.timestamp, records)],
+        headers=headers,
     )
-
-
-def _headers(partition: int, records: Sequence[Any]) -> list[list[tuple[str, bytes | None]] | None]:
-    headers: list[list[tuple[str, bytes | None]] | None] = []
-    try:
-        headers.extend(map(_read_headers, records))
-    except (UnicodeDecodeError, SystemError) as error:
-        raise UnreadableRecord(
-            f"record {partition}:{records[len(headers)].offset()} has a header whose name is not UTF-8; nothing was "
-            "committed"
-        ) from error
-    return headers

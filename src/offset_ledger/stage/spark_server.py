@@ -14,7 +14,7 @@ from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.scratch import with_scratch
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS
 
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
 _SERVER_SETTINGS: Mapping[str, str] = {
@@ -25,9 +25,6 @@ _SERVER_SETTINGS: Mapping[str, str] = {
     # A client that died leaves its session and its job; ours come back to both every two minutes.
     "spark.connect.session.manager.defaultSessionTimeout": "10m",
     "spark.connect.execute.manager.detachedTimeout": "1m",
-    # The text of a plan, with the options of its Kafka source, is in the events of a job: not if it names a secret.
-    # Anchored: else a text without one would be searched again from each of its characters.
-    "spark.redaction.string.regex": r"(?is)\A.*(secret|password|jaas|keystore|truststore|token|credential|passwd).*",
 }
 
 
@@ -50,7 +47,7 @@ class SparkServer:
             **self.conf,
         }
         command = [str(spark_home() / "bin" / "spark-submit"), "--name", "offset-ledger"]
-        command += ["--master", self.master, "--driver-memory", self.memory, "--jars", spark_jars()]
+        command += ["--master", self.master, "--driver-memory", self.memory]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
         return [*command, str(_DRIVER)]

@@ -6,20 +6,41 @@ Spark ends workers that had nothing to do for a minute; the daemon stays, so a n
 from __future__ import annotations
 
 import gc
+import sys
+import sysconfig
+from contextlib import suppress
+from importlib import import_module
 
-import pandas  # type: ignore[import-untyped]  # noqa: F401 - pyspark's worker imports it for each job
-import psycopg2  # noqa: F401
-import pyspark.sql.pandas.serializers
-import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
+_FORMATS = tuple(f"offset_ledger.decoding.{name}.decoder" for name in ("avro", "json", "json_schema", "protobuf"))
+_IMPORTED = (
+    "offset_ledger.stage.spark_settings",
+    "offset_ledger.stage.spark_reader",
+    "offset_ledger.stage.slices",
+    "offset_ledger.stage.binary_copy",
+    "offset_ledger.kafka.bulk_reader",
+    "offset_ledger.schema_registry.client",
+    *_FORMATS,
+    "pandas",  # pyspark's worker imports it for each job
+    "pyspark.worker",
+)
 
-import offset_ledger.kafka.bulk_reader
-import offset_ledger.stage.slices
-import offset_ledger.stage.spark_reader  # noqa: F401
-from offset_ledger.stage.same_code import code_of_this_process
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fork workers until Spark ends this process, which starts no thread and no client: a fork would not have them."""
+    # Spark puts pyspark's zips first, which have no bytecode: to compile them takes half as long as all imports.
+    sys.path[:] = [each for each in sys.path if not each.startswith(f"{sysconfig.get_path('purelib')}/pyspark/")]
+    for name in _IMPORTED:
+        with suppress(ModuleNotFoundError):  # of an extra that is not installed
+            import_module(name)
+    from pyspark.daemon import manager
+
+    from offset_ledger.stage.same_code import code_of_this_process
+
     code_of_this_process()
     gc.collect()
     gc.freeze()  # so that the collections of a worker do not copy the pages it shares with this process
-    manager()  # type: ignore[no-untyped-call]
+    manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,12 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
@@ -168,15 +168,13 @@ def read_suite(pipeline: Pipeline) -> Suite | None:
     name = pipeline.quality.suite
     if name is None:
         return None
-    folders = [folder / "expectations" for folder in pipeline.path.resolve().parents]
-    path = next((folder / f"{name}.json" for folder in folders if (folder / f"{name}.json").is_file()), None)
-    if path is None:
+    if (path := nearest_above(pipeline.path, f"expectations/{name}.json")) is None:
         raise ConfigurationError(
             f"{pipeline.path}: quality.suite is {name!r}, but no folder above it has expectations/{name}.json; "
             "create it, or set quality.suite to null"
         )
     columns = [column for column, _ in row_columns(pipeline.record)]
-    return load_suite(Path(path), [*columns, "_value"])
+    return load_suite(path, [*columns, "_value"])
 
 
 def _quarantine(cursor: Cursor, tables: StagingTables, failed: Sequence[ExpectationResult]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The large stack, three brokers, Postgres and Airflow with its real scheduler, as the demo starts and leaves it."""
+"""The large stack, three brokers, Postgres, Spark and Airflow with its real scheduler, as the demo leaves it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from offset_ledger.errors import StackError
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import Ports
 from offset_ledger.local.process import Daemon
-from offset_ledger.local.stack import Stack
+from offset_ledger.local.stack import SparkKind, Stack
 from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 from tests.paths import ROOT
 
@@ -38,10 +39,10 @@ class Demo:
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
     home = Path(tempfile.mkdtemp(prefix="offset-ledger-"))
-    ports = {f"OFFSET_LEDGER_{part}_PORT": "0" for part in ("KAFKA", "POSTGRES", "AIRFLOW")}
+    ports = {f"OFFSET_LEDGER_{part}_PORT": "0" for part in ("KAFKA", "POSTGRES", "AIRFLOW", "SPARK")}
     outside = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     done = subprocess.run(
-        [sys.executable, "-m", "offset_ledger.cli", "demo", "--flights", "1000", "--json"],
+        [sys.executable, "-m", "offset_ledger.cli", "demo", "--flights", "4000", "--json"],
         env={**outside, **ports, "OFFSET_LEDGER_HOME": str(home)},
         cwd=ROOT,
         capture_output=True,
@@ -65,12 +66,15 @@ def large(demo: Demo) -> Stack:
 
 def test_the_main_job_runs_through_airflow_and_proves_its_result(demo: Demo) -> None:
     assert [claim["text"] for claim in demo.claims if claim["expected"] != claim["found"]] == []
-    assert {"rows", "a second run changed no row"} <= {claim["text"] for claim in demo.claims}
+    found = {claim["text"]: claim["found"] for claim in demo.claims}
+    assert {"rows", "a second run changed no row"} <= found.keys()
+    assert found["what staged each batch (spark from 10,000 offsets on)"] == {"1": "spark"}
     assert (demo.stack.home / "reports" / "flights" / "index.html").exists()
 
 
 def test_all_parts_of_the_large_stack_run_on_the_loopback_only(large: Stack) -> None:
-    names = ["postgres", "kafka-1", "kafka-2", "kafka-3", "api-server", "scheduler", "dag-processor", "triggerer"]
+    names = ["postgres", "kafka-1", "kafka-2", "kafka-3", "spark-connect"]
+    names += ["api-server", "scheduler", "dag-processor", "triggerer"]
     assert {daemon.name: listeners(daemon) - LOOPBACK for daemon, _ in large.parts()} == {name: set() for name in names}
 
 
@@ -103,6 +107,11 @@ def test_only_the_missing_component_is_started(large: Stack) -> None:
     after = pids(large)
     assert {name for name in before if after[name] != before[name]} == {"triggerer"}
     assert None not in after.values()
+
+
+def test_airflow_keeps_the_spark_that_it_was_started_with(large: Stack) -> None:
+    with pytest.raises(StackError, match=r"^--spark none was asked for and the stack .* runs with --spark connect; "):
+        local.up(home=large.home, spark=SparkKind.NONE)
 
 
 def test_a_description_is_read_as_it_was_written(large: Stack) -> None:

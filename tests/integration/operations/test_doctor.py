@@ -30,7 +30,6 @@ GOOD = {
     "packages": "ok",
     "Spark": "ok",
     "Java": "ok",
-    "Kafka connector of Spark": "ok",
     "reports folder": "ok",
     "Kafka kafka_default": "ok",
     "Postgres postgres_default": "ok",

@@ -25,10 +25,8 @@ from offset_ledger.errors import (
     StateConflict,
     TopicRecreated,
     UnexplainedGap,
-    UnreadableRecord,
-    UnreadableTimestamp,
 )
-from offset_ledger.ledger.database import rows, transaction
+from offset_ledger.ledger.database import rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
@@ -36,7 +34,6 @@ from offset_ledger.model.states import State
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.losses import skip_lost
 from offset_ledger.operations.verify import explain_gaps, verify
-from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import Publisher, publish_aborted
 from offset_ledger.reliability.publishing.record import Record
@@ -151,33 +148,6 @@ def test_what_kafka_knows_of_a_record_is_kept(bench: Bench) -> None:
         bench.session, 'SELECT key, headers, "timestamp", partition, "offset", value FROM offset_ledger.quarantine'
     )
     assert (*refused[:5], bytes(refused[5])) == (None, kept, NOON, 1, 1, b"broken\xff")
-
-
-class NotUtf8(str):
-    """A header name of a producer in a language where it may be any bytes."""
-
-    def encode(self, *_: object) -> bytes:
-        return b"caf\xe9"
-
-
-def test_a_header_name_that_is_not_utf_8_is_refused_and_not_changed(bench: Bench) -> None:
-    from kafka import KafkaProducer
-
-    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
-        for value in (order("a", 1), b"{"):
-            careless.send(bench.topic, value, b"k", [(NotUtf8("caf?"), b"1")], 0, MILLIS).get(30)
-    bench.publish(at(0, order("b", 1), headers=(("caf\xe9", b"1"),)))
-    bench.ingest()
-    assert bench.table() == {"b": ("new", 0, 2)}
-    found = rows(bench.session, 'SELECT "offset", value, reasons FROM offset_ledger.quarantine ORDER BY 1')
-    header = {"path": "_headers", "code": "encoding"}
-    assert [(row[0], bytes(row[1]), [{**each, "detail": ""} for each in row[2]]) for row in found] == [
-        (0, order("a", 1), [{**header, "detail": ""}]),
-        (1, b"{", [{"path": "$", "code": "syntax", "detail": ""}, {**header, "detail": ""}]),
-    ]
-    assert verify(bench.pipeline)[0] == []
-    with pytest.raises(UnreadableRecord, match=f"{bench.topic}: a record of .* header whose name is not UTF-8"):
-        compare_with_topic(bench.pipeline)
 
 
 def test_a_record_without_a_timestamp_gets_none(bench: Bench) -> None:
@@ -332,33 +302,6 @@ def test_records_deleted_under_the_cursor_are_named_and_not_skipped(bench: Bench
     assert skip_lost(bench.pipeline, ME, "seen it").total.skipped == 2
     bench.ingest()
     assert set(bench.table()) == {"0", "1", "2", "5", "6", "7", "8"}
-    assert verify(bench.pipeline)[0] == []
-
-
-@pytest.mark.parametrize("timestamp", [MILLIS * 1_000_000, -300_000_000_000_000], ids=["nanoseconds", "7537 BC"])
-def test_an_unreadable_record_timestamp_is_named_and_can_be_skipped(bench: Bench, timestamp: int) -> None:
-    from kafka import KafkaProducer
-
-    bench.topic += ".far"
-    anything = KEEP | {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
-    create_topic(dict(bench.servers.kafka.extra), bench.topic, 1, 1, anything)
-    bench.publish(at(0, order("a", 1)))
-    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:  # ours refuses the older one
-        careless.send(bench.topic, order("b", 1), timestamp_ms=timestamp).get(30)
-    bench.publish(at(0, order("c", 1)))
-    bench.settings["expired"] = "earliest_after_approval"
-    with pytest.raises(UnreadableTimestamp, match=rf"0:1 has {timestamp}, "):
-        bench.ingest()
-    bench.settings["limit"] = 1
-    with transaction(bench.session) as cursor:
-        cursor.execute("SELECT batch_id FROM offset_ledger.batch")
-        (batch_id,) = cursor.one()
-    decide(bench.session, batch_id, State.ABANDONED, ME, "a record in it cannot be read")
-    bench.ingest(until_drained=False)
-    bench.delete_below(0, 2)
-    assert skip_lost(bench.pipeline, ME, "its producer counts in nanoseconds").total.skipped == 1
-    bench.ingest()
-    assert bench.table() == {"a": ("new", 0, 0), "c": ("new", 0, 2)}
     assert verify(bench.pipeline)[0] == []
 
 

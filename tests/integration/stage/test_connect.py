@@ -306,19 +306,16 @@ def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
 
 
 OPERATOR = """
-import json, sys
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+import json, os, sys
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
-from tests.fixtures.engines import by_spark
-from offset_ledger.errors import LostRange
-from offset_ledger.stage.spark_reader import _failures_classified, _run_tasks
 
 submitted = []
-SparkSubmitOperator.execute = lambda self, context: submitted.append(self._conn_id)
+SparkSubmitHook.submit = lambda self, application: submitted.append(self._conn_id)
 operators.batch_id_of = lambda ti: int(sys.argv[2])
-for conn_id in sys.argv[3:]:
-    file = {"pipeline_file": sys.argv[1], "connections": [], "conn_id": conn_id}
-    operators.StageOperator(task_id=f"stage_{conn_id}", **file).execute({"ti": None})
+for server in sys.argv[3:]:
+    os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = server
+    operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print(json.dumps(submitted))
 """
 
@@ -329,11 +326,10 @@ def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(be
     known = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": get_connection("kafka_default").to_json(),
         "AIRFLOW_CONN_POSTGRES_DEFAULT": get_connection("postgres_default").to_json(),
-        "AIRFLOW_CONN_SPARK_DEFAULT": bench.spark.to_json(),
-        "AIRFLOW_CONN_SPARK_GONE": dead(bench, fallback="spark_submit").to_json(),
         "AIRFLOW_CONN_SPARK_SUBMIT": Connection("spark_submit", "spark", "local[2]").to_json(),
     }
-    arguments = str(bench.path), str(batch_id), "spark_gone", "spark_default"
+    servers = dead(bench, fallback="spark_submit").to_json(), bench.spark.to_json()
+    arguments = str(bench.path), str(batch_id), *servers
     assert answer_of(OPERATOR, tmp_path / "home", *arguments, **known) == ["spark_submit"]
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
@@ -354,6 +350,7 @@ def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
 def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
     bench: Bench, connected: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

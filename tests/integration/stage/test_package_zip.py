@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import connect, rows
@@ -20,10 +21,11 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage import submitted
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.package_zip import package_zip
-from offset_ledger.stage.spark_settings import SETTINGS, spark_jars
+from offset_ledger.stage.spark_settings import SETTINGS
 from tests.fixtures.servers import Servers
+from tests.paths import ROOT
 
-JOB = Path(submitted.__file__).with_name("stage_batch.py")
+JOBS = {"package": Path(submitted.__file__).with_name("stage_batch.py"), "checkout": ROOT / "jobs/stage_batch.py"}
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}}}
@@ -32,8 +34,9 @@ target: {{connection: postgres_default, table: public.orders}}
 """
 
 
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_the_stage_job_runs_with_only_the_zip_on_the_path(
-    servers: Servers, topic_name: Callable[[], str], tmp_path: Path
+    job: Path, servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:
     extra, topic = dict(servers.kafka.extra), topic_name()
     create_topic(extra, topic, 1, 1)
@@ -50,8 +53,8 @@ def test_the_stage_job_runs_with_only_the_zip_on_the_path(
     settings = [f"--conf={name}={value}" for name, value in with_archive(SETTINGS).items()]
     done = subprocess.run(
         [
-            *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", "--jars", spark_jars()),
-            *(*settings, "--py-files", str(package_zip(tmp_path)), str(JOB)),
+            *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"),
+            *(*settings, "--py-files", str(package_zip(tmp_path)), str(job)),
             *(str(path), str(batch.batch_id)),
         ],
         env={**os.environ, "PYTHONPATH": libraries, "PYSPARK_PYTHON": str(python)},

@@ -351,8 +351,6 @@ import os, subprocess, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException
 from offset_ledger.airflow import operators
-from offset_ledger.config.parse import parse_pipeline
-from pathlib import Path
 
 master, folder, python, *runs = sys.argv[1:]
 elsewhere = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_HOME")}
@@ -371,12 +369,7 @@ SparkSubmitHook.submit = as_on_a_cluster
 said = []
 for file, batch in zip(runs[::2], runs[1::2]):
     operators.batch_id_of = lambda ti: int(batch)
-    operator = operators.StageOperator(
-        task_id="stage",
-        pipeline_file=file,
-        connections=["kafka_default", "postgres_default"],
-        spark=parse_pipeline(Path(file)).spark,
-    )
+    operator = operators.StageOperator(task_id="stage", pipeline_file=file)
     try:
         said.append(operator.execute({"ti": None}))
     except AirflowException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
@@ -10,15 +9,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
-from msgspec import structs
 
 from offset_ledger import progress
 from offset_ledger.commit.step import commit
@@ -31,21 +27,19 @@ from offset_ledger.ledger import database
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.ingest import ingest, run_batch
+from offset_ledger.operations.ingest import ingest
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.stage import progress as slices_progress
 from offset_ledger.stage import session, topic_check
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark
+from tests.fixtures.odd_records import EVERY_TIMESTAMP, odd_records, order, send_transactions
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench, quiet
-from tests.integration.operations.test_ingest import NotUtf8
 
 ME = Origin("test")
-AT = 1_767_268_800_000  # milliseconds
 PIPELINE = """
 pipeline: {name}
 source: {{connection: kafka_default, topic: {topic}, transactional: true}}
@@ -89,8 +83,7 @@ class Bench(TopicBench):
 
 @pytest.fixture
 def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
-    configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": f"{2**63 - 1}"}
-    with Bench.open(servers, topic_name(), tmp_path, 3, configs) as made:
+    with Bench.open(servers, topic_name(), tmp_path, 3, EVERY_TIMESTAMP) as made:
         yield made
 
 
@@ -102,43 +95,9 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "staging_session", started)
 
 
-def order(event_id: str, partition: int = 0, **more: Any) -> Record:
-    value = json.dumps({"id": event_id, "at": "2026-01-01T12:00:00Z", "state": "new", **more}).encode()
-    return Record(event_id.encode(), value, (), AT, partition)
-
-
-def odd_records() -> list[Record]:
-    """What decodes, what does not, and every form of key, header and timestamp."""
-    good = order("headers").value
-    return [
-        order("a"),
-        order("exact", amount=0.1),
-        Record(None, good, (("trace", b"\x00\xff"), ("trace", b""), ("ü", "ß".encode())), AT, 0),
-        Record(b"", good, (), 0, 0),
-        Record(b"\xff\x00", b"\xff", (("reason", b"x"),), AT, 1),
-        Record(b"k", None, (), AT, 1),
-        Record(b"k", b"", (), AT, 1),
-        Record(b"nul", json.dumps({"id": "n\0", "at": "2026-01-01T12:00:00Z", "state": "x"}).encode(), (), AT, 1),
-        Record(b"twice", b'{"id":"t","id":"u","at":"2026-01-01T12:00:00Z","state":"x"}', (), AT, 1),
-        Record(b"late", good, (), 253_402_300_800_000, 1),  # the year 10000
-        *(order(f"many {n}", 2) for n in range(50)),
-    ]
-
-
-def publish_transactions(bench: Bench) -> None:
-    """A committed one between two that are aborted, over all partitions."""
-    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap, transactional_id=bench.topic)) as producer:
-        producer.init_transactions()
-        for abort in (True, False, True):
-            producer.begin_transaction()
-            for n in range(30):
-                producer.send(bench.topic, order(f"{abort} {n}").value, partition=n % 3, timestamp_ms=AT).get(30)
-            producer.abort_transaction() if abort else producer.commit_transaction()
-
-
 def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
     bench.publish(*odd_records())
-    publish_transactions(bench)
+    send_transactions(bench.servers.bootstrap, bench.topic)
     first = bench.planned()
     stage(BY_PROCESS, bench.pipeline, first, ME)
     bench.settings |= {"name": "orders_again"}
@@ -160,32 +119,6 @@ def test_a_batch_below_the_limit_takes_no_spark_and_one_at_the_limit_does(bench:
     bench.publish(*(order(f"{n}", n % 3) for n in range(4)))
     with pytest.raises(AssertionError, match="a Spark session was started"):
         list(ingest(bench.pipeline, ME, False, quiet))
-
-
-def test_a_header_name_that_only_spark_reads_makes_spark_stage_the_batch(bench: Bench, spark: Any) -> None:
-    assert spark is not None
-    fine = [structs.replace(order(f"{n}"), headers=(("trace", b"1"),)) for n in range(200)]
-    bench.publish(*fine)
-    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
-        careless.send(bench.topic, order("odd").value, b"k", [(NotUtf8("caf?"), b"1")], 0, AT).get(30)
-    bench.publish(*fine)
-    (done,) = ingest(bench.pipeline, ME, False, quiet)
-    assert "session" in done.seconds
-    assert done.committed.batch.epoch == 2
-    assert bench.table() == {(f"{n}", 0, 201 + n) for n in range(200)}
-    assert (done.committed.total.quarantined, done.committed.total.duplicate) == (1, 200)
-
-
-def test_a_timestamp_that_spark_shifts_makes_spark_stage_the_batch(bench: Bench, spark: Any) -> None:
-    assert spark is not None
-    early = -20_000_000_000_000  # the year 1336
-    with closing(KafkaProducer(bootstrap_servers=bench.servers.bootstrap)) as careless:
-        careless.send(bench.topic, order("a").value, partition=0, timestamp_ms=early).get(30)
-    (done,) = ingest(bench.pipeline, ME, False, quiet)
-    assert "session" in done.seconds
-    assert done.committed.batch.epoch == 2
-    replay = plan_replay(bench.pipeline, [OffsetRange(0, 0, 1)], ME)
-    assert run_batch(bench.pipeline, replay, ME, quiet).committed.total.duplicate == 1
 
 
 def test_a_process_that_is_killed_in_a_slice_leaves_nothing_and_the_next_one_stages_all(
@@ -222,7 +155,7 @@ def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(
 
 def test_a_range_is_read_whole_whether_it_was_fetched_ahead_or_another_one_was(bench: Bench) -> None:
     bench.publish(*(order(f"{n}", n % 3) for n in range(30)))
-    publish_transactions(bench)
+    send_transactions(bench.servers.bootstrap, bench.topic)
     with connect_kafka(bench.servers.kafka) as kafka:
         end = kafka.snapshot(bench.topic).partitions[0].last_stable
     first, second, third = (OffsetRange(p, 2, 9) for p in range(3))

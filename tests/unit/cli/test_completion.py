@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 LINES = [
     ("offset-ledger sta", {"stack", "status"}),
     ("offset-ledger batches --li", {"--limit"}),
-    ("offset-ledger stack up --spark ", {"connect", "standalone"}),
+    ("offset-ledger stack up --spark ", {"connect", "standalone", "none"}),
     ("offset-ledger status fl", {"flights", "flying"}),
 ]
 

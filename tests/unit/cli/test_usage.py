@@ -28,7 +28,7 @@ from offset_ledger.cli.main import _GROUPS, build_parser, main
         (["check", "p", "q"], "'q' is one argument too many (see: offset-ledger check --help)"),
         (
             ["stack", "up", "--spark", "conect"],
-            "argument --spark: should be one of connect, standalone, found 'conect'; did you mean connect? "
+            "argument --spark: should be one of connect, standalone, none, found 'conect'; did you mean connect? "
             "(see: offset-ledger stack --help)",
         ),
         (["check"], "the following arguments are required: PIPELINE (see: offset-ledger check --help)"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape, Tombstone
 from offset_ledger.decoding.arrow import decode_batch, refusal_schema, staging_schema
+from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.documents import duplicate_path
 from offset_ledger.decoding.json.unique import UniqueNames
@@ -35,11 +36,9 @@ from tests.unit.decoding.decoding_documents import (
     numbers,
 )
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
 
 def batch_of(values: list[bytes | None], keys: list[bytes | None] | None = None, headers: Any = None) -> pa.RecordBatch:
-    """The values as Spark's Kafka source gives them, at offsets 100, 101 and so on."""
+    """The values as a reader gives them, at offsets 100, 101 and so on."""
     rows = len(values)
     columns = {
         "key": pa.array(keys or [None] * rows, pa.binary()),
@@ -244,13 +243,34 @@ def test_two_columns_of_one_path_both_get_its_value() -> None:
 
 def test_a_kafka_time_that_no_datetime_holds_is_refused_where_it_is_needed() -> None:
     batch = batch_of([good_value()] * 2)
-    far = pa.array([2**62, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    far = pa.array([2**62 // 1000, 0], pa.int64()).cast(pa.timestamp("ms", "UTC"))
     batch = batch.set_column(4, "timestamp", far)
     kept = decode_batch(JsonDecoder(SHAPE, LIMITS), batch)
     assert (kept.rows.num_rows, kept.refusals.num_rows) == (2, 0)
     staged = decode_batch(JsonDecoder(replace(SHAPE, publish_at=None), LIMITS), batch)
     assert staged.rows["_offset"].to_pylist() == [101]
     assert [r["path"] for r in json.loads(staged.refusals["reasons"][0].as_py())] == ["_timestamp"]
+
+
+FIRST, LAST = -210_866_803_200_000, (2**63 - 1) // 1000
+
+
+@pytest.mark.parametrize("shape", [SHAPE, replace(SHAPE, publish_at=None)], ids=["by path", "by timestamp"])
+def test_a_timestamp_that_postgres_cannot_hold_refuses_its_record_alone(shape: RecordShape) -> None:
+    unheld = [-(2**63), FIRST - 1, LAST + 1, 2**63 - 1]
+    batch = batch_of([good_value()] * 8)
+    timestamps = pa.array([0, *unheld, FIRST, LAST, None], pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    staged = decode_batch(JsonDecoder(shape, LIMITS), batch.set_column(4, "timestamp", timestamps))
+    refused = zip(staged.refusals["_offset"].to_pylist(), staged.refusals["reasons"].to_pylist(), strict=True)
+    detail = "expected a record timestamp of the years 4714 BC to 294,246, got {} ms"
+    assert {offset - 100: json.loads(reasons) for offset, reasons in refused if offset < 105} == {
+        place: [{"path": "_timestamp", "code": "range", "detail": detail.format(unheld[place - 1])}]
+        for place in (1, 2, 3, 4)
+    }
+    assert staged.refusals["_timestamp"][:4].to_pylist() == [None] * 4
+    kept = pa.concat_tables([each.select(["_offset", "_timestamp"]) for each in (staged.rows, staged.refusals)])
+    held = dict(zip(kept["_offset"].to_pylist(), kept["_timestamp"].cast(pa.int64()).to_pylist(), strict=True))
+    assert [held[offset] for offset in (100, 105, 106, 107)] == [0, 1000 * FIRST, 1000 * LAST, None]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.kafka.connection import kafka_python_settings, librdkafka_arguments, spark_kafka_options
+from offset_ledger.kafka.connection import kafka_python_settings, librdkafka_arguments
 from offset_ledger.kafka.tokens import current_token
 
 OIDC = {
@@ -39,31 +39,12 @@ def test_client_credentials() -> None:
         "sasl.mechanisms": "OAUTHBEARER",
         "ssl.endpoint.identification.algorithm": "https",
     }
-    package = "org.apache.kafka.common.security.oauthbearer"
-    assert spark_kafka_options(given) == {
-        "kafka.bootstrap.servers": "a:1",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "OAUTHBEARER",
-        "kafka.sasl.jaas.config": (
-            f'{package}.OAuthBearerLoginModule required clientId="me" clientSecret="a \\"secret\\"" scope="kafka" '
-            'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-2";'
-        ),
-        "kafka.sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
-        "kafka.sasl.oauthbearer.token.endpoint.url": "https://id.example.com/token",
-    }
 
 
 def test_msk_iam() -> None:
     given = connection(**{"bootstrap.servers": MSK, "sasl.mechanism": "AWS_MSK_IAM", "aws.role.arn": "arn:r"})
     assert kafka_python_settings(given)["sasl_mechanism"] == "OAUTHBEARER"
     assert librdkafka_arguments(given)["sasl.mechanisms"] == "OAUTHBEARER"
-    assert spark_kafka_options(given) == {
-        "kafka.bootstrap.servers": MSK,
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "AWS_MSK_IAM",
-        "kafka.sasl.jaas.config": 'software.amazon.msk.auth.iam.IAMLoginModule required awsRoleArn="arn:r";',
-        "kafka.sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
-    }
 
 
 def test_msk_iam_signs_for_the_region_of_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,12 +77,6 @@ def test_kerberos() -> None:
     }
     with pytest.raises(ConfigurationError, match="has no Kerberos"):
         librdkafka_arguments(given)
-    java = spark_kafka_options(given)
-    assert java["kafka.sasl.kerberos.service.name"] == "broker"
-    assert java["kafka.sasl.jaas.config"] == (
-        'com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true" storeKey="true" '
-        f'keyTab="{__file__}" principal="me@SHOP";'
-    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +95,7 @@ def test_kerberos() -> None:
     ],
 )
 def test_what_no_client_takes_is_refused_for_all(extra: dict[str, str], message: str) -> None:
-    for translate in (kafka_python_settings, librdkafka_arguments, spark_kafka_options):
+    for translate in (kafka_python_settings, librdkafka_arguments):
         with pytest.raises(ConfigurationError, match=message) as caught:
             translate(connection(**extra))
         assert "secret" not in str(caught.value).replace("client.secret", "")

@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +32,7 @@ from offset_ledger.local.java import SUPPORTED
 from offset_ledger.local.registry import API, APICURIO_VERSION
 from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.schema_registry.connection import registry_settings
+from offset_ledger.stage.remote_session import address, is_remote
 from tests.paths import ROOT
 
 SCHEMA = json.loads((ROOT / "tests/fixtures/compose-spec/compose-spec.json").read_text())
@@ -85,7 +85,7 @@ def test_ports_are_on_the_loopback_only() -> None:
     published = [resolved(port) for service in SERVICES.values() for port in service.get("ports", [])]
     assert [port for port in published if not re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port)] == []
     hosts = [port.split(":")[1] for port in published]
-    assert len(hosts) == len(set(hosts)) == 7
+    assert len(hosts) == len(set(hosts)) == 6
 
 
 # -- versions --------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_the_registry_is_the_version_of_the_local_stack() -> None:
 def test_spark_is_the_locked_pyspark_in_our_own_image() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     assert re.findall(r"^pyspark==(\S+)", lock, re.MULTILINE) == [pyspark.__version__]
-    assert {SERVICES[name]["image"] for name in ("spark-master", "spark-worker", "airflow-scheduler")} == {OURS}
+    assert {SERVICES[name]["image"] for name in ("spark-connect", "airflow-scheduler")} == {OURS}
 
 
 def test_the_image_has_a_python_and_a_java_that_are_supported() -> None:
@@ -195,7 +195,9 @@ def test_the_connections_lead_to_the_services() -> None:
         (port,) = SERVICES["registry"]["ports"]
         assert registry_settings(registry).urls == (f"http://registry:{port.split(':')[-1]}{API}",)
         spark = parse_connection("spark_default", values["AIRFLOW_CONN_SPARK_DEFAULT"])
-        assert spark.host == SERVICES["spark-worker"]["command"][-1] == "spark://spark-master:7077"
+        assert (is_remote(spark), address(spark)) == (True, "sc://spark-connect:15002")
+    server = build_parser().parse_args(SERVICES["spark-connect"]["command"][1:])
+    assert (server.host, server.port, "ports" in SERVICES["spark-connect"]) == ("0.0.0.0", 15002, False)
 
 
 def test_the_registry_keeps_its_schemas_in_a_database_that_postgres_has() -> None:
@@ -223,7 +225,7 @@ def test_every_airflow_setting_is_one_that_airflow_knows() -> None:
 
 def test_the_commands_of_offset_ledger_exist() -> None:
     calls = list(commands("offset-ledger"))
-    assert [build_parser().parse_args(call).verb for call in calls] == ["migrate"]
+    assert [build_parser().parse_args(call).verb for call in calls] == ["migrate", "spark-server"]
 
 
 def test_the_commands_of_airflow_exist(tmp_path: Path) -> None:
@@ -243,15 +245,6 @@ def test_the_commands_of_airflow_exist(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_classes_of_spark_exist() -> None:
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar")
-    with zipfile.ZipFile(jar) as archive:
-        entries = set(archive.namelist())
-    classes = [call[0] for call in commands("spark-class")]
-    assert classes == ["org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"]
-    assert [name for name in classes if f"{name.replace('.', '/')}.class" not in entries] == []
-
-
 @pytest.mark.parametrize("service", [name for name in SERVICES if "python" in SERVICES[name].get("command", [])])
 def test_the_names_that_inline_python_imports_exist(service: str) -> None:
     for node in ast.walk(ast.parse(SERVICES[service]["command"][-1])):
@@ -268,7 +261,9 @@ def test_the_names_that_inline_python_imports_exist(service: str) -> None:
 def test_what_the_image_is_built_from_is_let_through() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = set(re.findall(r"^COPY --from=build /build/(?!cache)(\w+)", DOCKERFILE, re.MULTILINE))
-    assert copied == {"dags", "expectations"}
+    assert copied == {"dags", "expectations", "jobs", "plugins"}
     assert copied - allowed == set()
+    folders = re.findall(r"AIRFLOW__CORE__(\w+)_FOLDER=/opt/offset-ledger/(\w+)", DOCKERFILE)
+    assert folders == [("DAGS", "dags"), ("PLUGINS", "plugins")]
     needed = {"pyproject.toml", "src", "requirements.lock", "requirements-uv.lock", "README.md", "LICENSE"}
     assert needed - allowed == set()

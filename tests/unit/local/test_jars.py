@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from offset_ledger.errors import StackError
@@ -84,11 +83,3 @@ def test_a_failure_is_one_line_and_leaves_no_folder(repository: Path) -> None:
 )
 def test_the_name_of_an_artifact_has_no_version(file: str, name: str) -> None:
     assert artifact_name(Path(file)) == name
-
-
-@pytest.mark.usefixtures("repository")
-def test_the_connector_has_pysparks_version() -> None:
-    from offset_ledger.local.jars import spark_kafka_jars
-
-    with pytest.raises(StackError, match=rf"could not fetch spark-sql-kafka-0-10_2\.13-{pyspark.__version__}: "):
-        spark_kafka_jars()

@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.errors import StackError
 from offset_ledger.local import java
-from offset_ledger.local.java import JavaRuntime, find_java
+from offset_ledger.local.java import JavaRuntime, find_java, spark_java
 
 SAYS = """#!/bin/sh
 echo "    java.home = {home}" >&2
@@ -60,3 +60,13 @@ def test_when_no_java_fits_the_message_names_those_refused(monkeypatch: pytest.M
     monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "25")))
     with pytest.raises(StackError, match=r"^Java 17 or 21 is needed, found: JAVA_HOME is Java 25; set JAVA_HOME"):
         find_java()
+
+
+def test_spark_takes_java_home_whatever_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and PATH has no working Java \(java\); set"):
+        spark_java()
+    claim(tmp_path / "path", "21", "java")
+    assert spark_java() == JavaRuntime(tmp_path / "path", 21, "PATH")
+    monkeypatch.setenv("JAVA_HOME", str(claim(tmp_path / "home", "11")))
+    with pytest.raises(StackError, match=r"^Spark needs Java 17 or 21, and JAVA_HOME is Java 11; set JAVA_HOME"):
+        spark_java()

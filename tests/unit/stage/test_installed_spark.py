@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from importlib.metadata import PackageNotFoundError
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from offset_ledger.errors import SparkMismatch
 from offset_ledger.stage import installed_spark
 from offset_ledger.stage.installed_spark import check_spark
+from tests.paths import ROOT
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
@@ -39,3 +42,12 @@ def test_two_versions_in_one_folder_are_refused_with_what_to_install(monkeypatch
         "pyspark 4.0.5 and pyspark-client 4.0.4 share one folder, so they have to be of one version; nothing was "
         "staged; run pip install --force-reinstall --no-deps pyspark==4.0.4 pyspark-client==4.0.4"
     )
+
+
+def test_the_extra_resolves_to_one_version_of_both() -> None:
+    command = [f"{ROOT}/.venv/bin/uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    resolved = subprocess.run(
+        [*command, "--extra", "spark", "pyproject.toml"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    versions = dict(re.findall(r"^(pyspark|pyspark-client)==(.+)$", resolved, re.MULTILINE))
+    assert versions["pyspark"] == versions["pyspark-client"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from offset_ledger.demo.formats import files
 from offset_ledger.demo.formats.story import Place, Say, Story
-from offset_ledger.demo.proof import DemoProof
+from offset_ledger.demo.proof import DemoProof, engines
 from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import connect, named_sql, rows
+from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice, stack_home
@@ -84,6 +84,8 @@ def _told(stack: Stack, flights: int, watch: Stopwatch, say: Say) -> FormatsProo
     )
     with connect(stack.postgres.connection()) as session:
         claims = list(Story(place, session, watch, say).claims(flights))
+        with transaction(session) as cursor:
+            claims.append(engines(cursor, files.PIPELINES))
         sheet = rows(session, named_sql("demo/format_balance"), {"pipelines": list(files.PIPELINES)})
         batches = rows(session, named_sql("batches/recent"), {"pipeline": files.AVRO, "limit": 20})
         return FormatsProof(sheet, batches, claims, watch.parts, watch.tasks, stack.home)

@@ -10,7 +10,7 @@ from typing import Any
 
 from offset_ledger import ids
 from offset_ledger.connections import Connection
-from offset_ledger.demo.dag_runs import DagRun, DagRuns
+from offset_ledger.demo.dag_runs import DagRuns
 from offset_ledger.demo.formats import files
 from offset_ledger.demo.formats.flights import (
     AGAINST_SCHEMA,
@@ -127,11 +127,8 @@ class Story:
         with transaction(self._session) as cursor:
             return fingerprint(cursor, self._avro)
 
-    def _ran(self, name: str, **form: str) -> DagRun:
+    def _ran(self, name: str, **form: str) -> None:
         self._runs[name].unpause()
         self._say(f"running the DAG {ids.ingest_dag(name)}")
         finished = self._runs[name].trigger(**form)
         self._watch.add(finished.seconds)
-        taken = ", ".join(f"{task} {seconds:.0f} s" for task, seconds in finished.seconds.items())
-        self._say(f"  {ids.ingest_dag(name)}: {taken}")
-        return finished

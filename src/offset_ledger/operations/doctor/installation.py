@@ -1,4 +1,4 @@
-"""What is installed on this machine: Python, packages, Java, the connector's jars, and room for what is written."""
+"""What is installed on this machine: Python, packages, Spark and its Java, and room for what is written."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
-from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from offset_ledger.errors import StackError
-from offset_ledger.extras import is_installed
 from offset_ledger.operations.doctor.finding import Check, Finding, ok, problem, warning
 from offset_ledger.report.step import reports_folder
 from offset_ledger.units import show_size
@@ -28,7 +26,6 @@ def installation_checks() -> tuple[Check, ...]:
     return (
         Check("packages", check_packages),
         Check("Java", check_java),
-        Check("Kafka connector of Spark", check_jars),
         Check("temporary folder", check_temporary_folder),
         Check("reports folder", check_reports_folder),
     )
@@ -75,14 +72,17 @@ def fitting_packages(needed: Sequence[str], installed: Mapping[str, str]) -> Ite
 
 
 def same_spark(installed: Mapping[str, str]) -> Finding:
-    """Whether pyspark and pyspark-client, which share a folder, are of one version."""
-    classic, client = installed.get("pyspark"), installed.get("pyspark-client")
-    if classic == client or client is None:
-        return ok("Spark", f"pyspark {classic}" if classic else "not installed")
-    text = (
-        f"pyspark {classic or 'is missing'}, pyspark-client {client}: they share files, so the versions must be equal"
-    )
-    return problem("Spark", text, f"pip install --force-reinstall pyspark=={client} pyspark-client=={client}")
+    """Which Spark there is; pyspark and pyspark-client, which share a folder, have to be of one version."""
+    whole, client = installed.get("pyspark"), installed.get("pyspark-client")
+    if whole and client and whole != client:
+        text = f"pyspark {whole}, pyspark-client {client}: they share files, so the versions must be equal"
+        remedy = f"pip install --force-reinstall --no-deps pyspark=={client} pyspark-client=={client}"
+        return problem("Spark", text, remedy)
+    if whole:
+        return ok("Spark", f"pyspark {whole}" + (", pyspark-client of the same version" if client else ""))
+    if client:
+        return ok("Spark", f"pyspark-client {client}, which stages by a Spark Connect server only")
+    return ok("Spark", "not installed: the process of each task stages its batches")
 
 
 def _without_extras(needed: Sequence[str]) -> list[Requirement]:
@@ -98,38 +98,18 @@ def _version(name: str) -> str | None:
 
 
 def check_java() -> Iterator[Finding]:
-    """Whether a Java is found that Spark runs on."""
-    from offset_ledger.local.java import find_java
+    """Whether the Java that Spark would start is one that it runs on; nothing where pyspark is not installed."""
+    if _version("pyspark") is None:
+        return
+    from offset_ledger.local.java import spark_java
 
     try:
-        java = find_java()
+        java = spark_java()
     except StackError as error:
         text, _, remedy = str(error).partition("; ")
-        yield warning("Java", f"{text}; only small batches can be staged, and those by a Spark server", remedy)
+        yield warning("Java", f"{text}: Spark stages nothing here but by a Spark Connect server", remedy)
     else:
         yield ok("Java", f"{java.version} ({java.source}: {java.home})")
-
-
-def check_jars() -> Iterator[Finding]:
-    """Whether the jars that Spark reads Kafka with are here, or have to be fetched first; nothing without Spark."""
-    if not is_installed("spark"):
-        return
-    subject = "Kafka connector of Spark"
-    if configured := os.environ.get("OFFSET_LEDGER_SPARK_JARS"):
-        missing = [jar for jar in configured.split(",") if ":" not in jar and not Path(jar).is_file()]
-        if missing:
-            yield problem(subject, f"no such file: {', '.join(missing)}", "correct OFFSET_LEDGER_SPARK_JARS")
-        else:
-            yield ok(subject, "the jars of OFFSET_LEDGER_SPARK_JARS")
-        return
-    from offset_ledger.local.jars import spark_kafka_bundle
-
-    folder = spark_kafka_bundle().folder
-    if folder.is_dir():
-        yield ok(subject, str(folder))
-    else:
-        text = "not fetched yet; the first batch that Spark stages fetches it from Maven Central"
-        yield warning(subject, text, "without internet access set OFFSET_LEDGER_SPARK_JARS")
 
 
 def check_temporary_folder() -> Iterator[Finding]:

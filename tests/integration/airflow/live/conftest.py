@@ -16,7 +16,9 @@ from kafka import KafkaAdminClient, TopicPartition
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local.airflow import Airflow
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
+from offset_ledger.local.spark_connect import SparkConnect
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.request import Request, RunAction
@@ -79,7 +81,9 @@ def world(
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs", password=PASSWORD)
-    connections = {environment_name(each.conn_id): each.to_json() for each in (kafka, postgres, spark)}
+    server = SparkConnect(stack.home / "spark-of-airflow", free_ports(1)[0])
+    known = (kafka, postgres, server.connection(), replace(spark, conn_id="spark_submitted"))
+    connections = {environment_name(each.conn_id): each.to_json() for each in known}
     project, statsd = new_project(), Statsd()
     airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
     reports = {"OFFSET_LEDGER_REPORTS": str(project / "reports")}
@@ -93,6 +97,7 @@ def world(
         # Every file is there from the start; parsing them all again and again takes more than the tests do.
         patch.setitem(local_airflow._SETTINGS, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         try:
+            server.start(stack.connections_environment(), Launch(print))
             begin(made)
             begin_in(shop, made)
             made.start()
@@ -105,6 +110,7 @@ def world(
             yield made
         finally:
             airflow.down()
+            server.stop()
             statsd.close()
             shutil.rmtree(project)
 
@@ -145,7 +151,7 @@ def begin(world: World) -> None:
     world.suite("known", "quarantine", "new", "paid")
     elsewhere = {"kafka": "kafka_stored", "postgres": "postgres_stored"}
     create_topic(dict(world.kafka.extra), "undelivered", 1, 1)
-    by_spark = {"engine": "spark", **elsewhere}
+    by_spark = {"engine": "spark", "spark": "spark_submitted", **elsewhere}
     world.write("woken", suite="known", wake_on_data="true", dead_letter_topic="undelivered", **by_spark)
     world.publish("woken", record(FIRST, "a"), record(FIRST, "b", "returned"), record(FIRST, "c", "stolen"))
     world.audit("orders")
@@ -158,7 +164,7 @@ def begin(world: World) -> None:
 
 def begin_in(shop: GitBundle, world: World) -> None:
     """A pipeline of the Git repository."""
-    shop.commit(versioned=pipeline_text("versioned"))
+    shop.commit(versioned=pipeline_text("versioned", engine="spark"))
     create_topic(dict(world.kafka.extra), "versioned", 1, 1, {"retention.ms": "-1"})
     world.publish("versioned", record(FIRST, "a"), record(FIRST, "b"))
 

@@ -43,6 +43,8 @@ def test_a_run_commits_in_its_version_and_the_page_follows_the_repository(world:
     world.succeeded("versioned", run_id)
     assert world.rows("SELECT event_id FROM versioned ORDER BY event_id") == [("a",), ("b",)]
     assert world.call("GET", world.run("versioned", run_id))["bundle_version"] == shop.head()
+    assert world.rows("SELECT engine FROM offset_ledger.batch WHERE pipeline = 'versioned'") == [("spark",)]
+    assert "spark-submit" not in world.log("versioned", run_id, "stage")  # its connection is that of the server
     found = stored(world)
     assert len(found) > 1
     places = (str(world.project / "bundles"), str(shop.folder))

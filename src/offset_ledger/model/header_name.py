@@ -1,0 +1,16 @@
+"""The names of Kafka's headers: text by the protocol, but a producer may have sent any bytes."""
+
+from __future__ import annotations
+
+
+class HeaderName(str):
+    """A name whose bytes are not UTF-8: those that are none are lone surrogates, and :meth:`encode` restores them."""
+
+    @classmethod
+    def of(cls, name: bytes) -> HeaderName:
+        """The name of these bytes."""
+        return cls(name, "utf-8", "surrogateescape")
+
+    def encode(self, *_: str) -> bytes:
+        """The bytes that the producer sent."""
+        return super().encode(errors="surrogateescape")
