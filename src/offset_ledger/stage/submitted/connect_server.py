@@ -28,7 +28,8 @@ def main() -> int:
     """
     session = SparkSession.builder.config(PROPERTY, code_of_this_process()).getOrCreate()
     tasks = session.sparkContext.defaultParallelism
-    client = [sys.executable, str(first_job.__file__), session.conf.get("spark.connect.grpc.binding.port"), str(tasks)]
+    port = str(session.conf.get("spark.connect.grpc.binding.port"))
+    client = [sys.executable, str(first_job.__file__), port, str(tasks)]
     with subprocess.Popen(client, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as second:
         with suppress(Py4JError, PySparkException):
             first_job.run_first_jobs(session, tasks)
