@@ -74,8 +74,6 @@ if TYPE_CHECKING:
     from offset_ledger.errors import UnknownBatch as UnknownBatch
     from offset_ledger.errors import UnknownOutcome as UnknownOutcome
     from offset_ledger.errors import UnknownTopic as UnknownTopic
-    from offset_ledger.errors import UnreadableRecord as UnreadableRecord
-    from offset_ledger.errors import UnreadableTimestamp as UnreadableTimestamp
     from offset_ledger.errors import UnsafeSettings as UnsafeSettings
     from offset_ledger.errors import UnserializableValue as UnserializableValue
     from offset_ledger.errors import UnusableSchema as UnusableSchema
@@ -157,8 +155,6 @@ _MODULES = {
         "UnknownBatch",
         "UnknownOutcome",
         "UnknownTopic",
-        "UnreadableRecord",
-        "UnreadableTimestamp",
         "UsageError",
         "UnsafeSettings",
         "UnserializableValue",
@@ -221,8 +217,6 @@ __all__ = [
     "UnknownBatch",
     "UnknownOutcome",
     "UnknownTopic",
-    "UnreadableRecord",
-    "UnreadableTimestamp",
     "UnsafeSettings",
     "UnserializableValue",
     "UnusableSchema",

@@ -177,14 +177,6 @@ class TombstonesMayBeGone(LostRange):
     """Offsets without a record were read so late that compaction may have removed tombstones there."""
 
 
-class UnreadableTimestamp(TerminalError):
-    """A record's timestamp is one that Spark or Postgres cannot hold."""
-
-
-class UnreadableRecord(TerminalError):
-    """A header of a record has a name that is not UTF-8, which kafka-python does not read."""
-
-
 class SchemaChanged(TerminalError):
     """The registry has another schema under an id than when records with it were first read."""
 

@@ -62,7 +62,7 @@ def librdkafka_arguments(connection: Connection) -> dict[str, object]:
     if mechanism == "GSSAPI":
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: librdkafka, as confluent-kafka is installed, has no Kerberos "
-            "(sasl.mechanism GSSAPI); publish with kafka-python, and let Spark read"
+            "(sasl.mechanism GSSAPI); use kafka-python"
         )
     named = {_LIBRDKAFKA_NAMES[key]: text for key, text in settings.items() if key in _LIBRDKAFKA_NAMES}
     if mechanism:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pyspark
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 from pyspark.errors import PySparkException
 
 from offset_ledger.config.model import Pipeline
@@ -26,7 +26,6 @@ from offset_ledger.errors import (
     LostRange,
     SparkMismatch,
     SparkUnavailable,
-    UnreadableTimestamp,
 )
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, rows
@@ -55,7 +54,6 @@ from tests.fixtures.staged import ME
 pytestmark = pytest.mark.minutes(2)
 
 SECRET = "s3cr3t-of-the-test"
-BEYOND_SPARK = 1_767_268_800_000_000_000  # milliseconds
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}, start: earliest}}
@@ -209,14 +207,6 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     bench.stage(batch_id)
     assert bench.staged(batch_id) == {("c", "of c", 0, 1), ("b", "of b", 1, 0)}
     assert (connected.spark.daemon.pid(), daemons(connected)) == before
-
-
-def test_a_timestamp_that_spark_cannot_hold_is_named(bench: Bench) -> None:
-    producer = KafkaProducer(bootstrap_servers=bench.servers.bootstrap)
-    producer.send(bench.topic, b"{}", partition=1, timestamp_ms=BEYOND_SPARK).get(30)
-    producer.close()
-    with pytest.raises(UnreadableTimestamp, match=rf"1:0 has {BEYOND_SPARK}, expected milliseconds since 1970"):
-        bench.stage(bench.planned())
 
 
 def test_stages_leave_no_session_and_no_process_behind(bench: Bench, connected: Stack) -> None:

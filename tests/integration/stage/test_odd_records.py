@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from threading import Event
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import LostRange
+from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets, record_reader
 from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
 from offset_ledger.ledger.database import rows
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.batch import Origin
 from offset_ledger.model.moments import moment
-from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.decode_sample import decode_sample
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.init.sample import read_sample
@@ -35,10 +32,8 @@ from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.stage import slice_reader
-from offset_ledger.stage.claim import Written
-from offset_ledger.stage.runs import SharedSlices, runs_of
-from offset_ledger.stage.slices import SliceTask
-from offset_ledger.stage.step import stage_with
+from offset_ledger.stage.step import stage
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.odd_records import (
     AT,
     CAFE,
@@ -204,18 +199,7 @@ def staged(bench: Bench, name: str) -> dict[str, list[tuple[Any, ...]]]:
     pipeline = bench.pipeline
     batch = plan(pipeline, ME).batch
     assert batch is not None
-    counted: list[int] = []
-
-    def write(batch: Batch, tables: StagingTables) -> Written:
-        kafka, database = get_connection(pipeline.source.connection), get_connection(pipeline.target.connection)
-        task = SliceTask.of(pipeline, database, tables, batch.kind)
-        runs = runs_of(batch.ranges, 1, 40)
-        with slice_reader.slice_reader(kafka, bench.topic, task, counted.append) as write_slices:
-            write_slices(SharedSlices(deque(runs), Event()))
-        return Written(sum(map(len, runs)), "transactional")
-
-    stage_with(write, pipeline, batch.batch_id, ME)
-    assert sum(counted) == total_width(batch.ranges)
+    stage(BY_PROCESS, pipeline, batch.batch_id, ME)
     table = f"offset_ledger_staging.b{batch.batch_id}_e1"
     queries = {
         "rows": f"SELECT t::text FROM {table} AS t ORDER BY _partition, _offset",
@@ -260,28 +244,14 @@ def test_one_consumer_of_kafka_python_reads_ranges_in_any_order(bench: Bench) ->
         assert read == list(record_offsets(bench.servers.kafka, bench.topic, tail, "read_committed"))
 
 
-@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("reader", [bulk_reader, record_reader])
 @pytest.mark.parametrize("deleted", [2, 4])
-def test_a_range_that_the_log_does_not_have_is_lost(bench: Bench, deleted: int) -> None:
+def test_a_range_that_the_log_does_not_have_is_lost(bench: Bench, deleted: int, reader: Any) -> None:
     bench.publish(*(order(f"{n}") for n in range(4)))
-    batch = plan(bench.pipeline, ME).batch
-    assert batch is not None
     bench.delete_below(0, deleted)
-
-    def write(batch: Batch, tables: StagingTables) -> Written:
-        kafka, database = get_connection("kafka_default"), get_connection("postgres_default")
-        task = SliceTask.of(bench.pipeline, database, tables, batch.kind)
-        runs = runs_of(batch.ranges, 1, 40)
-        with slice_reader.slice_reader(kafka, bench.topic, task, quiet_count) as write_slices:
-            write_slices(SharedSlices(deque(runs), Event()))
-        return Written(len(runs))
-
-    with pytest.raises(LostRange, match=rf"topic {bench.topic}: the log does not have range 0:\[0, 4\) any more"):
-        stage_with(write, bench.pipeline, batch.batch_id, ME)
-
-
-def quiet_count(_: int) -> None:
-    """Progress that nobody reads."""
+    lost = pytest.raises(LostRange, match=rf"topic {bench.topic}: the log does not have range 0:\[0, 4\) any more")
+    with lost, reader(bench.servers.kafka) as read:
+        list(read(bench.topic, OffsetRange(0, 0, 4)))
 
 
 def test_timestamps_of_single_records_are_read_behind_a_name_that_is_not_utf_8(bench: Bench) -> None:
@@ -291,3 +261,11 @@ def test_timestamps_of_single_records_are_read_behind_a_name_that_is_not_utf_8(b
     read = partial(first_timestamps, bench.servers.kafka, bench.topic)
     assert read({0: (1, 3)}) == {0: moment(AT + 1000)}
     assert last_timestamps(bench.servers.kafka, bench.topic, {0: (0, 3)}) == {0: moment(AT + 2000)}
+
+
+def test_a_header_name_that_librdkafka_cuts_is_reported(bench: Bench) -> None:
+    bench.send(with_headers(order("a"), ("cut\0here", b"1")))
+    bench.ingest()
+    assert bench.rows("_headers") == [([["cut", "1"]],)]
+    (line,) = compare_with_topic(bench.pipeline).violations
+    assert 'partition 0 offset 0 event a: _headers is [["cut", "1"]] in the table and [[{"base64": ' in line

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from offset_ledger.failpoints import VARIABLE, Failpoint
+from offset_ledger.reliability.publishing.producer import publish
+from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.servers import Servers
 
@@ -21,7 +22,6 @@ record: {{event_id: $.id, publish_at: $.at, columns: {{state: text}}}}
 target: {{connection: postgres_default, table: public.orders}}
 stage: {{engine: spark}}
 """
-BEYOND_SPARK = 1_767_268_800_000_000_000  # milliseconds
 
 
 def ingest(file: Path, cwd: Path, shared: Path, failpoint: str = "") -> subprocess.CompletedProcess[str]:
@@ -38,12 +38,9 @@ def ingest(file: Path, cwd: Path, shared: Path, failpoint: str = "") -> subproce
 def test_an_ingest_leaves_nothing_behind_and_its_error_is_the_last_line(
     servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:
-    from kafka import KafkaProducer
-
     topic = topic_name()
-    create_topic(dict(servers.kafka.extra), topic, 1, 1, {"message.timestamp.after.max.ms": f"{2**63 - 1}"})
-    with closing(KafkaProducer(bootstrap_servers=servers.bootstrap)) as careless:
-        careless.send(topic, b"{}", timestamp_ms=BEYOND_SPARK).get(30)
+    create_topic(dict(servers.kafka.extra), topic, 1, 1)
+    publish([Record(b"k", b"{}")], servers.kafka.extra, topic)
     file, cwd, shared = tmp_path / "orders.yaml", tmp_path / "cwd", tmp_path / "shared"
     file.write_text(PIPELINE.format(topic=topic))
     cwd.mkdir()
@@ -55,9 +52,9 @@ def test_an_ingest_leaves_nothing_behind_and_its_error_is_the_last_line(
     assert left.stat().st_mode & 0o777 == 0o700
     assert list(cwd.iterdir()) == []
 
-    failed = ingest(file, cwd, shared)
+    failed = ingest(file, cwd, shared, f"{Failpoint.SLICE_COPIED}=fail")
     lines = failed.stderr.splitlines()
     assert failed.returncode == 1
-    assert lines[-1].startswith("offset-ledger: UnreadableTimestamp: ")
+    assert lines[-1].startswith("offset-ledger: TransientError: failpoint slice_copied")
     assert [line for line in lines if line.startswith(("\tat ", "Caused by:"))] == []
     assert (list(shared.iterdir()), list(cwd.iterdir())) == ([], [])
