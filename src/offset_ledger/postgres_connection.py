@@ -41,7 +41,7 @@ def takes_token(connection: Connection) -> bool:
 
 
 def with_token(connection: Connection) -> Connection:
-    """The connection with a token for a password, good for one login within the next minutes.
+    """The connection with a token for a password, good for logins within the next minutes; it asks for no other one.
 
     Raises:
         ConfigurationError: Airflow's provider for that cloud is not installed, or has no credentials.
@@ -64,7 +64,8 @@ def with_token(connection: Connection) -> Connection:
             f"connection {connection.conn_id!r}: Airflow's Postgres hook gave no token for iam "
             f"({one_line(error, 300)}); install the provider of that cloud, and give it credentials and a region"
         ) from None
-    return replace(connection, login=login, password=token, port=int(port))
+    extra = {name: value for name, value in connection.extra.items() if name != "iam"}
+    return replace(connection, login=login, password=token, port=int(port), extra=extra)
 
 
 def postgres_arguments(connection: Connection) -> dict[str, str | int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import compress
 from operator import not_
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -26,11 +26,11 @@ Next = Callable[[], OffsetRange | None]
 
 
 class ReadLists(Protocol):
-    """Reads a range in lists; ``then`` is asked, before the last list is given, for the range that is read next: it is
-    fetched meanwhile.
+    """Reads a range in lists of the client's records; ``then`` may be asked, before the last list is given, for the
+    range that is read next: it is fetched meanwhile.
     """
 
-    def __call__(self, topic: str, wanted: OffsetRange, then: Next = ...) -> Iterator[list[Message]]:
+    def __call__(self, topic: str, wanted: OffsetRange, then: Next = ...) -> Iterator[list[Any]]:
         """The lists of the range."""
 
 

@@ -12,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.python_client import kafka_python_arguments
 from offset_ledger.model.header_name import HeaderName
+from offset_ledger.retry import retry_seconds
 
 
 def connect_consumer(connection: Connection, **settings: object) -> KafkaConsumer:
@@ -19,8 +20,8 @@ def connect_consumer(connection: Connection, **settings: object) -> KafkaConsume
 
     kafka-python itself gives neither such a record nor those behind it. It raises kafka-python's errors.
     """
-    arguments = {**kafka_python_arguments(connection), "group_id": None, "enable_auto_commit": False, **settings}
-    consumer = KafkaConsumer(**arguments)
+    ours = {"group_id": None, "enable_auto_commit": False, "bootstrap_timeout_ms": int(1000 * max(retry_seconds(), 4))}
+    consumer = KafkaConsumer(**kafka_python_arguments(connection), **ours, **settings)
     consumer._fetcher.PartitionRecords = _Records
     return consumer
 

@@ -19,7 +19,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 
 if TYPE_CHECKING:
-    from offset_ledger.kafka.bulk_reader import Next
+    from offset_ledger.kafka.bulk_reader import Next, ReadLists
 
 _MAX_RECORDS = 20_000
 _POLL_MS = 500
@@ -30,7 +30,7 @@ def record_offsets(connection: Connection, topic: str, wanted: OffsetRange, isol
     """The offsets in the range that hold a record for a reader of this isolation level, in order.
 
     Raises:
-        LostRange, BrokerUnavailable, AccessDenied: as :class:`RecordReader`.
+        LostRange, BrokerUnavailable, AccessDenied: as :func:`record_reader`.
     """
     return (record.offset for record in read_records(connection, topic, wanted, isolation))
 
@@ -41,42 +41,38 @@ def read_records(connection: Connection, topic: str, wanted: OffsetRange, isolat
     ``read_committed`` leaves out aborted records; no reader sees control records.
 
     Raises:
-        LostRange, BrokerUnavailable, AccessDenied: as :class:`RecordReader`.
+        LostRange, BrokerUnavailable, AccessDenied: as :func:`record_reader`.
     """
-    with record_reader(connection, isolation) as reader:
-        for records in reader.read(topic, wanted):
+    with record_reader(connection, isolation) as read:
+        for records in read(topic, wanted):
             yield from records
 
 
 @contextmanager
-def record_reader(connection: Connection, isolation: str = "read_committed") -> Iterator[RecordReader]:
-    """A reader, closed afterwards; it connects when it first reads."""
-    reader = RecordReader(connection, isolation)
+def record_reader(connection: Connection, isolation: str = "read_committed") -> Iterator[ReadLists]:
+    """What reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
+
+    It fetches nothing ahead. It raises LostRange if the log does not have a range, AccessDenied, and BrokerUnavailable
+    if a read came no further for :func:`~offset_ledger.retry.retry_seconds`.
+    """
+    reader = _Reader(connection, isolation)
     try:
-        yield reader
+        yield reader.read
     finally:
         reader.close()
 
 
-class RecordReader:
-    """Reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
-
-    It raises LostRange if the log does not have a range, AccessDenied, and BrokerUnavailable if a read came no further
-    for :func:`~offset_ledger.retry.retry_seconds`.
-    """
-
+class _Reader:
     def __init__(self, connection: Connection, isolation: str) -> None:
         self._connection, self._isolation = connection, isolation
         self._consumer: KafkaConsumer | None = None
         self._next: tuple[TopicPartition, int] | None = None  # what the consumer would give, if it is asked
 
     def close(self) -> None:
-        """End the connection."""
         if self._consumer:
             self._consumer.close()
 
-    def read(self, topic: str, wanted: OffsetRange, then: Next | None = None) -> Iterator[list[Any]]:  # noqa: ARG002
-        """The lists of the range; ``then`` is not asked, because nothing is fetched ahead."""
+    def read(self, topic: str, wanted: OffsetRange, then: Next = lambda: None) -> Iterator[list[Any]]:  # noqa: ARG002
         try:
             yield from self._lists(topic, wanted)
         except _LOST as error:

@@ -1,1 +1,1 @@
-"""Stage: exactly the planned ranges are read, by Spark or in this process, and each slice is copied into staging."""
+"""Stage: exactly the planned ranges are read, by tasks of Spark or this process, and slices are copied into staging."""

@@ -34,9 +34,14 @@ def kafka_python_batch(records: Sequence[Any]) -> pa.RecordBatch:
         offsets=[record.offset for record in records],
         keys=[record.key for record in records],
         values=[record.value for record in records],
-        timestamps=[record.timestamp for record in records],
+        timestamps=[_int64(record.timestamp) for record in records],
         headers=[record.headers or None for record in records],
     )
+
+
+def _int64(timestamp: int | None) -> int | None:
+    """The sum as Kafka has it: kafka-python adds to the first timestamp of a record batch without an overflow."""
+    return None if timestamp is None else (timestamp + 2**63) % 2**64 - 2**63
 
 
 def record_batch(

@@ -17,7 +17,7 @@ from offset_ledger.stage.runs import Slices
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from offset_ledger.kafka.bulk_reader import Next
+    from offset_ledger.kafka.bulk_reader import Next, ReadLists
     from offset_ledger.stage.slices import SliceTask
 
 WriteSlices = Callable[[Slices], None]
@@ -61,14 +61,14 @@ def _counted(batches: Iterable[pa.RecordBatch], wanted: OffsetRange, advance: On
 class _KafkaPython:
     def __init__(self, kafka: Connection, topic: str, opened: ExitStack) -> None:
         self._kafka, self._topic, self._opened = kafka, topic, opened
-        self._reader: Any = None
+        self._read: ReadLists | None = None
 
     def read(self, wanted: OffsetRange, _: Next | None = None) -> Iterator[pa.RecordBatch]:
-        if self._reader is None:
+        if self._read is None:
             from offset_ledger.kafka.records import record_reader  # takes 0.3 s of CPU, and librdkafka seldom needs it
 
-            self._reader = self._opened.enter_context(record_reader(self._kafka))
-        for records in self._reader.read(self._topic, wanted):
+            self._read = self._opened.enter_context(record_reader(self._kafka))
+        for records in self._read(self._topic, wanted):
             for chunk in _of_limited_size(records, lambda record: len(record.value or b"")):
                 yield kafka_python_batch(chunk)
 

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from offset_ledger.errors import SparkFailed
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
+from offset_ledger.postgres_connection import takes_token, with_token
 from offset_ledger.stage.progress import is_classic, slices_shown
 from offset_ledger.stage.runs import Run, SharedSlices, runs_of, shares_of
 from offset_ledger.stage.same_code import for_same_code
@@ -58,6 +59,8 @@ class SparkReader:
             LostRange: the topic does not have the ranges any more.
             SparkFailed, SparkUnavailable, BrokerUnavailable, DatabaseUnavailable, Fenced: by what failed the Spark job.
         """
+        if takes_token(task.database):  # executors cannot ask for one
+            task = replace(task, database=with_token(task.database))
         shown = slices_shown(task.database, task.tables.attempt, total_width(batch.ranges))
         with losses_checked(partial(check_topic, batch), SparkFailed), shown, _failures_classified():
             slots = task_slots(self.spark)

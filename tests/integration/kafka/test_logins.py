@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied, BrokerUnavailable, ConfigurationError, OffsetLedgerError
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
@@ -29,6 +30,7 @@ from tests.fixtures.secured import PASSWORD, USER, Secured, secured_broker
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_reader import values
 
+Reader = Callable[[Connection, str, OffsetRange], list[bytes | None]]
 AT_ONCE = 15.0  # seconds, on a machine that is busy; half of what is retried while a server is away
 LOGINS = ("with_token", "with_certificate")
 PIPELINE = """
@@ -65,6 +67,13 @@ def read_by_librdkafka(connection: Connection, topic: str, wanted: OffsetRange) 
         return [record.value() for records in read(topic, wanted) for record in records]
 
 
+def read_by_kafka_python(connection: Connection, topic: str, wanted: OffsetRange) -> list[bytes | None]:
+    return [record.value for record in read_records(connection, topic, wanted, "read_committed")]
+
+
+READERS = pytest.mark.parametrize("read", [read_by_librdkafka, read_by_kafka_python])
+
+
 @pytest.mark.parametrize("login", LOGINS)
 def test_every_client_publishes_and_reads(secured: Secured, topic: str, login: str) -> None:
     connection: Connection = getattr(secured, login)
@@ -73,7 +82,8 @@ def test_every_client_publishes_and_reads(secured: Secured, topic: str, login: s
         publish_in_bulk([Record(b"k", client.encode())], connection.extra, topic, client=client)
     sent = [b"one by one", *(client.encode() for client in Client)]
     assert values({"bootstrap.servers": secured.open}, topic) == sent
-    assert read_by_librdkafka(connection, topic, OffsetRange(0, 0, len(sent))) == sent
+    for read in (read_by_librdkafka, read_by_kafka_python):
+        assert read(connection, topic, OffsetRange(0, 0, len(sent))) == sent
 
 
 def test_a_token_is_renewed_before_it_ends(secured: Secured, topic: str) -> None:
@@ -160,14 +170,25 @@ def test_what_is_wrong_is_named_at_once(secured: Secured, wrong: str, tmp_path: 
     assert not any(secret in str(caught.value) for secret in (PASSWORD, "wrong"))
 
 
+@READERS
 @pytest.mark.parametrize("wrong", ["password", "client secret", "authority"])
-def test_librdkafka_names_it_too(secured: Secured, wrong: str, tmp_path: Path) -> None:
+def test_each_reader_names_it_too(secured: Secured, wrong: str, read: Reader, tmp_path: Path) -> None:
     login, extra, kind, message = WRONG[wrong]
     stands_for = {"OTHER": str(Authority(tmp_path).file)}
     connection = changed(getattr(secured, login), **{k: stands_for.get(v, v) for k, v in extra.items()})
     began = time.monotonic()
     with pytest.raises(kind, match=message):
-        read_by_librdkafka(connection, "t", OffsetRange(0, 0, 1))
+        read(connection, "t", OffsetRange(0, 0, 1))
+    assert time.monotonic() - began < AT_ONCE
+
+
+@READERS
+def test_brokers_that_are_away_are_named(secured: Secured, read: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFSET_LEDGER_RETRY_SECONDS", "1")
+    connection = changed(secured.connection, bootstrap_servers="127.0.0.1:9")
+    began = time.monotonic()
+    with pytest.raises(BrokerUnavailable, match="check that the brokers run"):
+        read(connection, "t", OffsetRange(0, 0, 1))
     assert time.monotonic() - began < AT_ONCE
 
 

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,16 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import AccessDenied, PublishFailed
+from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import record_reader
 from offset_ledger.ledger import stage_failures
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.stage_failures import StageFailure
 from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.doctor.run import examine_pipelines
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import list_quarantined, plan_redrive
@@ -139,6 +143,17 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [
             "committed"
         ] * 3
+
+
+@pytest.mark.parametrize("reader", [bulk_reader, record_reader])
+def test_a_topic_that_may_not_be_read_is_denied(secured: Secured, reader: Any) -> None:
+    topic = f"shop.unread.{reader.__name__}"
+    create_topic({"bootstrap.servers": secured.open}, topic, 1, 1)
+    publish([Record(b"k", b"1")], {"bootstrap.servers": secured.open}, topic)
+    secured.allow(f"--allow-principal User:ledger --operation Describe --topic {topic}")
+    denied = pytest.raises(AccessDenied, match=r"does not let this login do it .*docs/production\.md")
+    with denied, reader(secured.connection) as read:
+        list(read(topic, OffsetRange(0, 0, 1)))
 
 
 def test_the_doctor_names_the_rights_that_are_missing(

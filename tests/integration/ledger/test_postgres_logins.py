@@ -15,7 +15,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.local.layout import HOST
-from offset_ledger.postgres_connection import postgres_arguments, postgres_url
+from offset_ledger.postgres_connection import postgres_arguments, postgres_url, takes_token, with_token
 from tests.fixtures.certificates import Authority
 from tests.fixtures.servers import Servers
 from tests.fixtures.tls_front import tls_front
@@ -104,6 +104,9 @@ def test_each_session_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     assert (token.hostname, token.port) == ("db.example.com", 5433)
     assert (asked["Action"], asked["DBUser"], asked["X-Amz-Expires"]) == (["connect"], ["ledger"], ["900"])
     assert "iam" not in second
+    for_executors = with_token(connection)  # they have no Airflow to ask
+    assert not takes_token(for_executors)
+    assert urlsplit(f"https://{session_arguments(for_executors, 'test')['password']}").hostname == "db.example.com"
 
 
 def test_a_token_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from offset_ledger.failpoints import ONCE, VARIABLE, Failpoint
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Session, connect, rows
+from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.dead_letter_record import source_position
@@ -33,6 +34,7 @@ from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from tests.fixtures.odd_records import CAFE, send_unchecked
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
@@ -171,6 +173,21 @@ def test_a_letter_is_the_record_as_it_was_with_its_coordinates_and_reasons(bench
         " JOIN offset_ledger.quarantine USING (quarantine_id)",
     )
     assert {(row[1], row[2]) for row in at} == {(r.partition, r.offset) for r in found.values()}
+
+
+def test_header_names_of_any_bytes_are_sent_as_they_are_and_read_back(bench: Bench) -> None:
+    named = ((HeaderName.of(CAFE.raw), b"1"), ("é", b"2"))
+    commit_raw(bench.session, bench.pipeline, [Raw(p, 0, b"{", headers=named) for p in (0, 1)])
+    foreign = [Record(b"k", b"foreign", ((CAFE, b""),), partition=p) for p in (0, 1)]
+    send_unchecked(bench.servers.bootstrap, bench.dead, foreign)
+    assert bench.process(f"{Failpoint.DEAD_LETTERS_COMMITTED}=kill").wait(60) == -signal.SIGKILL
+    assert deliver(bench.pipeline) == Delivery(already_delivered=2)
+    for partition in (0, 1):
+        read = read_records(bench.servers.kafka, bench.dead, OffsetRange(partition, 0, 2), "read_committed")
+        assert [(each.value, [name.encode() for name, _ in each.headers[:2]]) for each in read] == [
+            (b"foreign", [CAFE.raw]),
+            (b"{", [CAFE.raw, "é".encode()]),
+        ]
 
 
 def test_nothing_is_delivered_twice(bench: Bench) -> None:

@@ -248,15 +248,15 @@ def test_one_consumer_of_kafka_python_reads_ranges_in_any_order(bench: Bench) ->
         end = kafka.snapshot(bench.topic).partitions[0].last_stable
     first, second, third = (OffsetRange(p, 2, 9) for p in range(3))
     tail = OffsetRange(0, 9, end)  # it reads on, and ends with records of aborted transactions
-    with record_reader(bench.servers.kafka) as reader:
+    with record_reader(bench.servers.kafka) as read_lists:
         for wanted in (first, tail, third, first, second, tail, OffsetRange(0, 0, end), first):
-            read = [(each.partition, each.offset) for part in reader.read(bench.topic, wanted) for each in part]
+            read = [(each.partition, each.offset) for part in read_lists(bench.topic, wanted) for each in part]
             offsets = record_offsets(bench.servers.kafka, bench.topic, wanted, "read_committed")
             assert read == [(wanted.partition, offset) for offset in offsets]
         assert len(read) == 7
-        broken_off = reader.read(bench.topic, tail)
+        broken_off = read_lists(bench.topic, tail)
         next(broken_off)
-        read = [each.offset for part in reader.read(bench.topic, tail) for each in part]
+        read = [each.offset for part in read_lists(bench.topic, tail) for each in part]
         assert read == list(record_offsets(bench.servers.kafka, bench.topic, tail, "read_committed"))
 
 

@@ -125,11 +125,6 @@ def test_a_right_that_kafka_refuses_is_no_absence(error: kafka_errors.KafkaError
     assert type(kafka_unavailable("kafka:9092", error)) is kind
 
 
-def test_a_right_that_spark_lacks_is_no_failure_of_spark() -> None:
-    java = "Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [t]"
-    assert isinstance(classify(RuntimeError(f"job failed\n{java}")), AccessDenied)
-
-
 def test_of_an_error_of_this_project_and_its_causes_the_error_is_reported() -> None:
     text = (
         "offset_ledger.errors.DatabaseUnavailable: Postgres is not available\n\nThe above exception was the direct "
