@@ -77,8 +77,8 @@ docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on por
 	@test -n "$(SERVE)" || echo "open .site/index.html"
 
 .PHONY: matrix
-matrix: install ## The support matrix in README.md, on each Postgres, Kafka and Python (ONLY=Kafka: one of them)
-	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))
+matrix: install ## The support matrix in README.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
+	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)")
 
 .PHONY: chaos
 chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=1 BROKERS=3 CONNECT=1 REGISTRY=1
@@ -92,7 +92,7 @@ soak: install ## An hour of batches with faults, schemas and prunes; fails on wh
 ifdef SIZE
 bench: install peers ## The figures of docs/performance.md; beside other programs: make bench SIZE=500000 TARGET="empty half"
 	@$(BIN)/python -m benchmarks.peers --size $(SIZE) $(if $(WIDTH),--width $(WIDTH)) $(if $(TARGET),--target $(TARGET)) \
-		$(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RESUME),--resume)
+		$(if $(ONLY),--only "$(ONLY)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RESUME),--resume)
 else
 bench: install
 	@$(BIN)/python -m benchmarks.ingest

@@ -1,7 +1,8 @@
-"""What the support matrix has: versions of Postgres, Kafka and Python, and where each can be had."""
+"""What the support matrix has: versions of Postgres, Kafka, Python and Spark, and where each can be had."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -9,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from offset_ledger.local.ivy import Artifact
 from offset_ledger.local.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Bundle, broker_bundle, fetch
@@ -24,6 +26,10 @@ POSTGRES = {"15": "15.15.0", "16": "16.11.0", "17": "17.7.0"}
 POSTGRES_PACKAGED = "18"
 KAFKA = ("3.6.2", "3.7.2", "3.9.1", "4.0.1", "4.1.1", KAFKA_VERSION)
 PYTHON = ("3.11", "3.12", "3.13")
+# The newest of each minor version; 4.3 has no pyspark-client.
+SPARK = ("4.0.4", "4.1.3", "4.2.0", "4.3.0")
+_WITHOUT_CLIENT = "4.3.0"
+_STAGE = "tests/integration/stage"
 _OPERATIONS = "tests/integration/operations"
 _OF_THE_TABLE = "test_the_table_of_the_readme_has_every_version_once_with_its_result"
 TESTS: Mapping[str, tuple[str, ...]] = {
@@ -37,6 +43,12 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         "tests/integration/reliability/test_publishing.py",
         *(f"{_OPERATIONS}/test_{name}.py" for name in ("against_topic", "compaction", "ingest")),
     ),
+    "Spark": (
+        *(f"{_STAGE}/test_{name}.py" for name in ("package_zip", "spark_classes", "standalone", "what_spark_leaves")),
+        f"{_STAGE}/test_whole_staging.py",
+        "tests/dags/test_cluster_submission.py",
+    ),
+    "Spark Connect": (f"{_STAGE}/test_connect.py",),
     # A row that failed before is no fault of the Python.
     "Python": ("tests/unit", "tests/dags", f"--deselect=tests/unit/local/test_versions.py::{_OF_THE_TABLE}"),
 }
@@ -55,7 +67,9 @@ def candidates() -> list[Candidate]:
     """Every row of the matrix, in its order."""
     postgres = [Candidate("Postgres", version, _postgres) for version in (*POSTGRES, POSTGRES_PACKAGED)]
     kafka = [Candidate("Kafka", version, _kafka) for version in KAFKA]
-    return [*postgres, *kafka, *(Candidate("Python", version, _python) for version in PYTHON)]
+    python = [Candidate("Python", version, _python) for version in PYTHON]
+    spark = [Candidate(component, version, _spark) for component in ("Spark", "Spark Connect") for version in SPARK]
+    return [*postgres, *kafka, *python, *spark]
 
 
 def _postgres(version: str) -> tuple[str, Mapping[str, str]]:
@@ -85,26 +99,44 @@ def _kafka(version: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _python(version: str) -> tuple[str, Mapping[str, str]]:
-    """The environment ``.venv-VERSION``, made with what requirements.lock says unless it is there."""
     if version == PYTHON[0]:
         return LOCAL, {}
-    environment = ROOT / f".venv-{version}"
-    python = environment / "bin" / "python"
+    interpreter = shutil.which(f"python{version}")
+    # pyenv has a command for each version that it could run, whether it would or not.
+    if interpreter is None or subprocess.run([interpreter, "-V"], capture_output=True).returncode:
+        raise FileNotFoundError(f"python{version} is not installed")
+    return _environment(version, interpreter), {}
+
+
+def _spark(version: str) -> tuple[str, Mapping[str, str]]:
+    if version == _locked()["pyspark"]:
+        return LOCAL, {}
+    own = {"pyspark": version} if version == _WITHOUT_CLIENT else {"pyspark": version, "pyspark-client": version}
+    python = _environment(f"spark-{version}", LOCAL, own)
+    return python, {"PATH": f"{Path(python).parent}:{os.environ['PATH']}"}
+
+
+def _environment(name: str, interpreter: str, own: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The Python of the environment ``.venv-NAME``, made with what requirements.lock says unless it is there.
+
+    ``own`` versions of Spark's packages are installed last and alone: pyspark-client takes away what it shares.
+    """
+    python = ROOT / f".venv-{name}" / "bin" / "python"
     if not python.exists():
-        interpreter = shutil.which(f"python{version}")
-        # pyenv has a command for each version that it could run, whether it would or not.
-        if interpreter is None or subprocess.run([interpreter, "-V"], capture_output=True).returncode:
-            raise FileNotFoundError(f"python{version} is not installed")
-        uv = str(ROOT / ".venv/bin/uv")
-        subprocess.run([uv, "venv", "--quiet", "--python", interpreter, str(environment)], check=True)
-        install = [uv, "pip", "install", "--quiet", "--python", str(python), "-c", _versions(environment)]
-        subprocess.run([*install, "-e", f"{ROOT}[local,dev]"], check=True)
-    return str(python), {}
+        uv = [str(ROOT / ".venv/bin/uv")]
+        subprocess.run([*uv, "venv", "--quiet", "--python", interpreter, str(python.parents[1])], check=True)
+        pip = [*uv, "pip", "--quiet", "--python", str(python)]
+        versions = python.parents[1] / "versions.txt"
+        versions.write_text("\n".join(f"{name}=={version}" for name, version in _locked().items()))
+        subprocess.run([*pip, "install", "-c", str(versions), "-e", f"{ROOT}[local,dev]"], check=True)
+        if own:
+            subprocess.run([*pip, "uninstall", "pyspark", "pyspark-client"], check=True)
+            wanted = [f"{name}=={version}" for name, version in own.items()]
+            subprocess.run([*pip, "install", "--no-deps", *wanted], check=True)
+    return str(python)
 
 
-def _versions(environment: Path) -> str:
+def _locked() -> dict[str, str]:
     """The versions of requirements.lock without its hashes, which are those of one Python's wheels."""
     lines = (ROOT / "requirements.lock").read_text().splitlines()
-    path = environment / "versions.txt"
-    path.write_text("\n".join(line.split()[0] for line in lines if "==" in line and not line.startswith(("#", " "))))
-    return str(path)
+    return dict(line.split()[0].split("==") for line in lines if "==" in line and not line.startswith(("#", " ")))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 BEGIN, END = "<!-- matrix: written by make matrix -->", "<!-- end of the matrix -->"
 HEAD = "| component | version | date | tests |\n|---|---|---|---|\n"
-_ROW = re.compile(r"^\| (\w+) \| ([\d.]+) \| (\d{4}-\d\d-\d\d) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (\w[\w ]*) \| ([\d.]+) \| (\d{4}-\d\d-\d\d) \| (.+) \|$", re.MULTILINE)
 _BLOCK = re.compile(f"{re.escape(BEGIN)}\n(.*?){re.escape(END)}", re.DOTALL)
 
 
