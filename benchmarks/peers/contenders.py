@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-OURS = ("ours cold", "ours warm", "ours by Spark Connect")
+OURS = ("ours by Spark Connect", "ours by a new session", "ours by one process")
 LIMIT = "raw pieces"
 
 
@@ -26,9 +26,9 @@ class Contender:
 _BOOKKEEPING = {"_partition": "0", "_offset": "0", "_timestamp": "publish_at", "_deleted": "false", "_batch_id": "0"}
 
 CONTENDERS = (
-    Contender(OURS[0], "this project, cold", "run_ours", "cold", "project", True, _BOOKKEEPING),
-    Contender(OURS[1], "this project, warm", "run_ours", "warm", "project", True, _BOOKKEEPING),
-    Contender(OURS[2], "this project, Spark Connect server", "run_ours", "server", "project", True, _BOOKKEEPING),
+    Contender(OURS[0], "this project, Spark Connect server", "run_ours", "server", "project", True, _BOOKKEEPING),
+    Contender(OURS[1], "this project, new Spark session", "run_ours", "session", "project", True, _BOOKKEEPING),
+    Contender(OURS[2], "this project, one process", "run_ours", "process", "project", True, _BOOKKEEPING),
     Contender("confluent-kafka", "by hand: confluent-kafka, batched upserts", "run_by_hand", "confluent-kafka"),
     Contender("kafka-python", "by hand: kafka-python, batched upserts", "run_by_hand", "kafka-python"),
     Contender("spark-jdbc", "Spark, JDBC to a staging table, merge", "run_spark", "batch"),

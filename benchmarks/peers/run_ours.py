@@ -1,7 +1,7 @@
 """This project: plan, stage, validate and commit of one batch.
 
-Cold: as it is installed, without Spark, in the first batch of a process. Warm: after two other batches in it. Server:
-staged by a Spark Connect server after two other batches.
+Server: staged by a Spark Connect server after two other batches. Session: the first batch of a new Spark session, as
+spark-submit starts one. Process: the first batch of a process, without Spark.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from offset_ledger.local.layout import free_ports
 from offset_ledger.local.spark_connect import SparkConnect
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage.remote_session import remote_session
+from offset_ledger.stage.session import local_session
 from offset_ledger.target.table import ensure_target
 
 WARM_UP = 500_000  # records of each batch that makes a session warm
@@ -58,8 +59,8 @@ def work(task: Task) -> Callable[[], dict[str, Any]]:
     """Start the session, and warm it up if it is to be warm; the rest is timed."""
     this_process_is_ours()
     measured = pipeline(task, task.name, task.table, 10**9)
-    spark = _server_session(task) if task.variant == "server" else None
-    if task.variant != "cold":
+    spark = _session(task)
+    if task.variant == "server":
         for n in range(2):
             steps(pipeline(task, f"{task.name}_warm_up_{n}", f"{task.table}_warm_up_{n}", WARM_UP), spark)
 
@@ -70,7 +71,11 @@ def work(task: Task) -> Callable[[], dict[str, Any]]:
     return run
 
 
-def _server_session(task: Task) -> Any:
+def _session(task: Task) -> Any:
+    if task.variant == "process":
+        return None
+    if task.variant == "session":
+        return local_session()
     server = SparkConnect(Path(task.scratch) / "spark", free_ports(1)[0])
     server.up(os.environ, Launch(lambda line: print(line, file=sys.stderr)))
     atexit.register(server.stop)
