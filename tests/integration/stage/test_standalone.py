@@ -263,7 +263,7 @@ def test_the_slices_of_a_skewed_partition_are_staged_by_both_executors(bench: Ma
     assert len({by[slice_no] for slice_no in large}) == 2
 
 
-ASLEEP = "SELECT client_port FROM pg_stat_activity WHERE application_name LIKE '%% slice %%' AND state LIKE 'idle in%%'"
+ASLEEP = "SELECT client_port FROM pg_stat_activity WHERE application_name LIKE '%% slices%%' AND state LIKE 'idle in%%'"
 
 
 def executor_of(port: int) -> psutil.Process:
@@ -414,7 +414,7 @@ def test_a_driver_elsewhere_has_the_shipped_files_alone_and_tells_the_task_of_it
     assert who == [["airflow:ingest_orders.stage"]]
     kept = rows(good.session, "SELECT batch_id, error, message FROM offset_ledger.stage_failure")
     assert kept == [[batches[1].batch_id, *said[1][1].split(": ", 1)]]
-    assert [file.name for file in folder.iterdir()] == ["artifacts"]  # Spark makes that one
+    assert {file.name for file in folder.iterdir()} <= {"artifacts"}  # Spark 4.0 makes that one
 
 
 def worker_of(executor: psutil.Process, cluster: SparkStandalone) -> Any:

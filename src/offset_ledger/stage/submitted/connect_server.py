@@ -28,6 +28,7 @@ def main() -> int:
     """
     session = SparkSession.builder.config(PROPERTY, code_of_this_process()).getOrCreate()
     tasks = session.sparkContext.defaultParallelism
+    session.sparkContext.environment.clear()  # what clients have: workers of another environment are others
     port = str(session.conf.get("spark.connect.grpc.binding.port"))
     client = [sys.executable, str(first_job.__file__), port, str(tasks)]
     with subprocess.Popen(client, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as second:
