@@ -45,7 +45,6 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     ),
     "Spark": (
         *(f"{_STAGE}/test_{name}.py" for name in ("package_zip", "spark_classes", "standalone", "what_spark_leaves")),
-        f"{_STAGE}/test_whole_staging.py",
         "tests/dags/test_cluster_submission.py",
     ),
     "Spark Connect": (f"{_STAGE}/test_connect.py",),
