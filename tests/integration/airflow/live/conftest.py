@@ -101,6 +101,7 @@ def world(
             begin(made)
             begin_in(shop, made)
             made.start()
+            server.up(stack.connections_environment(), Launch(print))
             host, port = hooks.url.removeprefix("http://").split(":")
             nobody = Connection("registry_away", "http", f"http://127.0.0.1:{free_ports(1)[0]}")
             for each in (*stored(made), Connection("hooks_stored", "http", host, int(port)), nobody):
