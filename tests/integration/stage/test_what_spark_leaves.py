@@ -54,7 +54,7 @@ def test_an_ingest_leaves_nothing_behind_and_its_error_is_the_last_line(
 
     failed = ingest(file, cwd, shared, f"{Failpoint.SLICE_COPIED}=fail")
     lines = failed.stderr.splitlines()
-    assert failed.returncode == 1
+    assert failed.returncode == 75  # worth another try
     assert lines[-1].startswith("offset-ledger: TransientError: failpoint slice_copied")
     assert [line for line in lines if line.startswith(("\tat ", "Caused by:"))] == []
     assert (list(shared.iterdir()), list(cwd.iterdir())) == ([], [])
