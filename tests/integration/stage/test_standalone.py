@@ -28,10 +28,12 @@ from offset_ledger.local import stack as local
 from offset_ledger.local.layout import cache_root
 from offset_ledger.local.spark_standalone import WORKERS, SparkStandalone
 from offset_ledger.local.stack import SparkKind, Stack
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.runs import runs_of, shares_of
 from tests.dags.fresh import answer_of
 from tests.fixtures.servers import Servers
 from tests.fixtures.stacks import LOOPBACK, listeners
@@ -259,8 +261,11 @@ def test_the_slices_of_a_skewed_partition_are_staged_by_both_executors(bench: Ma
     large = {row[0] for row in rows(one.session, "SELECT slice_no FROM offset_ledger.slice WHERE partition = 0")}
     assert len(large) == 20
     by = {task["Index"]: task["Executor ID"] for task in one.driver.tasks()}
-    assert set(by) >= large
-    assert len({by[slice_no] for slice_no in large}) == 2
+    ranges = [OffsetRange(0, 0, 400), *(OffsetRange(n, 0, 20) for n in (1, 2, 3))]
+    shares = shares_of(runs_of(ranges, WORKERS, 20), WORKERS)
+    assert sorted(by) == list(range(len(shares)))
+    assert {by[n] for n, share in enumerate(shares) if large & {slice_no for slice_no, _ in share}} == set(by.values())
+    assert len(set(by.values())) == 2
 
 
 ASLEEP = "SELECT client_port FROM pg_stat_activity WHERE application_name LIKE '%% slices%%' AND state LIKE 'idle in%%'"
