@@ -171,7 +171,7 @@ def test_a_live_task_stages_what_its_failing_concurrent_attempt_does_not(bench: 
 def waiting_slices(bench: Bench) -> int:
     found = bench.query(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        " AND application_name ~ ' slice '"
+        " AND application_name ~ ' slices'"
     )
     return int(found[0][0])
 

@@ -77,7 +77,7 @@ def _every_slice_twice() -> Iterator[None]:
     """Each slice has two live tasks, as speculation or a lost executor makes them."""
     from offset_ledger.stage import spark_reader
 
-    once = spark_reader._run_tasks
+    once, slots = spark_reader._run_tasks, spark_reader.task_slots
 
     def twice(*given: Any) -> None:
         with ThreadPoolExecutor(2) as pool:
@@ -85,10 +85,11 @@ def _every_slice_twice() -> Iterator[None]:
                 each.result()
 
     spark_reader._run_tasks = twice
+    spark_reader.task_slots = lambda _: 1  # one task for each of the two: both run at once
     try:
         yield
     finally:
-        spark_reader._run_tasks = once
+        spark_reader._run_tasks, spark_reader.task_slots = once, slots
 
 
 def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:
