@@ -100,7 +100,7 @@ def secured() -> Iterator[Secured]:
         yield made
 
 
-def pipeline(folder: Path, digits: int, engine: str = 1) -> Pipeline:
+def pipeline(folder: Path, digits: int, engine: str = "spark") -> Pipeline:
     path = folder / "orders.yaml"
     path.write_text(PIPELINE.format(digits=digits, engine=engine))
     return parse_pipeline(path)

@@ -28,7 +28,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage, stage_with
-from tests.fixtures.engines import by_spark
+from tests.fixtures.engines import BY_PROCESS, by_spark
 from tests.fixtures.kafka_tools import paste
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
@@ -62,7 +62,7 @@ def test_a_slice_that_waits_longer_for_records_than_the_server_lets_a_session_id
 
     with connect(servers.postgres) as session:
         batch_id = planned(session, pipeline, [OffsetRange(0, 0, 3)])
-        stage_with(write, pipeline, batch_id, ME)
+        stage_with(write, pipeline, batch_id, ME, BY_PROCESS.choice)
         staged = rows(session, f"SELECT event_id, _offset FROM offset_ledger_staging.b{batch_id}_e1")
         assert {tuple(row) for row in staged} == {("0", 0), ("1", 1), ("2", 2)}
 

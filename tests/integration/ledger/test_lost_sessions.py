@@ -177,7 +177,7 @@ def test_an_attempt_that_a_claim_overtakes_before_it_reads_is_fenced(
 
     monkeypatch.setattr(*place, overtaken)
     with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
-        stage_with(lambda *_: Written(1), pipeline, batch_id, ME)
+        stage_with(lambda *_: Written(1), pipeline, batch_id, ME, BY_PROCESS.choice)
 
 
 def test_a_gate_whose_session_a_claim_ended_is_fenced(

@@ -217,7 +217,7 @@ def test_texts_and_bytes_survive_copy(session: connection, rows: list[tuple[str 
 
 def test_headers_and_far_timestamps_are_stored(session: connection) -> None:
     headers = [[{"key": 'k"', "value": b"\x00"}, {"key": "k", "value": None}], [{"key": "a", "value": b"b"}], None, []]
-    moments = [0, -2000, 253_402_300_800_000_000, -62_135_596_800_000_001]
+    moments = [0, -2000, 253_402_300_800_000_000, -62_135_596_800_001_000]
     batch = batch_of([good_value()] * 4, headers=headers)
     batch = batch.set_column(4, "timestamp", pa.array(moments, pa.int64()).cast(pa.timestamp("us", "UTC")))
     found = stored(session, "staged", decode_batch(JsonDecoder(SHAPE, LIMITS), batch).rows, "_offset")
@@ -231,7 +231,7 @@ def test_headers_and_far_timestamps_are_stored(session: connection) -> None:
         "1970-01-01 00:00:00.000000 AD",
         "1969-12-31 23:59:59.998000 AD",
         "10000-01-01 00:00:00.000000 AD",
-        "0001-12-31 23:59:59.999999 BC",
+        "0001-12-31 23:59:59.999000 BC",
     ]
 
 

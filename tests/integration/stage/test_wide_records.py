@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
-from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.record_batches import MAX_BYTES
-from offset_ledger.stage.slice_reader import _record_batches
+from offset_ledger.stage.slice_reader import _Librdkafka
 from tests.fixtures.servers import Servers
 
 RECORDS, WIDTH = 160, 900_000
@@ -22,7 +22,8 @@ def test_no_batch_is_larger_than_its_bound(servers: Servers, topic_name: Callabl
     create_topic(extra, topic, 1, 1)
     compressed = read_settings(extra, {"compression.type": "zstd"})
     publish((Record(b"%d" % n, b" " * WIDTH) for n in range(RECORDS)), extra, topic, settings=compressed)
-    with bulk_reader(servers.kafka) as read:
-        batches = list(_record_batches(0, read(topic, OffsetRange(0, 0, RECORDS))))
+    with ExitStack() as opened:
+        reader = _Librdkafka(servers.kafka, topic, opened)
+        batches = list(reader.read(OffsetRange(0, 0, RECORDS), lambda: None))
     assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(RECORDS))
     assert [batch.nbytes for batch in batches if batch.nbytes > MAX_BYTES + 2 * WIDTH] == []
