@@ -28,10 +28,11 @@ AIRFLOW_DATABASE = "airflow"
 _SYSTEM_USER = "pgserver"
 _SUPERUSER = "postgres"
 _READY_SECONDS = 60
+_MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",  # a socket's path has a length limit that a deep checkout exceeds
-    "shared_buffers": "1GB",
+    "shared_buffers": f"{min(max(_MEMORY >> 23, 128), 4096)}MB",  # an eighth: staging that fits is not written to disk
     "wal_buffers": "64MB",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "15min",

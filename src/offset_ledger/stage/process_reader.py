@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
+from offset_ledger.cycles import rare_collections
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
@@ -53,6 +54,7 @@ class ProcessReader:
         with (
             progress(total_width(batch.ranges), "staged", unit="offsets") as advance,
             losses_checked(partial(check_topic, batch), BrokerUnavailable),
+            rare_collections(),
             ThreadPoolExecutor(_THREADS) as pool,
             ExitStack() as opened,
         ):

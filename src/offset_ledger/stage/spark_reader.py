@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
+from offset_ledger.cycles import rare_collections
 from offset_ledger.errors import SparkFailed
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
@@ -87,7 +88,7 @@ def _run_tasks(spark: SparkSession, kafka: Connection, topic: str, shares: Seque
     def on_executor(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                with slice_reader(kafka, topic, task, lambda _: None) as write:
+                with rare_collections(), slice_reader(kafka, topic, task, lambda _: None) as write:
                     write(SharedSlices(deque([shares[number]]), Event()))
             yield batch
 

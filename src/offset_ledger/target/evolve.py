@@ -38,7 +38,8 @@ def change_table(cursor: Cursor, pipeline: Pipeline, batch_id: int, changes: Seq
     clauses = sql.SQL(", ").join(sql.SQL(change.clause) for change in changes)
     with _explained(pipeline, changes):
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
-        cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, clauses))
+        # A subtransaction: rows that the change rewrites have its id, and those that the batch writes the transaction's.
+        cursor.execute(sql.SQL("SAVEPOINT change; ALTER TABLE {} {}; RELEASE change").format(table, clauses))
         cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
     for change in changes:
         values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}

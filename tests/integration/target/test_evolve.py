@@ -8,12 +8,13 @@ from itertools import product
 import pytest
 
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Column, ColumnType, Evolve, Pipeline
+from offset_ledger.config.model import Column, ColumnType, Evolve, Merge, Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import TargetLocked, TargetMismatch, TransientError
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import BatchKind
 from offset_ledger.model.widening import widens
 from offset_ledger.operations.verify import verify
 from offset_ledger.target import evolve
@@ -109,6 +110,31 @@ def test_a_wider_type_comes_with_the_batch_that_has_it(session: Session) -> None
     }
     (change,) = changes(session)
     assert change == (batch_id, "public.orders", "ALTER COLUMN amount TYPE bigint USING amount::bigint")
+
+
+@pytest.mark.parametrize(
+    ("merge", "kinds", "expected"),
+    [
+        (Merge.SKIP_EXISTING, [BatchKind.REPLAY, BatchKind.HEAD], "1/0/1"),
+        (Merge.NEWEST_WINS, [BatchKind.REPLAY, BatchKind.HEAD], "2/0/2"),
+        (Merge.NEWEST_WINS, [BatchKind.HEAD, BatchKind.REPLAY], "2/0/2"),
+    ],
+)
+def test_rows_that_a_wider_type_has_rewritten_are_not_taken_for_those_of_the_batch(
+    session: Session, merge: Merge, kinds: list[BatchKind], expected: str
+) -> None:
+    small = with_column(a_pipeline(merge=merge), of_type("amount", "integer"), Evolve.NONE)
+    run(session, small, RANGES[0], FIRST)
+    for kind in kinds[:-1]:
+        run(session, small, RANGES[1], SECOND, kind)
+    wide = with_column(small, of_type("amount", "bigint"), Evolve.WIDEN)
+    run(session, wide, RANGES[1], SECOND, kinds[-1])
+    assert types(session)["amount"] == "bigint"
+    assert set(rows(session, "SELECT event_id, state FROM orders")) == {
+        ("a", "1/0/0"),
+        ("b", expected),
+        ("c", "2/0/3"),
+    }
 
 
 def test_a_narrower_type_is_never_a_change_of_ours(session: Session) -> None:

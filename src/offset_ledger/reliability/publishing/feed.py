@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
+from offset_ledger.cycles import rare_collections
 from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.bulk import bulk_publisher
 from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Disturbance, plan_events
@@ -39,7 +38,7 @@ def publish_flights(
     durable = {**TOPIC_CONFIGS, "min.insync.replicas": str(min(2, replication_factor))}
     create_topic(extra, topic, PARTITIONS, replication_factor, durable)
     aborted: list[Record] = []
-    with _rare_collections(), bulk_publisher(extra, topic, on_progress=on_progress) as publisher:
+    with rare_collections(), bulk_publisher(extra, topic, on_progress=on_progress) as publisher:
         for planned in plan_events(seed, limit):
             if planned.kind is not Disturbance.ABORTED:
                 publisher.send(planned.record)
@@ -56,14 +55,3 @@ def publish_flights(
 def _abort(records: list[Record], extra: Mapping[str, str], topic: str) -> None:
     publish_aborted(records, extra, topic, transactional_id=f"{topic}-aborted")
     records.clear()
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Let the cycle collector run seldom: a million records make no cycles, and searching for them takes a fifth."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
