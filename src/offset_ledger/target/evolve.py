@@ -38,7 +38,7 @@ def change_table(cursor: Cursor, pipeline: Pipeline, batch_id: int, changes: Seq
     clauses = sql.SQL(", ").join(sql.SQL(change.clause) for change in changes)
     with _explained(pipeline, changes):
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
-        # A subtransaction: rows that the change rewrites have its id, and those that the batch writes the transaction's.
+        # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
         cursor.execute(sql.SQL("SAVEPOINT change; ALTER TABLE {} {}; RELEASE change").format(table, clauses))
         cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
     for change in changes:
