@@ -30,12 +30,6 @@ _RESOURCES = {
     "spark.cores.max": "total_executor_cores",
 }
 _SHIPPED = ("spark.jars", "spark.files", "spark.submit.pyFiles", "spark.yarn.dist.files", "spark.yarn.dist.jars")
-_REDACTION = (
-    "spark.redaction.regex",
-    "spark.redaction.string.regex",
-    "spark.sql.redaction.options.regex",
-    "spark.sql.redaction.string.regex",
-)
 # What offset-ledger sets itself, and what to do instead.
 OWN: Mapping[str, str] = {
     "spark.master": "write the master in the connection",
@@ -44,7 +38,7 @@ OWN: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "write spark.driver.defaultJavaOptions, which Java gets too",
     **{name: f"write spark.resources.{key}" for name, key in _RESOURCES.items()},
     **dict.fromkeys(_SHIPPED, "leave it out: the job is shipped with what it needs"),
-    **dict.fromkeys(_REDACTION, "leave it out: it keeps secrets out of Spark's logs and events"),
+    "spark.redaction.regex": "leave it out: it keeps secrets out of Spark's logs and events",
 }
 
 

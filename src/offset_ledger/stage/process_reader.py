@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.cycles import rare_collections
-from offset_ledger.errors import BrokerUnavailable
+from offset_ledger.errors import BrokerUnavailable, TransientError
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
 from offset_ledger.progress import progress
 from offset_ledger.stage.runs import SharedSlices, runs_of
 from offset_ledger.stage.slice_reader import slice_reader
-from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
     from offset_ledger.stage.slices import SliceTask
@@ -34,26 +31,19 @@ class ProcessReader:
     """Reads the slices of a batch in this process, two at a time."""
 
     choice: EngineChoice
+    transient: ClassVar[type[TransientError]] = BrokerUnavailable
 
-    def read(
-        self,
-        kafka: Connection,
-        batch: Batch,
-        check_topic: Callable[[Batch], object],
-        pipeline: Pipeline,
-        task: SliceTask,
-    ) -> int:
+    def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
         """Stage every slice and return how many there were.
 
         Raises:
-            LostRange: the topic does not have the ranges any more.
+            LostRange, UnknownTopic: the log does not have the ranges, by the broker that was asked.
             BrokerUnavailable, DatabaseUnavailable, Fenced: as for a slice.
         """
         runs = runs_of(batch.ranges, 1, pipeline.limits.records_per_slice)
         shared, over = deque(runs), Event()
         with (
             progress(total_width(batch.ranges), "staged", unit="offsets") as advance,
-            losses_checked(partial(check_topic, batch), BrokerUnavailable),
             rare_collections(),
             ThreadPoolExecutor(_THREADS) as pool,
             ExitStack() as opened,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.cycles import rare_collections
-from offset_ledger.errors import SparkFailed
+from offset_ledger.errors import SparkFailed, TransientError
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
@@ -25,7 +24,6 @@ from offset_ledger.stage.runs import Run, SharedSlices, runs_of, shares_of
 from offset_ledger.stage.same_code import for_same_code
 from offset_ledger.stage.slice_reader import slice_reader
 from offset_ledger.stage.spark_failures import classify
-from offset_ledger.stage.topic_check import losses_checked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,25 +43,19 @@ class SparkReader:
 
     spark: SparkSession
     choice: EngineChoice
+    transient: ClassVar[type[TransientError]] = SparkFailed
 
-    def read(
-        self,
-        kafka: Connection,
-        batch: Batch,
-        check_topic: Callable[[Batch], object],
-        pipeline: Pipeline,
-        task: SliceTask,
-    ) -> int:
+    def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
         """Stage every slice and return how many there were; all of them have committed when this returns.
 
         Raises:
-            LostRange: the topic does not have the ranges any more.
+            LostRange, UnknownTopic: the log does not have the ranges, by the broker that was asked.
             SparkFailed, SparkUnavailable, BrokerUnavailable, DatabaseUnavailable, Fenced: by what failed the Spark job.
         """
         if takes_token(task.database):  # executors cannot ask for one
             task = replace(task, database=with_token(task.database))
         shown = slices_shown(task.database, task.tables.attempt, total_width(batch.ranges))
-        with losses_checked(partial(check_topic, batch), SparkFailed), shown, _failures_classified():
+        with shown, _failures_classified():
             slots = task_slots(self.spark)
             runs = runs_of(batch.ranges, slots, pipeline.limits.records_per_slice)
             _run_tasks(self.spark, kafka, pipeline.source.topic, shares_of(runs, slots), task)

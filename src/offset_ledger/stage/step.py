@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import StateConflict
+from offset_ledger.errors import StateConflict, TransientError
 from offset_ledger.extras import is_installed
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import batches, fencing
@@ -30,7 +31,7 @@ from offset_ledger.stage import tombstones
 from offset_ledger.stage.claim import Written, claim, seal
 from offset_ledger.stage.following import end_at_boundaries
 from offset_ledger.stage.kept_staging import KeptStaging, is_last_copy, read_kept
-from offset_ledger.stage.topic_check import topic_checks
+from offset_ledger.stage.topic_check import losses_checked, topic_checks
 
 if TYPE_CHECKING:
     from offset_ledger.stage.slices import SliceTask
@@ -56,14 +57,11 @@ class Reader(Protocol):
     def choice(self) -> EngineChoice:
         """Which engine it is, and why it was chosen."""
 
-    def read(
-        self,
-        kafka: Connection,
-        batch: Batch,
-        check_topic: Callable[[Batch], object],
-        pipeline: Pipeline,
-        task: SliceTask,
-    ) -> int:
+    @property
+    def transient(self) -> type[TransientError]:
+        """What a read is to raise that failed although the topic has every planned range."""
+
+    def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
         """Stage every slice of the batch and return how many there were."""
 
 
@@ -103,7 +101,8 @@ def stage(reader: Reader, pipeline: Pipeline, batch_id: int, origin: Origin) -> 
     def write(batch: Batch, tables: StagingTables) -> Written:
         before = topic.recent(batch)  # the claim may have waited for a lock
         task = SliceTask.of(pipeline, database, tables, batch.kind)
-        slices = reader.read(kafka, batch, topic.check, pipeline, task)
+        with losses_checked(partial(topic.check, batch), reader.transient):
+            slices = reader.read(kafka, batch, pipeline, task)
         after = topic.check(batch, read=_reason_of_gaps(pipeline, before) is None)
         retention = tombstones.tombstone_retention(pipeline, batch, before, after)
         return Written(slices, _reason_of_gaps(pipeline, before, after), retention)

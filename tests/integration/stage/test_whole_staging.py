@@ -249,7 +249,7 @@ def test_a_log_that_starts_later_after_every_offset_was_read_is_no_loss(
     assert batch is not None
 
     class ReadsAndExpires:
-        choice = BY_PROCESS.choice
+        choice, transient = BY_PROCESS.choice, BY_PROCESS.transient
 
         def read(self, _: object, batch: Batch, *given: Any) -> int:
             bench.expire(2)

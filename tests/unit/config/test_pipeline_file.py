@@ -144,7 +144,7 @@ def test_flights_is_what_its_columns_promise() -> None:
         ),
         target=Target("postgres_default", "public", "flights"),
         quality=Quality("flights", 0.02),
-        limits=Limits(1_000_000, 100_000),
+        limits=Limits(2_000_000, 100_000),
         path=FLIGHTS,
         config_hash=sha256(FLIGHTS.read_bytes()).hexdigest(),
     )
