@@ -20,6 +20,13 @@ def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
     cursor.execute("SELECT FROM offset_ledger.pipeline WHERE pipeline = %s FOR UPDATE", [pipeline])
 
 
+def lock_file(cursor: Cursor, file: str) -> list[str]:
+    """The same for every pipeline of the file that the ledger knows, whose names are returned."""
+    query = "SELECT pipeline FROM offset_ledger.pipeline WHERE file = %s ORDER BY pipeline FOR UPDATE"
+    cursor.execute(query, [file])
+    return [row["pipeline"] for row in cursor.fetchall()]
+
+
 def lock_table(cursor: Cursor, pipeline: Pipeline) -> None:
     """Let no other pipeline of the same file commit into the table until the transaction ends."""
     query = "SELECT FROM offset_ledger.target_table WHERE target = %s FOR UPDATE"

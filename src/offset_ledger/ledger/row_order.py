@@ -7,7 +7,7 @@ from psycopg2 import sql
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.errors import TargetMismatch
-from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.database import Cursor, named_sql
 
 KAFKA_TIMESTAMP = "kafka_timestamp"
 REMERGE = "offset-ledger remerge PIPELINE --why ..."
@@ -18,16 +18,21 @@ def ordered_by(record: RecordShape) -> str:
     return format_path(record.publish_at) if record.publish_at else KAFKA_TIMESTAMP
 
 
-def read_order(cursor: Cursor, pipeline: str) -> str | None:
-    """The moment by which the pipeline's rows are ordered; None where it was never checked."""
-    cursor.execute("SELECT ordered_by FROM offset_ledger.pipeline WHERE pipeline = %s", [pipeline])
-    row = cursor.fetchone()
-    return row["ordered_by"] if row else None
+def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
+    """The moments by which the rows of the table are ordered, whatever topic of the file they are of.
+
+    None where it was never checked; several where an earlier version ordered the rows of one topic alone.
+    """
+    query = "SELECT ordered_by FROM offset_ledger.pipeline WHERE file = %s AND ordered_by IS NOT NULL"
+    cursor.execute(query, [pipeline.file])
+    return {row["ordered_by"] for row in cursor.fetchall()}
 
 
-def write_order(cursor: Cursor, pipeline: str, moment: str) -> None:
-    """Record the moment by which the pipeline's rows are ordered from now on."""
-    cursor.execute("UPDATE offset_ledger.pipeline SET ordered_by = %s WHERE pipeline = %s", [moment, pipeline])
+def write_order(cursor: Cursor, pipeline: Pipeline, moment: str) -> None:
+    """Record the moment by which the rows of the table are ordered from now on."""
+    cursor.execute(
+        named_sql("target/write_order"), {"pipeline": pipeline.name, "file": pipeline.file, "moment": moment}
+    )
 
 
 def has_strays(cursor: Cursor, table: sql.Identifier, record: RecordShape) -> bool:
@@ -50,9 +55,8 @@ def record_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> N
         TargetMismatch: as :func:`check_order`.
     """
     check_order(cursor, pipeline, table)
-    wanted = ordered_by(pipeline.record)
-    if read_order(cursor, pipeline.name) != wanted:
-        write_order(cursor, pipeline.name, wanted)
+    if read_orders(cursor, pipeline) != {wanted := ordered_by(pipeline.record)}:
+        write_order(cursor, pipeline, wanted)
 
 
 def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> None:
@@ -62,15 +66,15 @@ def check_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> No
         TargetMismatch: they are ordered by another one.
     """
     if not in_order(cursor, pipeline, table):
-        raise TargetMismatch(_another(pipeline, ordered_by(pipeline.record), read_order(cursor, pipeline.name)))
+        raise TargetMismatch(_another(pipeline, ordered_by(pipeline.record), read_orders(cursor, pipeline)))
 
 
 def in_order(cursor: Cursor, pipeline: Pipeline, table: sql.Identifier) -> bool:
     """Whether all rows of the target, if it has any, are ordered by the moment that the pipeline file names."""
-    known = read_order(cursor, pipeline.name)
-    if known is None:
+    known = read_orders(cursor, pipeline)
+    if not known:
         return not has_strays(cursor, table, pipeline.record)
-    return known == ordered_by(pipeline.record) or not _any(cursor, table, "true")
+    return known == {ordered_by(pipeline.record)} or not _any(cursor, table, "true")
 
 
 def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
@@ -81,22 +85,28 @@ def _any(cursor: Cursor, table: sql.Identifier, condition: str) -> bool:
     return bool(cursor.one()[0])
 
 
-def _another(pipeline: Pipeline, wanted: str, known: str | None) -> str:
+def _another(pipeline: Pipeline, wanted: str, known: set[str]) -> str:
     """What differs, and the way out of it."""
-    remerge = REMERGE.replace("PIPELINE", pipeline.name)
+    remerge = REMERGE.replace("PIPELINE", pipeline.file)
     head = f"pipeline {pipeline.name}: the pipeline file says publish_at: {wanted}, and table "
     table = f"{pipeline.target.schema}.{pipeline.target.table}"
+    moments = " and ".join(sorted(known)) or "another moment"
     if wanted == KAFKA_TIMESTAMP:
         return (
-            f"{head}{table} has rows that are ordered by {known or 'another moment'}; nothing was changed; order all "
-            f"of them by Kafka's timestamps with: {remerge}"
+            f"{head}{table} has rows that are ordered by {moments}; nothing was changed; order all of them by Kafka's "
+            f"timestamps with: {remerge}"
         )
-    if known is None:
+    if len(known) != 1:
+        rows = (
+            f"rows that are ordered by {moments}"
+            if known
+            else "delete markers of tombstones, which are ordered by Kafka's timestamps"
+        )
         return (
-            f"{head}{table} has delete markers of tombstones, which are ordered by Kafka's timestamps; nothing was "
-            f"changed; write publish_at: {KAFKA_TIMESTAMP}, and order all rows by it with: {remerge}"
+            f"{head}{table} has {rows}; nothing was changed; write publish_at: {KAFKA_TIMESTAMP}, and order all rows "
+            f"by it with: {remerge}"
         )
     return (
-        f"{head}{table} has rows that are ordered by {known} and do not have that moment; nothing was changed; write "
-        f"publish_at: {known}, or start a pipeline with another name and table"
+        f"{head}{table} has rows that are ordered by {moments} and do not have that moment; nothing was changed; write "
+        f"publish_at: {moments}, or start a pipeline with another name and table"
     )

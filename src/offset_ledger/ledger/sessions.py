@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import psycopg2
+from psycopg2 import errors as pg
 from psycopg2.extensions import connection
 
 from offset_ledger.connections import Connection
+from offset_ledger.errors import ConfigurationError
 from offset_ledger.postgres_connection import KEEPALIVE, postgres_arguments, takes_token, with_token
 
 Arguments = Mapping[str, str | int]
@@ -41,6 +44,9 @@ _PINNED = "; ".join(
     }.items()
 )
 
+# Where this is `replica`, triggers and foreign keys of the ledger are off; not every login may set it.
+_ROLE = "SELECT current_setting('session_replication_role')"
+
 # What ends the session inside a statement cannot be told from a server that went away. Older servers lack it. All of
 # pg_settings costs a millisecond, and is read only where there is something to switch off.
 _SET = "coalesce(current_setting('transaction_timeout', true), '0') <> '0'"
@@ -64,6 +70,7 @@ def open_session(arguments: Arguments) -> connection:
 
     Raises:
         psycopg2.Error: as ``psycopg2.connect``.
+        ConfigurationError: triggers and foreign keys are off in the session, and it may not change that.
     """
     # From the start, for psycopg2 keeps how texts are quoted then, and encodes texts of COPY by it.
     options = f"{arguments.get('options', '')} -c standard_conforming_strings=on".strip()
@@ -72,9 +79,23 @@ def open_session(arguments: Arguments) -> connection:
     try:
         session.autocommit = True
         with session.cursor() as cursor:
-            cursor.execute(f"{_PINNED}; {_UNLIMITED}")
+            cursor.execute(f"{_PINNED}; {_UNLIMITED}; {_ROLE}")
+            if (role := cursor.fetchone()) != ("origin",):
+                _enable_triggers(cursor, role)
         session.autocommit = False
-    except psycopg2.Error:
+    except (psycopg2.Error, ConfigurationError):
         session.close()
         raise
     return session
+
+
+def _enable_triggers(cursor: Any, role: Any) -> None:
+    try:
+        cursor.execute("SET session_replication_role TO origin")
+    except pg.InsufficientPrivilege:
+        database = cursor.connection.info.dbname
+        raise ConfigurationError(
+            f"session_replication_role is {role[0]} in sessions with database {database}, which switches the triggers "
+            "and foreign keys of the ledger off, and the login may not set it; nothing was done; as a superuser run: "
+            f"ALTER DATABASE {database} RESET session_replication_role, or the same with ALTER ROLE"
+        ) from None

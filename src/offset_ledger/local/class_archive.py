@@ -7,11 +7,11 @@ JVM; one that is cut short would crash it, so it is made under another name and 
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from offset_ledger.errors import StackError
 from offset_ledger.local.layout import only_one
@@ -42,7 +42,7 @@ class ClassArchive:
             return self.place.exists() or self._make(record)
 
     def _make(self, record: Callable[[str], None]) -> bool:
-        draft = self.place.with_name(f".{self.place.name}.{os.getpid()}")
+        draft = self.place.with_name(f".{self.place.name}.{uuid4().hex}")
         try:
             self.place.parent.mkdir(parents=True, exist_ok=True)
             record(f"-XX:ArchiveClassesAtExit={draft}")

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from offset_ledger.errors import StackError
 from offset_ledger.local.layout import cache_root
@@ -118,7 +119,7 @@ def _wrapped(java: Path) -> Path:
     script = home / "bin" / "java"
     if not script.exists():
         script.parent.mkdir(parents=True, exist_ok=True)
-        draft = script.with_name(f"java.{os.getpid()}")
+        draft = script.with_name(f"java.{uuid4().hex}")
         draft.write_text(_WRAPPER.format(java=shlex.quote(str(java))))
         draft.chmod(0o755)
         draft.replace(script)

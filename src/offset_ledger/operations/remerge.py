@@ -17,19 +17,19 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, in_order, ordered_by
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import check_identity
-from offset_ledger.model.overlap import in_parts, within
+from offset_ledger.model.overlap import within
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.ingest import Ingested, run_batch
 from offset_ledger.plan.step import checked_snapshot, plan_replay
-from offset_ledger.target.restate import Part, read_pending, read_reach, restate
+from offset_ledger.target.restate import Part, read_reach, read_unfinished, restate
 from offset_ledger.target.table import ensure_target
 
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """How many rows got another ``publish_at``, and what is still to be replayed.
+    """How many rows got another ``publish_at``, and what of the topic is still to be replayed.
 
     ``rows`` is None if an earlier call has changed them. ``gone`` are committed offsets that the topic no longer has.
     """
@@ -40,7 +40,7 @@ class Restated:
 
 
 def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
-    """The first half: change the rows in one transaction, and record what the second half has to replay.
+    """The first half: change the rows in one transaction, and record what the second half has to replay of each topic.
 
     Raises:
         ConfigurationError: the pipeline file orders by another timestamp.
@@ -60,20 +60,20 @@ def restate_rows(pipeline: Pipeline, origin: Origin, why: str) -> Restated:
 
 
 def _restate(cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, origin: Origin, why: str) -> Restated:
+    pipelines.lock_file(cursor, pipeline.file)  # before a row of it alone, or two topics would wait for each other
     pipelines.register(cursor, pipeline, snapshot)
-    pipelines.lock_pipeline(cursor, pipeline.name)
     pipelines.lock_table(cursor, pipeline)
     check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-    reach, bounds = read_reach(cursor, pipeline.name), snapshot.bounds
     rows = None
     if in_order(cursor, pipeline, sql.Identifier(pipeline.target.schema, pipeline.target.table)):
         ensure_target(cursor, pipeline)
     else:
-        parts = in_parts(within(reach, bounds), pipeline.limits.records_per_batch)
-        rows = restate(cursor, pipeline, parts, origin, why)
-    pending = read_pending(cursor, pipeline.name)
-    below = {partition: (0, low) for partition, (low, _) in bounds.items()}
-    return Restated(rows, pending, within(reach, below) if pending or rows is not None else ())
+        rows = restate(cursor, pipeline, origin, why)
+    pending = read_unfinished(cursor, pipeline.name, snapshot)
+    below = {partition: (0, low) for partition, (low, _) in snapshot.bounds.items()}
+    return Restated(
+        rows, pending, within(read_reach(cursor, pipeline.name), below) if pending or rows is not None else ()
+    )
 
 
 def replay_parts(

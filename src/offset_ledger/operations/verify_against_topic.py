@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from psycopg2 import sql
@@ -21,6 +21,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.operations.read_again import read_again
 from offset_ledger.operations.verify import numbered_queries
+from offset_ledger.target.fit import column_types
 
 SHOWN = 100  # violations of one query
 
@@ -92,9 +93,10 @@ def _compare(
         "compacted": snapshot.compacted,
         "shown": SHOWN,
     }
+    stored = column_types(cursor, pipeline)
     violations, notes = [], []
     for name, query in numbered_queries("verify_topic").items():
-        cursor.execute(_limited(query, pipeline), arguments)
+        cursor.execute(_limited(query, pipeline, stored), arguments)
         lines = cursor.fetchall()
         wrong = [row for row in lines if not row["earlier"]]
         violations += [f"topic {name}: {row['line']}" for row in wrong]
@@ -108,10 +110,17 @@ def _compare(
     return violations, notes
 
 
-def _limited(query: str, pipeline: Pipeline) -> sql.Composable:
-    """The query for this pipeline's table and columns, limited to the lines that are shown."""
+def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Composable:
+    """The query for this pipeline's table and columns, limited to the lines that are shown.
+
+    A column that is not stored is NULL: the next batch adds it.
+    """
     names = [name for name, _ in row_columns(pipeline.record)]
-    pairs = [sql.SQL("({}, t.{n}::text, s.{n}::text)").format(sql.Literal(n), n=sql.Identifier(n)) for n in names]
+    actual = {name: sql.Identifier("t", name) if name in stored else sql.SQL("NULL") for name in names}
+    pairs = [
+        sql.SQL("({}, {}::text, {}::text)").format(sql.Literal(name), actual[name], sql.Identifier("s", name))
+        for name in names
+    ]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     tables = {"target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
     lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))

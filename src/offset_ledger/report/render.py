@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -36,7 +36,7 @@ def pipeline_folder(folder: Path, pipeline: str) -> Path:
 
 def write(path: Path, text: str) -> Path:
     """Write the file completely or not at all: somebody may be reading it."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     unfinished.write_text(text)
     return unfinished.replace(path)
 

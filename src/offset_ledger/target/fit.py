@@ -91,8 +91,15 @@ def remedy(table: str, problems: list[Misfit]) -> str:
 
 
 def _of_relation(row: Mapping[str, Any]) -> Iterator[Misfit]:
-    if row["relpersistence"] == "u":
-        yield Misfit("it is UNLOGGED, so a crash of the server empties it", "SET LOGGED")
+    for name, kind in row["stores"]:
+        it = "it" if name == row["name"] else f"partition {name}"
+        if kind == "u":
+            text = f"{it} is UNLOGGED, so a crash of the server empties it"
+            yield Misfit(text, statement=f"ALTER TABLE {name} SET LOGGED")
+        elif kind == "t":
+            yield Misfit(f"{it} is temporary, so it ends with a session: name another table")
+        else:
+            yield Misfit(f"{it} is a foreign table, whose rows are not in this database: DETACH PARTITION")
     if row["has_children"]:
         yield Misfit("other tables inherit from it, where event_id is not unique any more: ALTER TABLE ... NO INHERIT")
     if row["row_security"]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg2 import sql
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import StateConflict
-from offset_ledger.ledger import batches
+from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_order, write_order
+from offset_ledger.ledger.row_order import KAFKA_TIMESTAMP, read_orders, write_order
 from offset_ledger.model.batch import Origin
-from offset_ledger.model.overlap import within
+from offset_ledger.model.overlap import in_parts, within
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.target.table import ensure_target
-
-Parts = Sequence[Sequence[OffsetRange]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +41,39 @@ def read_reach(cursor: Cursor, pipeline: str) -> tuple[OffsetRange, ...]:
     return tuple(OffsetRange(*row) for row in cursor.fetchall())
 
 
-def read_pending(cursor: Cursor, pipeline: str) -> tuple[Part, ...]:
-    """The parts of the pipeline's last remerge that are still to be replayed."""
-    cursor.execute(named_sql("target/remerge_pending"), {"pipeline": pipeline})
-    return tuple(Part(row[0], row[1], tuple(OffsetRange(*r) for r in row[2])) for row in cursor.fetchall())
-
-
 def read_unfinished(cursor: Cursor, pipeline: str, snapshot: TopicSnapshot) -> tuple[Part, ...]:
-    """The parts that are still to be replayed, as far as the topic still has them."""
-    parts = (replace(part, ranges=within(part.ranges, snapshot.bounds)) for part in read_pending(cursor, pipeline))
+    """The parts of the pipeline's last remerge that are still to be replayed, as far as the topic still has them."""
+    cursor.execute(named_sql("target/remerge_pending"), {"pipeline": pipeline})
+    parts = (
+        Part(row[0], row[1], within((OffsetRange(*r) for r in row[2]), snapshot.bounds)) for row in cursor.fetchall()
+    )
     return tuple(part for part in parts if part.ranges)
 
 
-def restate(cursor: Cursor, pipeline: Pipeline, parts: Parts, origin: Origin, why: str) -> int:
+def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int:
     """Let Kafka's timestamp be the ``publish_at`` of every row and marker; the number of rows that had another one.
 
-    Kept with who, when and why, and with the parts that are to be replayed.
+    Kept with who, when and why, for each topic of the pipeline file with the parts that are to be replayed.
 
     Raises:
         StateConflict: a batch is open, which may be staged in the order of before, or Kafka gave a row no timestamp.
         TargetMismatch: the table does not fit the pipeline file.
     """
-    _check_no_open_batch(cursor, pipeline.name)
-    before = read_order(cursor, pipeline.name)
-    write_order(cursor, pipeline.name, KAFKA_TIMESTAMP)
+    names = pipelines.lock_file(cursor, pipeline.file)
+    for name in names:
+        _check_no_open_batch(cursor, name)
+    before = " and ".join(sorted(read_orders(cursor, pipeline))) or None
+    write_order(cursor, pipeline, KAFKA_TIMESTAMP)
     ensure_target(cursor, pipeline)
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
     cursor.execute(sql.SQL(statement).format(target))
     restated = cursor.rowcount
     _check_timestamps(cursor, pipeline.name, target)
-    details = {"ordered_by": before, "restated": restated, "parts": [[_numbers(r) for r in part] for part in parts]}
-    _keep(cursor, pipeline.name, details, origin, why)
+    for name in names:
+        parts = in_parts(read_reach(cursor, name), pipeline.limits.records_per_batch)
+        details = {"ordered_by": before, "restated": restated, "parts": [[_numbers(r) for r in part] for part in parts]}
+        _keep(cursor, name, details, origin, why)
     return restated
 
 

@@ -43,7 +43,7 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
     )
     if not exists:
         _create(cursor, pipeline)
-        write_order(cursor, pipeline.name, ordered_by(pipeline.record))
+        write_order(cursor, pipeline, ordered_by(pipeline.record))
         return None
     record_upgrade(cursor, pipeline)
     changes = _check_fit(cursor, pipeline)

@@ -14,6 +14,7 @@ import pytest
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
+from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.operations.ingest import validate_or_raise
@@ -163,3 +164,22 @@ def test_the_timeouts_of_a_connection_are_its_own(servers: Servers) -> None:
         assert rows(session, "SELECT current_setting('statement_timeout'), current_setting('TimeZone')") == [
             ["12s", "UTC"]
         ]
+
+
+@pytest.mark.parametrize("where", ["DATABASE {database}", "ROLE {login} IN DATABASE {database}"])
+def test_no_session_works_while_triggers_and_foreign_keys_are_off(
+    servers: Servers, pipeline: Pipeline, where: str
+) -> None:
+    database, superuser = servers.postgres.schema, replace(servers.postgres, login="postgres")
+    setting = f"ALTER {where.format(database=database, login=servers.postgres.login)} SET session_replication_role"
+    execute(superuser, f"{setting} TO replica")
+    refusal = r"session_replication_role is replica .*RESET session_replication_role"
+    with pytest.raises(ConfigurationError, match=refusal), connect(servers.postgres):
+        pass
+    with connect(superuser) as session:  # a login that may set it: the session does
+        assert rows(session, "SHOW session_replication_role") == [["origin"]]
+    execute(superuser, setting.replace("SET", "RESET"))
+    with connect(servers.postgres) as session:
+        commit_raw(session, pipeline, [Raw(0, 0, order("last", LAST))])
+        states = rows(session, "SELECT to_state FROM offset_ledger.batch_event ORDER BY event_id")
+    assert [row[0] for row in states] == ["planned", "staging", "staged", "validated", "committed"]

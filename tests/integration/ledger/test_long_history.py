@@ -43,6 +43,16 @@ def test_no_step_and_no_look_reads_the_history(servers: Servers) -> None:
         assert verify(old)[0] == []
 
 
+def test_no_step_reads_the_history_also_without_statistics(servers: Servers) -> None:
+    """As after a restore."""
+    pipeline = grown_pipeline("old")
+    with connect(servers.postgres) as session:
+        grow(session, pipeline, 4_000, 2, minutes=60)
+        run_batch(session, pipeline)
+        _, done = run_batch(session, pipeline)
+        assert too_many(session, done) == {}
+
+
 def test_constraints_look_ranges_up_one_by_one_also_without_statistics(servers: Servers) -> None:
     """As after a restore. Where the planner expects one range in a partition, its whole chain looks as good to it."""
     pipeline = grown_pipeline("old")

@@ -275,6 +275,15 @@ def test_the_verb_fails_for_a_violation_and_not_for_what_an_earlier_pipeline_fil
     ]
 
 
+def test_a_column_that_the_next_batch_adds_is_null_in_the_table(bench: Bench, produced: list[Raw]) -> None:
+    bench.fill(produced)
+    bench.doc = "{type: jsonb, nullable: true}, more: {type: jsonb, nullable: true, path: $.doc}"
+    compared = compare_with_topic(bench.pipeline)
+    assert compared.violations == ()
+    (note,) = compared.notes
+    assert 'partition 0 offset 1 event b: more is NULL in the table and {"deep": [1.0, 2]} in the topic' in note
+
+
 def test_with_skip_existing_the_published_records_are_compared(bench: Bench, produced: list[Raw]) -> None:
     bench.merge = "skip_existing"
     bench.fill(produced)

@@ -130,10 +130,10 @@ def test_after_a_remerge_the_newest_by_one_clock_wins(bench: Bench, capsys: pyte
     assert bench.table() == {*MIXED, ("fresh", "new", False, 0, 5)}
 
     assert status(bench.pipeline).remerge == (
-        "unfinished, 8 offsets in 2 batches still to replay; finish it with: offset-ledger remerge orders --why ..."
+        "unfinished, 8 offsets in 3 batches still to replay; finish it with: offset-ledger remerge orders --why ..."
     )
     assert main(["status", str(bench.path)]) == 0
-    assert "\nremerge: unfinished, 8 offsets in 2 batches still to replay; " in capsys.readouterr().out
+    assert "\nremerge: unfinished, 8 offsets in 3 batches still to replay; " in capsys.readouterr().out
     assert main(["remerge", str(bench.path), "--why", "again", "--json"]) == 0
     assert status(bench.pipeline).remerge is None
     found = json.loads(capsys.readouterr().out)

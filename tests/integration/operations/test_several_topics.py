@@ -19,17 +19,20 @@ from offset_ledger.cli.main import main
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
-from offset_ledger.errors import BatchRejected, ConfigurationError, OffsetExpired, UnknownTopic
+from offset_ledger.errors import BatchRejected, ConfigurationError, OffsetExpired, TargetMismatch, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, application_name, connect, rows
+from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request
+from offset_ledger.model.states import State
 from offset_ledger.operations.accept_table import accept_table
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.redrive import RedriveChoice, plan_redrive
 from offset_ledger.operations.requests import requested_topics
+from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay
@@ -54,12 +57,17 @@ pipeline: orders
 source: {{connection: kafka_default, {topics}, start: {start}}}
 record:
   event_id: $.id
-  publish_at: $.at
+  publish_at: {publish_at}
+  {deletes}
   columns: {{state: text}}
 target: {{connection: postgres_default, table: public.orders, merge: {merge}}}
 quality: {{max_quarantined_share: {share}}}
 limits: {{records_per_batch: {limit}}}
 """
+DEFAULTS = {
+    **{"start": "earliest", "publish_at": "$.at", "deletes": "tombstone: quarantine", "merge": "newest_wins"},
+    **{"share": 1.0, "limit": 100_000},
+}
 
 Place = tuple[str, int, int]
 
@@ -85,14 +93,15 @@ class Bench:
             create_topic(dict(self.servers.kafka.extra), topic, 2, 1, KEEP)
         return topics
 
-    def publish(self, topic: str, *values: bytes, partition: int = 0) -> None:
-        records = (Record(key=b"k", value=value, partition=partition) for value in values)
+    def publish(self, topic: str, *values: bytes, partition: int = 0, seconds: int | None = None) -> None:
+        """Publish to a partition, with Kafka's timestamp of now or of so many seconds after noon."""
+        at = None if seconds is None else int((NOON + timedelta(seconds=seconds)).timestamp() * 1000)
+        records = (Record(key=b"k", value=value, timestamp_ms=at, partition=partition) for value in values)
         publish(records, dict(self.servers.kafka.extra), topic)
 
     def file(self, topics: str, **settings: Any) -> Pipeline:
-        known = {"start": "earliest", "merge": "newest_wins", "share": 1.0, "limit": 100_000}
         path = self.folder / "orders.yaml"
-        path.write_text(PIPELINE.format(**{**known, **settings}, topics=topics))
+        path.write_text(PIPELINE.format(**{**DEFAULTS, **settings}, topics=topics))
         return parse_named(str(path))
 
     def listed(self, *topics: str, **settings: Any) -> Pipeline:
@@ -218,6 +227,70 @@ def test_a_paused_commit_of_one_topic_does_not_hold_the_table_from_the_others(be
     check_all(bench.listed(eu, us))
 
 
+def test_the_order_of_the_rows_belongs_to_the_table(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    eu, us = bench.create("eu", "us")
+    for topic, first, second in ((eu, "ahead", "late"), (us, "ahead", "late")):
+        bench.publish(topic, order(topic, 9, first), seconds=0)
+        bench.publish(topic, order(topic, 1, second), seconds=5)
+    by_record = bench.listed(eu, us)
+    ingest_all(by_record)
+    assert {state for state, _ in bench.table().values()} == {"ahead"}
+
+    bench.publish(us, order("open", 1), seconds=6)
+    open_batch = plan(topic_of(find_pipelines(by_record), us), ME).batch
+    assert open_batch is not None
+    path = str(bench.listed(eu, us, publish_at="kafka_timestamp").path)
+    code, refused = run(capsys, "remerge", f"{path}@{eu}", "--why", "one clock")
+    assert (code != 0, refused["error"]) == (True, "StateConflict")
+    assert f"offset-ledger abandon {open_batch.batch_id} --why" in refused["message"]
+    decide(bench.session, open_batch.batch_id, State.ABANDONED, ME, "remerge")
+
+    assert run(capsys, "remerge", f"{path}@{eu}", "--why", "one clock")[0] == 0
+    assert [bench.table()[topic][0] for topic in (eu, us)] == ["late", "ahead"]
+    remerge = status(parse_named(f"{path}@{us}")).remerge
+    assert remerge is not None
+    assert "2 offsets in 1 batch still to replay" in remerge
+    with pytest.raises(TargetMismatch, match=r"rows that are ordered by kafka_timestamp"):
+        plan(topic_of(known_pipelines(bench.listed(eu, us)), us), ME)
+    bench.listed(eu, us, publish_at="kafka_timestamp")
+    assert run(capsys, "remerge", path, "--why", "the other topic")[0] == 0
+    ingest_all(parse_named(path))
+    assert {event: state for event, (state, _) in bench.table().items()} == {eu: "late", us: "late", "open": "new"}
+    check_all(parse_named(path))
+
+
+def test_a_table_whose_topics_differ_in_their_order_is_remerged(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    eu, us = bench.create("eu", "us")
+    for topic in (eu, us):
+        bench.publish(topic, order("a", 9, "ahead"), seconds=0)
+        bench.publish(topic, order("a", 1, topic), seconds=5)
+    ingest_all(bench.listed(eu, us))
+    with bench.session.cursor() as cursor:  # as an earlier version's remerge of one topic left it
+        differ = "CASE topic WHEN %s THEN 'kafka_timestamp' ELSE '$.at' END"
+        cursor.execute(f"UPDATE offset_ledger.pipeline SET ordered_by = {differ}", [eu])
+    bench.session.commit()
+    for each in known_pipelines(bench.listed(eu, us)):
+        with pytest.raises(TargetMismatch, match=r"ordered by \$\.at and kafka_timestamp.*remerge orders --why"):
+            plan(each, ME)
+    path = str(bench.listed(eu, us, publish_at="kafka_timestamp").path)
+    assert run(capsys, "remerge", path, "--why", "one clock")[0] == 0
+    assert bench.table() == {"a": (us, (us, 0, 1))}
+
+
+def test_a_delete_marker_of_one_topic_keeps_no_other_from_the_table(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    deleted = json.dumps({"id": "a", "at": NOON.isoformat(), "op": "d"}).encode()
+    bench.publish(eu, deleted)
+    delete_when = "delete_when: {path: $.op, equals: d}"
+    ingest_all(bench.listed(eu, deletes=delete_when))
+    bench.publish(us, order("b", 1))
+    both = bench.listed(eu, us, deletes=delete_when)
+    assert ingest_all(both) == [f"orders@{us}"]
+    check_all(both)
+
+
 # -- each topic by itself --------------------------------------------------------------------------------------
 
 
@@ -252,8 +325,7 @@ def test_quarantine_and_redrive_are_of_a_topic(bench: Bench) -> None:
     ingest_all(bench.listed(eu, us))
     nullable = PIPELINE.replace("{{state: text}}", "{{state: {{type: text, nullable: true}}}}")
     path = bench.folder / "orders.yaml"
-    filled = {"start": "earliest", "merge": "newest_wins", "share": 1.0, "limit": 100_000}
-    path.write_text(nullable.format(topics=f"topics: [{eu}, {us}]", **filled))
+    path.write_text(nullable.format(topics=f"topics: [{eu}, {us}]", **DEFAULTS))
     bench.session.cursor().execute("ALTER TABLE public.orders ALTER COLUMN state DROP NOT NULL")
     bench.session.commit()
     of_us = parse_named(f"{path}@{us}")

@@ -191,7 +191,7 @@ def test_rows_without_a_kafka_timestamp_are_not_ordered_by_it(session: Session, 
         cursor.execute("UPDATE public.orders SET _timestamp = NULL")
     before = rows(session, "SELECT * FROM public.orders")
     with pytest.raises(StateConflict, match=r"event 'e1' .* has no Kafka timestamp"), transaction(session) as cursor:
-        restate(cursor, by(pipeline), [], ME, "why")
+        restate(cursor, by(pipeline), ME, "why")
     assert rows(session, "SELECT * FROM public.orders") == before
     assert remembered(session) == "$.at"
 

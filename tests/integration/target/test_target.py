@@ -24,7 +24,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.verify import verify
 from offset_ledger.target.table import ensure_target
-from tests.fixtures.servers import new_database
+from tests.fixtures.servers import execute, new_database
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 
 pytestmark = pytest.mark.usefixtures("merge_way")
@@ -498,6 +498,62 @@ def test_what_is_no_table_of_its_own_is_refused(session: Session, change: list[s
         ensure_target(cursor, pipeline)
     do(session, *change)
     assert said in refused(session, pipeline)
+
+
+def in_two_partitions(session: Session) -> None:
+    """The table as one that Postgres partitions by the event id, at two levels."""
+    do(
+        session,
+        "ALTER TABLE orders RENAME TO template",
+        "CREATE TABLE orders (LIKE template INCLUDING ALL) PARTITION BY HASH (event_id)",
+        "CREATE TABLE orders_0 PARTITION OF orders FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+        "CREATE TABLE orders_1 PARTITION OF orders FOR VALUES WITH (MODULUS 2, REMAINDER 1)"
+        " PARTITION BY HASH (event_id)",
+        'CREATE TABLE "Orders_10" PARTITION OF orders_1 FOR VALUES WITH (MODULUS 1, REMAINDER 0)',
+        "DROP TABLE template",
+    )
+
+
+def test_an_unlogged_partition_is_refused_by_the_plan_and_by_the_commit(session: Session) -> None:
+    pipeline = a_pipeline()
+    with transaction(session) as cursor:
+        ensure_target(cursor, pipeline)
+    in_two_partitions(session)
+    run(session, pipeline, [OffsetRange(0, 0, 2)], FIRST)
+    batch_id = planned(session, pipeline, [OffsetRange(0, 2, 3)])
+    validated(session, staged(session, pipeline, batch_id, [Event(2, 0, 2, "a")], "transaction"))
+    do(session, 'ALTER TABLE "Orders_10" SET UNLOGGED')
+    with pytest.raises(TargetMismatch) as caught:
+        commit(pipeline, batch_id, ME)
+    told = refused(session, pipeline)
+    assert told == str(caught.value)
+    assert 'partition public."Orders_10" is UNLOGGED, so a crash of the server empties it' in told
+    remedy = 'ALTER TABLE public."Orders_10" SET LOGGED'
+    assert f"run: {remedy};" in told
+    assert stands(session) == THERE
+    do(session, remedy)
+    commit(pipeline, batch_id, ME)
+    assert stands(session) == {("a", "2/0/2", 0, 2), ("b", "1/0/1", 0, 1)}
+
+
+def test_a_partition_in_another_database_is_refused(session: Session, database: Connection) -> None:
+    pipeline = a_pipeline()
+    with transaction(session) as cursor:
+        ensure_target(cursor, pipeline)
+    execute(
+        replace(database, login="postgres"),
+        "DROP FOREIGN DATA WRAPPER IF EXISTS elsewhere CASCADE; CREATE FOREIGN DATA WRAPPER elsewhere;"
+        f"CREATE SERVER elsewhere FOREIGN DATA WRAPPER elsewhere;"
+        f"GRANT USAGE ON FOREIGN SERVER elsewhere TO {database.login}",
+    )
+    do(
+        session,
+        "DROP TABLE orders",
+        "CREATE TABLE orders (event_id text, publish_at timestamptz) PARTITION BY LIST (event_id)",
+        "CREATE FOREIGN TABLE orders_a PARTITION OF orders FOR VALUES IN ('a') SERVER elsewhere",
+    )
+    told = refused(session, pipeline)
+    assert "partition public.orders_a is a foreign table, whose rows are not in this database: DETACH" in told
 
 
 def test_a_column_named_by_a_keyword_is_quoted(session: Session) -> None:
