@@ -135,8 +135,8 @@ class _Reader:
             raise LostRange(f"topic {topic}: the log does not have range {wanted} any more ({error.str()})")
         if error.code() == KafkaError._BAD_COMPRESSION:
             raise UnreadableRecords(
-                f"topic {topic}: a record batch of range {wanted} cannot be unpacked ({error.str()}); it is damaged, or "
-                "unpacks to more than 700 MB; nothing was committed; see the runbook"
+                f"topic {topic}: a record batch of range {wanted} cannot be unpacked ({error.str()}): it is damaged, "
+                "or unpacks to more than 700 MB; nothing was committed; see the runbook"
             )
         if known := final(self._servers, error):
             raise known
