@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from offset_ledger.errors import UnknownBatch as UnknownBatch
     from offset_ledger.errors import UnknownOutcome as UnknownOutcome
     from offset_ledger.errors import UnknownTopic as UnknownTopic
+    from offset_ledger.errors import UnreadableRecords as UnreadableRecords
     from offset_ledger.errors import UnsafeSettings as UnsafeSettings
     from offset_ledger.errors import UnserializableValue as UnserializableValue
     from offset_ledger.errors import UnusableSchema as UnusableSchema
@@ -156,6 +157,7 @@ _MODULES = {
         "UnknownOutcome",
         "UnknownTopic",
         "UsageError",
+        "UnreadableRecords",
         "UnsafeSettings",
         "UnserializableValue",
         "UnusableSchema",
@@ -217,6 +219,7 @@ __all__ = [
     "UnknownBatch",
     "UnknownOutcome",
     "UnknownTopic",
+    "UnreadableRecords",
     "UnsafeSettings",
     "UnserializableValue",
     "UnusableSchema",

@@ -185,6 +185,10 @@ class UndecidedSchema(TerminalError):
     """Records have a schema that the columns do not fit, and only a person can decide what becomes of these."""
 
 
+class UnreadableRecords(TerminalError):
+    """A record batch of the topic that the client cannot unpack."""
+
+
 class NoStartOffset(TerminalError):
     """``start: none`` and a partition has no cursor."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.floats import single_text
 from offset_ledger.decoding.kafka_columns import KafkaColumns, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Reason, Refusal, Skip, printable
 from offset_ledger.decoding.proven import Places, Proven
 from offset_ledger.decoding.staged import event_ids, moments, staged_type
 
@@ -76,6 +76,16 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
     rows = _rows(decoder.record, kafka, proven, decoded)
     skipped = decoded.skipped + len(proven.skipped)
     return DecodedColumns(rows, _refusals(decoder.record, kafka, decoded), skipped)
+
+
+def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) -> pa.Table:
+    """The refusals, and each row that Postgres cannot hold, with what it says of that."""
+    parts = [refusals]
+    for row, message in refused:
+        reason = Reason(WHOLE, Code.TOO_LARGE, f"expected a row that Postgres can hold, got: {printable(message, 200)}")
+        text = pa.array([_encode([reason]).decode()], pa.string())
+        parts.append(row.select(refusals.column_names[:-1]).append_column("reasons", text))
+    return pa.concat_tables(parts).combine_chunks()  # pyarrow writes no CSV of a table whose first chunk is empty
 
 
 def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:

@@ -14,6 +14,8 @@ from offset_ledger.decoding.outcome import HEADERS_PATH, Code, Mismatch, Reason
 
 SIZE = 5
 NO_SCHEMA = -1
+LAST_ID = 2**31 - 1
+"""Of a registry, whose ids are Java's integers; the four bytes of a record can name more."""
 _END = 2**31 - 1  # without an end, Arrow fails on short values: "Negative buffer resize"
 ID_HEADERS = ("__value_schema_id", "__key_schema_id")
 """The headers that carry the GUID of a schema where a producer does not frame the record."""

@@ -49,11 +49,14 @@ class Schemas(Generic[T]):
         self._known: dict[int, T | Reason] = {}
 
     def of(self, ids: Iterable[int]) -> dict[int, T | Reason]:
-        """What there is for each id. One that the registry does not know is asked for again by the next call."""
+        """What there is for each id, which the lookup is asked for once."""
         wanted = frozenset(ids)
-        if unknown := wanted - self._known.keys():
-            self._known |= {id_: self._compiled(id_, schema) for id_, schema in self._lookup(unknown).items()}
-        return {id_: self._known.get(id_) or self._unknown(id_) for id_ in wanted}
+        if new := wanted - self._known.keys():
+            possible = frozenset(id_ for id_ in new if id_ <= frame.LAST_ID)
+            schemas = self._lookup(possible) if possible else {}
+            self._known |= {id_: self._unknown(id_) for id_ in new}
+            self._known |= {id_: self._compiled(id_, schema) for id_, schema in schemas.items()}
+        return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
         """What there is for this id."""
@@ -77,6 +80,11 @@ class FramedKeys:
 
     def __init__(self, compile_: Callable[[WriterSchema], ReadKey], lookup: Lookup) -> None:
         self._schemas = Schemas(compile_, lookup, KEY_PATH)
+
+    def look_up(self, keys: pa.BinaryArray) -> None:
+        """Ask for the schemas of all these keys at once."""
+        ids = frame.schema_ids(keys)
+        self._schemas.of(np.unique(ids[ids != frame.NO_SCHEMA]).tolist())
 
     def read(self, key: bytes | None) -> bytes | Reason | None:
         """The text in the key as UTF-8, or why there is none."""

@@ -11,6 +11,8 @@ from offset_ledger.decoding.outcome import Code, Mismatch, printable
 
 MAX_DEPTH = 500  # far from Python's own limit, so that the same record is refused wherever it is decoded
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested arrays and objects, got more"
+MAX_BYTES = 1 << 25
+"""Of a text: whatever is in it, Postgres holds it, which takes at most 2**24 items and 2**28 bytes of them."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 _BRACKET = re.compile(rb"[][{}]")
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -22,12 +24,19 @@ _EXPONENT_DIGITS = 6
 
 def document(raw: bytes) -> str:
     """A JSON text that Postgres can hold as jsonb."""
+    check_size(raw)
     if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
         raise Mismatch(Code.NUL, "expected jsonb without NUL, which Postgres cannot hold")
     if _LONG_NUMBER.search(raw):
         for literal in _NUMBER.findall(_STRING.sub(b'""', raw)):
             check_written(number(literal), partial(shown, literal))
     return raw.decode()
+
+
+def check_size(text: bytes | str) -> None:
+    """Check that a jsonb is sure to hold the text."""
+    if len(text) > MAX_BYTES:
+        raise Mismatch(Code.TOO_LARGE, f"expected at most {MAX_BYTES} bytes of JSON, got {len(text)}")
 
 
 def check_depth(value: bytes) -> None:

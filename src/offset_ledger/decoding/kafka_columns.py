@@ -56,6 +56,7 @@ class KafkaColumns:
 
     def read_keys(self, keys: Keys) -> None:
         """Let ``keys`` name the events."""
+        keys.look_up(self.keys)
         read = [keys.read(key) for key in self.keys.to_pylist()]
         self.wrong_keys = {place: key for place, key in enumerate(read) if isinstance(key, Reason)}
         self.event_keys = pa.array([None if isinstance(key, Reason) else key for key in read], pa.binary())

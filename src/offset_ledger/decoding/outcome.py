@@ -92,6 +92,9 @@ class Mismatch(Exception):
 class Keys(Protocol):
     """How keys name events."""
 
+    def look_up(self, keys: pa.BinaryArray) -> None:
+        """Prepare to read these keys."""
+
     def read(self, key: bytes | None) -> bytes | Reason | None:
         """The event id as UTF-8, or why there is none; None where there is no key."""
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetLedgerError
+from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetLedgerError, UnreadableRecords
 from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments
 from offset_ledger.kafka.librdkafka_errors import final, refused
 from offset_ledger.kafka.tokens import oauth_callback
@@ -43,6 +43,7 @@ _SETTINGS = {
     "isolation.level": "read_committed",
     "enable.partition.eof": True,  # says when what is left of a range is control records
     "check.crcs": True,
+    "receive.message.max.bytes": 2**31 - 1,  # also of what a zstd batch unpacks to, in threefold steps
     "fetch.wait.max.ms": 10,
     "queued.max.messages.kbytes": 16_384,  # fetched ahead; what lies behind the range is thrown away
     "fetch.queue.backoff.ms": 5,  # a full queue is looked at again: by default a second later, when it is long empty
@@ -55,8 +56,8 @@ def bulk_reader(connection: Connection) -> Iterator[ReadLists]:
     """What reads ranges one after the other through one consumer, in lists of at most 20,000 records in order.
 
     Aborted records are left out. It raises BrokerUnavailable if no record came for
-    :func:`~offset_ledger.retry.retry_seconds` before a range was read, LostRange if the log does not have it, and
-    AccessDenied.
+    :func:`~offset_ledger.retry.retry_seconds` before a range was read, LostRange if the log does not have it,
+    UnreadableRecords, and AccessDenied.
     """
     reader = _Reader(connection)
     try:
@@ -132,6 +133,11 @@ class _Reader:
             return _offset(message)
         if error.code() in _LOST:
             raise LostRange(f"topic {topic}: the log does not have range {wanted} any more ({error.str()})")
+        if error.code() == KafkaError._BAD_COMPRESSION:
+            raise UnreadableRecords(
+                f"topic {topic}: a record batch of range {wanted} cannot be unpacked ({error.str()}): it is damaged, "
+                "or unpacks to more than 700 MB; nothing was committed; see the runbook"
+            )
         if known := final(self._servers, error):
             raise known
         self._trouble = error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -33,7 +33,7 @@ Session = connection
 
 SESSION_NAME = "offset-ledger"
 
-__all__ = ["SESSION_NAME", "Cursor", "Session", "connect", "named_sql", "rows", "transaction"]
+__all__ = ["SESSION_NAME", "Cursor", "Session", "connect", "named_sql", "rows", "savepoint", "transaction"]
 
 
 class Cursor(DictCursor):
@@ -184,6 +184,19 @@ def transaction(session: Session) -> Iterator[Cursor]:
                 raise
     except psycopg2.InterfaceError as error:  # of the rollback, where the session was lost before
         raise failed or error from None
+
+
+@contextmanager
+def savepoint(cursor: Cursor) -> Iterator[None]:
+    """A part of a transaction, which alone is rolled back when Postgres raises in it."""
+    cursor.execute("SAVEPOINT part")
+    try:
+        yield
+    except psycopg2.Error:
+        with suppress(psycopg2.Error):  # the session may be lost
+            cursor.execute("ROLLBACK TO SAVEPOINT part")
+        raise
+    cursor.execute("RELEASE SAVEPOINT part")
 
 
 def timeout_setting(session: Session, name: str) -> float:

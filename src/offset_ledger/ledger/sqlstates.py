@@ -92,9 +92,16 @@ _MEANINGS: Mapping[str, Meaning] = {
     "57014": Meaning(ConfigurationError, "takes longer than statement_timeout allows", _TIMEOUT),
     "P0": RAISED,
 }
+_LARGE = 1 << 20
 _CLASS = re.compile(r"psycopg2\.errors\.(\w+)")
 _STATES = {pg.lookup(state).__name__: state for state in _MEANINGS if len(state) == 5}
 _CANCELLED = Meaning(TransientError, "had a statement cancelled by somebody", "run the step again")
+
+
+def is_of_size(error: psycopg2.Error, size: int) -> bool:
+    """Whether a row among so many bytes of rows is too large for Postgres; memory runs out for other reasons too."""
+    state = error.pgcode or ""
+    return state[:2] == "54" or "memory alloc request size" in str(error) or (state == "53200" and size > _LARGE)
 
 
 def meaning(sqlstate: str | None, message: str = "") -> Meaning | None:

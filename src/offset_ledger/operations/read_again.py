@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -14,7 +14,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.arrow import decode_batch
+from offset_ledger.decoding.arrow import decode_batch, with_too_large
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Keys, Reason, Refusal, Skip
 from offset_ledger.kafka.client import connect_kafka
@@ -24,7 +24,7 @@ from offset_ledger.ledger.staging import definitions, refused_types, row_columns
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.states import BatchKind
 from offset_ledger.progress import OnProgress, progress
-from offset_ledger.stage.copy_rows import copy_rows
+from offset_ledger.stage.copy_rows import copy_fitting, copy_rows
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
 
@@ -121,9 +121,11 @@ def _read(pipeline: Pipeline, r: OffsetRange) -> Iterator[list[Any]]:
 def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
     decoded = decode_batch(decoder, batch)
     skipped = set(batch.column("offset").to_pylist())
-    _copy(cursor, "topic_rows", row_types(decoder.record), decoded.rows)
-    _copy(cursor, "topic_refused", refused_types(decoder.record), decoded.refusals)
-    for table in (decoded.rows, decoded.refusals):
+    rows, refusals = _hashed(decoded.rows), _hashed(decoded.refusals)
+    refused = copy_fitting(cursor, sql.Identifier("topic_rows"), row_types(decoder.record), rows)
+    refusals = with_too_large(refusals, refused)
+    copy_rows(cursor, sql.Identifier("topic_refused"), refused_types(decoder.record), refusals)
+    for table in (rows, refusals):
         skipped -= set(table.column("_offset").to_pylist())
     if skipped:
         partition = batch.column("partition")[0].as_py()
@@ -132,9 +134,8 @@ def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
         )
 
 
-def _copy(cursor: Cursor, name: str, types: Mapping[str, str], table: pa.Table) -> None:
-    """COPY the records with the SHA-256 of each value instead of the value: the topic may be larger than the disk."""
+def _hashed(table: pa.Table) -> pa.Table:
+    """The records with the SHA-256 of each value instead of the value: the topic may be larger than the disk."""
     index = table.column_names.index("_value")
     digests = [None if value is None else sha256(value).digest() for value in table.column(index).to_pylist()]
-    hashed = table.set_column(index, "_value", pa.chunked_array([pa.array(digests, pa.binary())]))
-    copy_rows(cursor, sql.Identifier(name), types, hashed)
+    return table.set_column(index, "_value", pa.chunked_array([pa.array(digests, pa.binary())]))

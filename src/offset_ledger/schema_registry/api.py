@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from offset_ledger.errors import (
 from offset_ledger.retry import retrying
 from offset_ledger.schema_registry.connection import OAUTH_KEYS, Settings
 from offset_ledger.schema_registry.tls import tls_context
-from offset_ledger.web.exchange import Answer, Request, Service, exchange
+from offset_ledger.web.exchange import Answer, Kept, Request, Service, exchange
 from offset_ledger.web.oauth import TokenSource
 
 _SERVICE = Service("schema registry", RegistryUnavailable, UnusableSchema)
@@ -44,6 +45,16 @@ class Api:
         self._context = tls_context(settings)
         self._tokens = self._token_source(settings)
         self._first = 0
+        self._kept: Kept | None = None
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Ask over connections that are kept for the length of the block."""
+        with Kept(_SERVICE, self._context, self._settings.timeout) as self._kept:
+            try:
+                yield
+            finally:
+                self._kept = None
 
     def _token_source(self, settings: Settings) -> TokenSource | None:
         oauth = settings.oauth
@@ -88,6 +99,8 @@ class Api:
         login = dict(self._settings.headers)
         if self._tokens:
             login["authorization"] = f"Bearer {self._tokens.token()}"
+        if self._kept:
+            return self._kept.exchange(request, login)
         return exchange(_SERVICE, request, login, self._context, self._settings.timeout)
 
     def _without_secrets(self, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -38,6 +39,10 @@ class Registry:
         self._api = api
         self._schemas: dict[int, WriterSchema] = {}
         self._versions: dict[tuple[str, int], Schema] = {}
+
+    def kept_open(self) -> AbstractContextManager[None]:
+        """Ask over connections that are kept for the length of the block."""
+        return self._api.kept_open()
 
     def schema(self, schema_id: int) -> WriterSchema | None:
         """The schema with that id, with all it refers to; None where the registry knows no such id.

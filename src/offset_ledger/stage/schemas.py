@@ -85,7 +85,8 @@ class SchemaLookup:
         if not schema_ids:
             return {}
         registry = connect_registry(self.registry)
-        schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(schema_ids)}
+        with registry.kept_open():
+            schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(schema_ids)}
         return {id_: schema for id_, schema in schemas.items() if schema is not None}
 
     def _freeze(self, database: Connection, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:

@@ -19,7 +19,7 @@ from psycopg2.extras import Json
 from offset_ledger.config.model import Limits, Pipeline, RecordShape
 from offset_ledger.config.source import Source
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
+from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_too_large
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
@@ -31,7 +31,7 @@ from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
 from offset_ledger.model.states import BatchKind
 from offset_ledger.retry import retry_seconds, retrying_for
-from offset_ledger.stage.copy_rows import copy_rows
+from offset_ledger.stage.copy_rows import copy_fitting, copy_rows
 from offset_ledger.stage.schemas import SchemaLookup
 from offset_ledger.stage.unread_fields import UnreadFields
 
@@ -145,8 +145,7 @@ def _write(task: SliceTask, session: Session, slice_no: int, batches: Iterable[p
         with transaction(session) as cursor:
             _begin(cursor, tables, slice_no)
             for staged in chain(first, decoded):
-                copy_rows(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
-                copy_rows(cursor, tables.identifier(tables.refused), refused_types(task.record), staged.refusals)
+                _copy(cursor, task, tally, staged)
             _finish(cursor, tables, slice_no, tally)
             reach(Failpoint.SLICE_COPIED)
         reach(Failpoint.SLICE_COMMITTED)
@@ -172,11 +171,18 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
     for batch in filter(len, batches):
         tally.add(batch)
         staged = decode_batch(decoder, batch)
-        tally.rows += staged.rows.num_rows
-        tally.refused += staged.refusals.num_rows
         tally.skipped += staged.skipped
         unread.add(staged.rows)
         yield staged
+
+
+def _copy(cursor: Cursor, task: SliceTask, tally: _Tally, staged: DecodedColumns) -> None:
+    tables = task.tables
+    refused = copy_fitting(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
+    refusals = with_too_large(staged.refusals, refused)
+    copy_rows(cursor, tables.identifier(tables.refused), refused_types(task.record), refusals)
+    tally.rows += staged.rows.num_rows - len(refused)
+    tally.refused += refusals.num_rows
 
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:

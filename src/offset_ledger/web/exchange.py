@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, error_line, one_line
 from offset_ledger.web.tls_failures import causes, tls_failure
@@ -64,39 +64,66 @@ class Request:
 def exchange(
     service: Service, request: Request, login: Mapping[str, str], context: ssl.SSLContext, timeout: float
 ) -> Answer:
-    """The answer to one request, whatever its status; redirects are not followed.
+    """The answer to one request, over a connection of its own; as :meth:`Kept.exchange`."""
+    with Kept(service, context, timeout) as kept:
+        return kept.exchange(request, login)
 
-    Raises:
-        ConfigurationError: the certificates do not fit.
-        OffsetLedgerError: the service's own errors: nothing answered, or not all of it within ``timeout`` seconds; the
-            answer is larger than MAX_ANSWER_BYTES.
+
+class Kept:
+    """Requests to one service, over connections that are kept for the length of the block.
+
+    In an event loop in a thread of its own: a whole exchange has one deadline, and the caller may have a loop already.
     """
-    # A loop in a thread of its own: the whole exchange has one deadline, and the caller may have a loop already.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, _exchange(service, request, login, context, timeout)).result()
 
+    def __init__(self, service: Service, context: ssl.SSLContext, timeout: float) -> None:
+        self._service, self._context, self._timeout = service, context, timeout
+        self._client: httpx.AsyncClient | None = None
 
-async def _exchange(
-    service: Service, request: Request, login: Mapping[str, str], context: ssl.SSLContext, timeout: float
-) -> Answer:
-    import httpx  # not before a question is asked: every process that reads from Kafka has this module
+    def __enter__(self) -> Self:
+        self._thread, self._runner = ThreadPoolExecutor(1), asyncio.Runner()
+        return self
 
-    try:
-        async with asyncio.timeout(timeout), httpx.AsyncClient(verify=context, timeout=None) as client:
-            headers = {"accept-encoding": "identity", **(request.headers or {}), **login}
-            asked = client.stream(request.method, request.url, content=request.content, headers=headers)
-            async with asked as response:
-                body = await _read(service, request.url, response)
-                location = response.headers.get("location", "").partition("?")[0]
-                return Answer(request.url, response.status_code, _document(body), location)
-    except TimeoutError:
-        raise service.unavailable(
-            f"{request.url} did not answer completely within {timeout:.0f} s; check that the {service.name} is well"
-        ) from None
-    except (httpx.HTTPError, OSError) as error:
-        raise _failed(service, request.url, error) from None
-    except httpx.InvalidURL as error:
-        raise ConfigurationError(f"{request.url!r} is no URL ({one_line(error)}); correct the connection") from None
+    def __exit__(self, *_: object) -> None:
+        with self._thread:
+            if self._client:
+                self._run(self._client.aclose())
+            self._thread.submit(self._runner.close).result()
+
+    def exchange(self, request: Request, login: Mapping[str, str]) -> Answer:
+        """The answer to one request, whatever its status; redirects are not followed.
+
+        Raises:
+            ConfigurationError: the certificates do not fit.
+            OffsetLedgerError: the service's own errors: nothing answered, or not all of it within ``timeout`` seconds;
+                the answer is larger than MAX_ANSWER_BYTES.
+        """
+        answer: Answer = self._run(self._exchange(request, login))
+        return answer
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._thread.submit(self._runner.run, work).result()
+
+    async def _exchange(self, request: Request, login: Mapping[str, str]) -> Answer:
+        import httpx  # not before a question is asked: every process that reads from Kafka has this module
+
+        self._client = self._client or httpx.AsyncClient(verify=self._context, timeout=None)
+        try:
+            async with asyncio.timeout(self._timeout):
+                headers = {"accept-encoding": "identity", **(request.headers or {}), **login}
+                asked = self._client.stream(request.method, request.url, content=request.content, headers=headers)
+                async with asked as response:
+                    body = await _read(self._service, request.url, response)
+                    location = response.headers.get("location", "").partition("?")[0]
+                    return Answer(request.url, response.status_code, _document(body), location)
+        except TimeoutError:
+            raise self._service.unavailable(
+                f"{request.url} did not answer completely within {self._timeout:.0f} s; check that the "
+                f"{self._service.name} is well"
+            ) from None
+        except (httpx.HTTPError, OSError) as error:
+            raise _failed(self._service, request.url, error) from None
+        except httpx.InvalidURL as error:
+            raise ConfigurationError(f"{request.url!r} is no URL ({one_line(error)}); correct the connection") from None
 
 
 async def _read(service: Service, url: str, response: httpx.Response) -> bytes:

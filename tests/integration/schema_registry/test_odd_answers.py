@@ -290,3 +290,19 @@ def test_a_refusal_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(AccessDenied):
             registry(f"{server.url}/401").subjects()
         assert len(server.asked) == 1
+
+
+def test_many_questions_take_one_connection() -> None:
+    clients = list[object]()
+
+    def unknown(handler: BaseHTTPRequestHandler, _: Asked) -> None:
+        clients.append(handler.client_address)
+        handler.protocol_version, handler.close_connection = "HTTP/1.1", False
+        send_json(handler, 404, {"error_code": 40403, "message": "not found"})
+
+    with answering(unknown) as server:
+        asked = registry(server.url)
+        with asked.kept_open():
+            assert [asked.schema(n) for n in range(50)] == [None] * 50
+        assert asked.schema(50) is None
+    assert (len(clients), len(set(clients[:50])), len(set(clients))) == (51, 1, 2)

@@ -129,15 +129,31 @@ def test_what_only_a_framed_value_makes_too_long_is_too_long_for_both_ways() -> 
     assert [row["event_id"] for row in staged.rows.to_pylist()] == fit
 
 
-def test_an_unknown_id_is_asked_for_once_a_batch_and_again_in_the_next() -> None:
+def test_an_unknown_id_is_asked_for_once() -> None:
     asked = Asked({1: schema(1)})
     decoder = decoder_of(asked)
     batch = batch_of([framed(1, {"id": "a"}), *[framed(99, {"id": "b"})] * 50])
-    assert decode_batch(decoder, batch).rows.num_rows == 1
+    for _ in range(2):
+        assert decode_batch(decoder, batch).rows.num_rows == 1
     assert asked.ids == [frozenset({1, 99})]
-    asked.schemas[99] = schema(99)
-    assert decode_batch(decoder, batch).rows.num_rows == 51
-    assert asked.ids == [frozenset({1, 99}), frozenset({99})]
+
+
+def test_the_ids_of_all_keys_are_asked_for_at_once() -> None:
+    asked = Asked(SCHEMAS)
+    decoder = decoder_of(asked, KEY_SOURCE, KEYED)
+    keys = [framed(7, "k1"), *[framed(100 + n % 50, "k1") for n in range(200)], b"plain", None]
+    for _ in range(2):
+        staged = decode_batch(decoder, batch_of([framed(1, {"n": 1})] * len(keys), list(keys)))
+        assert (staged.rows.num_rows, staged.refusals.num_rows) == (1, len(keys) - 1)
+    assert asked.ids == [frozenset({7, *range(100, 150)}), frozenset({1})]
+
+
+def test_an_id_that_no_registry_gives_is_unknown_unasked() -> None:
+    asked = Asked(SCHEMAS)
+    value = b"\0\xff\xff\xff\xff{}"
+    (refused,) = decode_batch(decoder_of(asked), batch_of([value])).refusals.to_pylist()
+    assert [each["code"] for each in json.loads(refused["reasons"])] == ["unknown_schema"]
+    assert asked.ids == []
 
 
 def test_a_lookup_that_cannot_be_asked_refuses_nothing() -> None:

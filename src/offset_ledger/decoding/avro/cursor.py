@@ -15,7 +15,7 @@ from offset_ledger.decoding.typed.decoder import Found
 
 MAX_DEPTH = 500  # as of JSON; each level is one frame of Python's
 TOO_DEEP = f"expected at most {MAX_DEPTH} nested records, arrays, maps and unions, got more"
-VALUES_PER_BYTE, SPARE_VALUES = 16, 100_000
+VALUES_PER_BYTE, SPARE_VALUES = 16, 10_000
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
 

@@ -72,9 +72,10 @@ class JsonDecoder:
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
-        proven = self._wire.prove(values, self.limits.value_bytes) if self._wire else None
+        most = min(self.limits.value_bytes, jsonb.MAX_BYTES)
+        proven = self._wire.prove(values, most) if self._wire else None
         if proven is not None and self._trees:
-            proven = self._aliased.prove(values, self.limits.value_bytes, proven)
+            proven = self._aliased.prove(values, most, proven)
         if proven is not None and self.record.rest:
             return with_rest(values, proven, self._slots - 1, self._rest_text)
         return proven

@@ -24,7 +24,12 @@ def rest_text(root: Node, document: bytes) -> str | None:
     Raises:
         RestRefused: no jsonb can hold one of them.
     """
-    return _left(root, document) or None
+    text = _left(root, document)
+    try:
+        jsonb.check_size(text)
+    except Mismatch as mismatch:
+        raise RestRefused.by(root.path, mismatch) from None
+    return text or None
 
 
 def _left(node: Node, raw: bytes) -> str:

@@ -13,7 +13,7 @@ from offset_ledger.decoding.protobuf.lockstep_leaves import Unprovable
 from offset_ledger.decoding.protobuf.lockstep_walk import Step, Walk
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
-from offset_ledger.decoding.protobuf.values import Values
+from offset_ledger.decoding.protobuf.values import SPARE_FILLED, Values
 from offset_ledger.decoding.protobuf.wire import Malformed
 from offset_ledger.decoding.shape import Leaf
 from offset_ledger.decoding.typed.convert import converter
@@ -22,10 +22,10 @@ _JSONB = ColumnKind("jsonb", (), "")
 
 
 class Documents:
-    """Reads fields of one schema as the exact reader does."""
+    """Reads fields of one schema as the exact reader does, which has no less room for those of a message together."""
 
     def __init__(self, schema: ProtobufSchema) -> None:
-        self._parser, self._values = Parser(schema), Values(schema)
+        self._parser, self._values, self._count = Parser(schema), Values(schema), 0
 
     def step(self, pass_over: Step, message: Message, field: Field, leaves: list[Leaf]) -> Step:
         """Takes a step over a field, and fills the leaves with the JSON of what it passed.
@@ -50,8 +50,10 @@ class Documents:
     def _reader(self, message: Message, field: Field) -> Callable[[bytes], str | None]:
         """What gives the JSON of a field that stands in some bytes, None where it is not set; raises Mismatch."""
         get, convert = self._values.getter(field), converter(self._values.type_of(field), _JSONB)
+        self._count += 1
 
         def read(span: bytes) -> str | None:
+            self._values.room = SPARE_FILLED // self._count
             value = get(self._parser.parse_some(span, message))
             return None if value is None else str(convert(value))
 

@@ -64,10 +64,12 @@ class MessageReader:
             parsed = self._parser.parse(payload, self._message)
         except Malformed as malformed:
             raise malformed.unreadable() from None
+        self._values.begin(len(payload))
         _fill(self._places, parsed, reading)
 
     def rest(self, payload: bytes) -> dict[str, Any]:
         """What is left of a message that was read; raises RestRefused."""
+        self._values.begin(len(payload))
         return self._left.of(self._parser.parse(payload, self._message)) if self._left else {}
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.outcome import Code, Mismatch
 from offset_ledger.decoding.protobuf.parse import Parsed
 from offset_ledger.decoding.protobuf.schema import Field, ProtobufSchema
@@ -13,6 +14,7 @@ from offset_ledger.decoding.protobuf.well_known import WELL_KNOWN, WRAPPERS, Val
 from offset_ledger.decoding.typed.convert import json_value
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 
+FILLED_PER_BYTE, SPARE_FILLED = 256, 1 << 16
 Get = Callable[[Parsed], Any]
 """The value of a field in a parsed message, None where it has none; raises Mismatch."""
 
@@ -25,12 +27,19 @@ def is_plain_message(field: Field) -> bool:
 class Values:
     """Says of the fields of one schema what their values are.
 
-    In a jsonb a message is the object of the fields that are set, and of those without presence.
+    In a jsonb a message is the object of the fields that are set, and of those without presence. The JSON of the latter
+    takes no bytes in a message, so ``room`` is how much of it may follow.
     """
+
+    room = 0
 
     def __init__(self, schema: ProtobufSchema) -> None:
         self._schema = schema
-        self._members: dict[str, list[tuple[Field, Get]]] = {}
+        self._members: dict[str, tuple[list[tuple[Field, Get]], int]] = {}
+
+    def begin(self, size: int) -> None:
+        """Give room for a message of so many bytes."""
+        self.room = min(SPARE_FILLED + FILLED_PER_BYTE * size, MAX_BYTES)
 
     def type_of(self, field: Field) -> ValueType:
         """The type of the field's values; of all together where it is repeated."""
@@ -82,12 +91,13 @@ class Values:
     def _object(self, name: str, parsed: Parsed) -> dict[str, Any]:
         if name not in self._members:
             fields = self._schema.message(name).fields
-            self._members[name] = [(field, self.member(field)) for field in fields]
-        return {
-            field.name: get(parsed)
-            for field, get in self._members[name]
-            if field.number in parsed or not field.presence
-        }
+            filled = sum(len(field.name) + len('"":0,') for field in fields if not field.presence)
+            self._members[name] = [(field, self.member(field)) for field in fields], filled
+        members, filled = self._members[name]
+        self.room -= filled
+        if self.room < 0:
+            raise Mismatch(Code.TOO_LARGE, "expected a message that is mostly of fields that are set, got few of many")
+        return {field.name: get(parsed) for field, get in members if field.number in parsed or not field.presence}
 
     def member(self, field: Field) -> Get:
         """How the field's value is taken as it stands in a jsonb."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.model import Condition, Limits, RecordShape
 from offset_ledger.decoding.conditions import add_condition, holds, tree_of
+from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
 from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal, Skip
 from offset_ledger.decoding.proven import Places, Proven
@@ -107,8 +108,9 @@ class TypedDecoder:
 
     def prove(self, values: pa.BinaryArray) -> Proven | None:
         """The values that certainly decode and delete nothing, as columns, and those that certainly are skipped."""
-        length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
-        candidates = length <= self._limits.value_bytes
+        most = min(self._limits.value_bytes, MAX_BYTES)
+        length = pc.fill_null(pc.binary_length(values), most + 1).to_numpy(zero_copy_only=False)
+        candidates = length <= most
         if self._where is None:
             return self._rows(values, candidates)
         proven_places = self._where.prove(values, candidates)

@@ -70,7 +70,7 @@ def values(schema: Any, value: bytes, *columns: Column) -> tuple[object, ...]:
         (INTS, b"\x03\x04\x02\x04\x01\x02\x06\x00", "[1,2,3]"),
         (INTS, b"\x00", "[]"),
         (TEXTS, b"\x01\x08\x02a\x02b\x00", '{"a":"b"}'),
-        ({"type": "array", "items": "null"}, b"\xc0\x9a\x0c\x00", None),
+        ({"type": "array", "items": "null"}, b"\xa0\x9c\x01\x00", None),
         (ENUM, b"\x02", '"DONE"'),
         (DECIMAL, b"\x04\xff\x85", "-1.23"),
         ("boolean", b"\x01", "true"),
@@ -78,7 +78,7 @@ def values(schema: Any, value: bytes, *columns: Column) -> tuple[object, ...]:
 )
 def test_what_is_written_in_another_form_is_read(type_: Any, value: bytes, expected: str | None) -> None:
     (read,) = values(record(type_), value)
-    assert read == ("[" + ",".join(["null"] * 99_999 + ["null"]) + "]" if expected is None else expected)
+    assert read == ("[" + ",".join(["null"] * 9_999 + ["null"]) + "]" if expected is None else expected)
 
 
 @pytest.mark.parametrize(
