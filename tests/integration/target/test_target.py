@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -673,3 +674,15 @@ def test_check_says_that_it_could_not_compare(
     monkeypatch.delenv(environment_name("postgres_default"))
     assert main(["check", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["table"] == "not compared"
+
+
+def test_rows_are_written_in_the_order_of_the_index_beside_rows_of_before(session: Session) -> None:
+    """A page of a large index is read and written once for a batch then, and not for each row."""
+    pipeline = a_pipeline()
+    before = [Event(1, 0, n, sha256(b"%d" % n).hexdigest()) for n in range(20_000)]
+    run(session, pipeline, [OffsetRange(0, 0, len(before))], before)
+    do(session, "ANALYZE orders")
+    after = [replace(event, event_id=event.event_id[::-1], offset=20_000 + n) for n, event in enumerate(before)]
+    batch_id = run(session, pipeline, [OffsetRange(0, 20_000, 40_000)], after)
+    written = rows(session, f"SELECT event_id FROM orders WHERE _batch_id = {batch_id} ORDER BY ctid")
+    assert [event_id for (event_id,) in written] == sorted(event.event_id for event in after)
