@@ -124,14 +124,14 @@ def _environment(name: str, interpreter: str, own: Mapping[str, str] = MappingPr
     if not python.exists():
         uv = [str(ROOT / ".venv/bin/uv")]
         subprocess.run([*uv, "venv", "--quiet", "--python", interpreter, str(python.parents[1])], check=True)
-        pip = [*uv, "pip", "--quiet", "--python", str(python)]
+        to = ["--quiet", "--python", str(python)]
         versions = python.parents[1] / "versions.txt"
         versions.write_text("\n".join(f"{name}=={version}" for name, version in _locked().items()))
-        subprocess.run([*pip, "install", "-c", str(versions), "-e", f"{ROOT}[local,dev]"], check=True)
+        subprocess.run([*uv, "pip", "install", *to, "-c", str(versions), "-e", f"{ROOT}[local,dev]"], check=True)
         if own:
-            subprocess.run([*pip, "uninstall", "pyspark", "pyspark-client"], check=True)
+            subprocess.run([*uv, "pip", "uninstall", *to, "pyspark", "pyspark-client"], check=True)
             wanted = [f"{name}=={version}" for name, version in own.items()]
-            subprocess.run([*pip, "install", "--no-deps", *wanted], check=True)
+            subprocess.run([*uv, "pip", "install", *to, "--no-deps", *wanted], check=True)
     return str(python)
 
 
