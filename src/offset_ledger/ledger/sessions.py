@@ -45,10 +45,9 @@ _PINNED = "; ".join(
 )
 
 # Else a statement of a killed process goes on, with its locks. No server on Windows can look after its client.
-_CHECKED = (
-    "SELECT set_config('client_connection_check_interval', '2s', false) "
-    "WHERE current_setting('client_connection_check_interval') = '0' AND version() !~* 'msvc|visual c|mingw'"
-)
+_INTERVAL = "client_connection_check_interval"
+_UNCHECKED = f"current_setting('{_INTERVAL}') = '0' AND version() !~* 'msvc|visual c|mingw'"
+_CHECKED = f"SELECT set_config('{_INTERVAL}', '2s', false) WHERE {_UNCHECKED}"
 
 # Where this is `replica`, triggers and foreign keys of the ledger are off; not every login may set it.
 _ROLE = "SELECT current_setting('session_replication_role')"
