@@ -44,6 +44,11 @@ _PINNED = "; ".join(
     }.items()
 )
 
+# Else a statement of a killed process goes on, with its locks. No server on Windows can look after its client.
+_INTERVAL = "client_connection_check_interval"
+_UNCHECKED = f"current_setting('{_INTERVAL}') = '0' AND version() !~* 'msvc|visual c|mingw'"
+_CHECKED = f"SELECT set_config('{_INTERVAL}', '2s', false) WHERE {_UNCHECKED}"
+
 # Where this is `replica`, triggers and foreign keys of the ledger are off; not every login may set it.
 _ROLE = "SELECT current_setting('session_replication_role')"
 
@@ -79,7 +84,7 @@ def open_session(arguments: Arguments) -> connection:
     try:
         session.autocommit = True
         with session.cursor() as cursor:
-            cursor.execute(f"{_PINNED}; {_UNLIMITED}; {_ROLE}")
+            cursor.execute(f"{_PINNED}; {_UNLIMITED}; {_CHECKED}; {_ROLE}")
             if (role := cursor.fetchone()) != ("origin",):
                 _enable_triggers(cursor, role)
         session.autocommit = False

@@ -158,7 +158,7 @@ def _line(known: _Known, snapshot: TopicSnapshot | None) -> PipelineLine:
 
 def lag_of(cursors: Cursors | None, snapshot: TopicSnapshot) -> int:
     """Stable offsets of all partitions that are not committed yet."""
-    return sum(max(partition.lag, 0) for partition in partition_statuses(cursors, snapshot))
+    return sum(partition.lag for partition in partition_statuses(cursors, snapshot))
 
 
 def _log_problem(cursors: Cursors | None, snapshot: TopicSnapshot | None) -> str | None:

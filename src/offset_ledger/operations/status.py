@@ -34,8 +34,8 @@ class PartitionStatus:
 
     @property
     def lag(self) -> int:
-        """Offsets not committed yet."""
-        return self.last_stable - (self.log_start if self.cursor is None else self.cursor)
+        """Offsets not committed yet; none where the log ends below the cursor."""
+        return max(0, self.last_stable - (self.log_start if self.cursor is None else self.cursor))
 
     @property
     def cut_off(self) -> bool:

@@ -29,6 +29,7 @@ from offset_ledger.page.queries import BatchFilter, LedgerRow
 from offset_ledger.page.rights import Rights
 from offset_ledger.page.scale import Scaled, limits, on_one_scale
 from offset_ledger.page.waterfall import waterfall
+from offset_ledger.units import show_share
 
 JsonObject = dict[str, Any]
 
@@ -146,7 +147,8 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAn
     topic_id = row["topic_id"] if row else None
     known = () if recreated(topic_id, topic.snapshot) else ledger.partitions.get(pipeline.name, ())
     partitions = positions(known, topic.snapshot) if ledger.problem is None else ()
-    state = condition(topic_id, open_head, partitions, topic.snapshot, now)
+    refused = _refused(pipeline, ledger.recent.get(pipeline.name))
+    state = condition(topic_id, open_head, partitions, topic.snapshot, now, refused)
     if ledger.problem is not None:
         state = Condition(Level.BAD, "its ledger cannot be read")
     shown = {
@@ -184,7 +186,17 @@ def _batches_of(pipeline: Pipeline, ledger: Ledger, open_head: LedgerRow | None)
         "recent": recent["batches"] if recent else [],
         "quarantined_share": recent["quarantined_share"] if recent else None,
         "judged_batch": recent["judged_batch"] if recent else None,
+        "judged_approved": bool(recent and recent["judged_approved"]),
     }
+
+
+def _refused(pipeline: Pipeline, recent: LedgerRow | None) -> str | None:
+    """What the newest committed batch has in quarantine, where that is more than the pipeline file allows."""
+    share = recent["quarantined_share"] if recent and recent["judged_committed"] else None
+    if recent is None or share is None or share <= pipeline.quality.max_quarantined_share:
+        return None
+    approved = ", and was approved" if recent["judged_approved"] else ""
+    return f"batch {recent['judged_batch']} has {show_share(share)} in quarantine{approved}"
 
 
 def _broker(topic: BrokerAnswer) -> JsonObject:

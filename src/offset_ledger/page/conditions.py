@@ -43,8 +43,12 @@ def condition(
     partitions: Sequence[Position],
     broker: BrokerSnapshot | None,
     now: datetime,
+    refused: str | None = None,
 ) -> Condition:
-    """The most severe condition that applies; ``topic_id``: the topic that the cursors belong to, None before any."""
+    """The most severe condition that applies; ``topic_id``: the topic that the cursors belong to, None before any.
+
+    ``refused`` says what the newest batch has in quarantine beyond the limit.
+    """
     whole = totals(partitions)
     problem = (
         "the topic was recreated" if recreated(topic_id, broker) else _log_problem(topic_id, partitions, whole.lost)
@@ -54,7 +58,7 @@ def condition(
     warning = decision_required(open_head) or _retention_warning(whole, now) or _compaction_warning(whole, broker, now)
     if warning:
         return Condition(Level.WARN, warning)
-    return _progress(topic_id, open_head, whole)
+    return _progress(topic_id, open_head, whole, refused)
 
 
 def _log_problem(topic_id: str | None, partitions: Sequence[Position], lost: int) -> str | None:
@@ -99,11 +103,15 @@ def _warning_period(retention: Retention) -> timedelta:
     return min(_SOON, (retention.tombstones or timedelta(0)) / 3)
 
 
-def _progress(topic_id: str | None, open_head: Mapping[str, Any] | None, whole: Totals) -> Condition:
+def _progress(
+    topic_id: str | None, open_head: Mapping[str, Any] | None, whole: Totals, refused: str | None
+) -> Condition:
     if open_head:
         return Condition(Level.PLAIN, f"batch {open_head['batch_id']} is {open_head['state']}")
     if topic_id is None:
         return Condition(Level.PLAIN, "nothing was planned yet")
     if whole.lag is None:
         return Condition(Level.PLAIN, "its lag is not known")
-    return Condition(Level.PLAIN, "behind") if whole.lag else Condition(Level.GOOD, "up to date")
+    if whole.lag:
+        return Condition(Level.PLAIN, "behind")
+    return Condition(Level.PLAIN, f"up to date; {refused}") if refused else Condition(Level.GOOD, "up to date")

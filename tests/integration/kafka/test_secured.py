@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pytest
+from psycopg2 import errors as pg
 
+from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
@@ -20,18 +24,24 @@ from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_reader
 from offset_ledger.ledger import stage_failures
-from offset_ledger.ledger.database import connect, rows, transaction
+from offset_ledger.ledger.database import connect, named_sql, rows, transaction
+from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.ledger.stage_failures import StageFailure
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import State
+from offset_ledger.operations.accept_table import accept_table
+from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.operations.doctor.run import examine_pipelines
-from offset_ledger.operations.ingest import ingest, run_batch
-from offset_ledger.operations.redrive import list_quarantined, plan_redrive
+from offset_ledger.operations.ingest import ingest, run_batch, validate_or_raise
+from offset_ledger.operations.redrive import list_quarantined, plan_redrive, stage_redrive
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.page.live import ask_broker
+from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.reliability.audit.gather import read_facts
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
@@ -39,8 +49,10 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import Client
 from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
+from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.secured import Secured, secured_broker
 from tests.fixtures.servers import Servers, execute
+from tests.fixtures.staged import planned
 from tests.fixtures.topic_reader import values
 from tests.paths import ROOT
 
@@ -86,7 +98,9 @@ def roles(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roles]:
         execute(inside, as_written("-- once, as superuser", name) + f"ALTER ROLE {name}_reader LOGIN")
         with connect(made.owner) as session:
             migrate(session)
-        execute(made.owner, as_written("-- once, after the first migrate", name))
+        for _ in range(2):  # as after a later migrate
+            execute(made.owner, as_written("-- after each migrate", name))
+        execute(made.owner, as_written("-- once, each schema with target tables", name))
         monkeypatch.setenv(environment_name("postgres_default"), made.writer.to_json())
         yield made
     finally:
@@ -222,3 +236,101 @@ def test_what_postgres_does_not_allow_is_access_denied(roles: Roles) -> None:
         rows(session, "DELETE FROM offset_ledger.batch RETURNING 1")
     with pytest.raises(AccessDenied, match="permission denied for database"), connect(roles.writer) as session:
         rows(session, "CREATE SCHEMA elsewhere")
+
+
+CHANGED = {  # by the steps and by decisions; everything else stays as it was written
+    *("batch", "batch_range", "batch_profile", "cursor", "pipeline", "target_table", "slice", "followed_column"),
+    *("quarantine", "redrive_record", "dead_letter", "dead_letter_mark", "decision", "notification"),
+    *("schema_boundary", "stage_failure"),
+}
+KEPT = {
+    "batch": {"batch_id", "pipeline", "kind", "topic_id", "code_version", "planned_at", "request"},
+    "batch_range": {"batch_id", "pipeline", "topic_id", "partition", "from_offset", "log_start", "last_stable"},
+    "cursor": {"pipeline", "topic_id", "partition"},
+    "quarantine": {"pipeline", "topic_id", "partition", "offset", "timestamp", "key", "headers", "value", "reasons"},
+    "decision": {"pipeline", "kind", "question", "details", "asked_at"},
+}
+
+
+def test_every_table_that_a_statement_changes_has_rights_for_it() -> None:
+    found = set()
+    for path in (ROOT / "src" / "offset_ledger").rglob("*"):
+        if path.suffix not in (".sql", ".py") or path.parent.name in ("prune", "migrations"):
+            continue
+        text = path.read_text()
+        inserts = re.findall(r"INSERT INTO offset_ledger\.(\w+)", text) if "DO UPDATE" in text else []
+        found |= {*inserts, *re.findall(r"UPDATE offset_ledger\.(\w+)", text)}
+    assert found == CHANGED
+
+
+def may(connection: Connection, statements: Mapping[tuple[str, ...], str]) -> set[tuple[str, ...]]:
+    """Which of these the login may do, tried one by one."""
+    allowed = set(statements)
+    with closing(psycopg2.connect(**postgres_arguments(connection))) as session:  # type: ignore[call-overload]
+        for what, statement in statements.items():
+            with session.cursor() as cursor:
+                try:
+                    cursor.execute(statement)
+                except pg.InsufficientPrivilege:
+                    allowed.remove(what)
+                except pg.IntegrityError:
+                    pass  # of a row without values
+            session.rollback()
+    return allowed
+
+
+def test_the_rights_of_the_page_change_no_history_and_show_no_bytes(roles: Roles) -> None:
+    query = (
+        "SELECT relname, attname FROM pg_class c JOIN pg_attribute ON attrelid = c.oid WHERE attnum > 0"
+        " AND relkind = 'r' AND relnamespace = 'offset_ledger'::regnamespace AND NOT attisdropped"
+    )
+    with connect(roles.owner) as session:
+        columns = [(row[0], row[1]) for row in rows(session, query)]
+    tables = {table for table, _ in columns}
+    update = {(t, c): f'UPDATE offset_ledger.{t} SET "{c}" = DEFAULT WHERE false' for t, c in columns}
+    insert = {(t,): f"INSERT INTO offset_ledger.{t} DEFAULT VALUES" for t in {*tables, "quarantined"}}
+    delete = {(t,): f"DELETE FROM offset_ledger.{t} WHERE false" for t in tables}
+    changed = may(roles.writer, update)
+    assert {table for table, _ in changed} == CHANGED
+    assert {(t, c) for t, kept in KEPT.items() for c in kept} & changed == set()
+    assert {t for (t,) in set(insert) - may(roles.writer, insert)} == {
+        *("migration", "pruning", "pruned_reread", "pruned_dismissal", "quarantined")
+    }
+    assert may(roles.writer, delete) == {("topic_look",), ("followed_column",)}
+    select = {(t, c): f'SELECT "{c}" FROM offset_ledger.{t}' for t, c in columns}
+    hidden = {("quarantine", c) for c in ("key", "headers", "value", "reasons", "retried_reasons")}
+    assert set(select) - may(roles.reader, select) == {*hidden, ("redrive_record", "reasons")}
+    assert may(roles.reader, {**update, **insert, **delete}) == set()
+
+
+def test_the_steps_and_decisions_need_no_other_rights_and_the_reader_sees_no_value(
+    roles: Roles, tmp_path: Path
+) -> None:
+    orders = pipeline(tmp_path, 2, engine="process")
+    with connect(roles.writer) as session:
+        refused = Raw(0, 1, b'{"amount": "4111 1111 1111 1111"}', b"b", (("trace", b"secret"),))
+        commit_raw(session, orders, [Raw(0, 0, b'{"amount": 1}', b"a"), refused, replace(refused, offset=2)])
+        dismiss(orders, Selection(0, (1, 2)), ME, "never")
+        dismiss(orders, Selection(0, (1,)), ME, "or perhaps", undo=True)
+        batch = plan_redrive(orders, RedriveChoice(), ME).batch
+        assert batch is not None
+        stage_redrive(orders, batch.batch_id, ME)
+        validate_or_raise(orders, batch.batch_id, ME)
+        commit(orders, batch.batch_id, ME)
+        abandoned = planned(session, orders, [OffsetRange(0, 3, 4)])
+        decide(session, abandoned, State.ABANDONED, ME, "no")
+        accept_table(orders, ME, "counted")
+    assert verify(orders) == ([], 12)
+    with connect(roles.reader) as session:
+        found = rows(session, "SELECT * FROM offset_ledger.quarantined ORDER BY quarantine_id")
+        assert [(each["offset"], each["value_bytes"], each["retried_by"]) for each in found] == [
+            (1, len(refused.value or b""), batch.batch_id),
+            (2, len(refused.value or b""), None),
+        ]
+        assert [each["reasons"] for each in found] == [[{"code": "type", "path": "$.amount"}]] * 2
+        assert "4111" not in str(found)
+        with transaction(session) as cursor:
+            cursor.execute(named_sql("operations/overview"), {"limit": 9})
+            assert [row["quarantined"] for row in cursor.fetchall()] == [1]
+            cursor.execute(named_sql("exporter/pipelines"), {"limit": 9, "pipelines": ["orders"]})
+            assert [row["quarantined"] for row in cursor.fetchall()] == [1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -296,6 +298,23 @@ def test_a_session_that_was_terminated_from_outside_is_reported_as_that(session:
     away = replace(servers.postgres, port=1)
     with pytest.raises(DatabaseUnavailable, match="administrator command"):
         lost_at_attempt(away, Attempt(batch_id, 1))
+
+
+def test_a_statement_whose_process_was_killed_ends_soon(session: Session, servers: Servers) -> None:
+    """It has locks, and a commit of the next attempt would wait for them."""
+    program = (
+        "from offset_ledger.connections import get_connection\n"
+        "from offset_ledger.ledger.database import connect, rows\n"
+        f"with connect(get_connection('{servers.postgres.conn_id}'), 'killed') as session:\n"
+        "    rows(session, 'SELECT pg_sleep(600)')"
+    )
+    count = "SELECT count(*) = {} FROM pg_stat_activity WHERE application_name = 'killed' AND query ~ 'pg_sleep'"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            until(session, count.format(1))
+        finally:
+            process.kill()
+    until(session, count.format(0))
 
 
 # -- sessions of another login ---------------------------------------------------------------------------------

@@ -172,6 +172,21 @@ def test_the_page_follows_a_pipeline_from_its_first_record_to_a_rejected_batch(b
     assert [(e["to_state"], e["who"], e["why"]) for e in whole["events"]][-1] == ("abandoned", "test", "test data")
 
 
+def test_a_batch_over_the_limit_that_was_approved_is_not_shown_as_good(bench: Bench) -> None:
+    bench.publish(0, 2)
+    batch_id = bench.reject(plan(bench.pipeline, ME).batch)
+    decide(bench.session, batch_id, State.VALIDATED, ME, "known")
+    commit(bench.pipeline, batch_id, ME)
+    (shown,) = bench.get("/api/pipelines")["pipelines"]
+    assert (shown["quarantined_share"], shown["judged_approved"]) == (0.5, True)
+    assert shown["condition"] == {
+        "level": "plain",
+        "text": f"up to date; batch {batch_id} has 50% in quarantine, and was approved",
+    }
+    bench.publish(1, 1)
+    assert bench.get("/api/pipelines/orders")["condition"]["text"] == "behind"
+
+
 def test_batches_come_in_pages_and_by_kind_state_and_run(bench: Bench) -> None:
     bench.publish(0, 3)
     first = bench.ingest()

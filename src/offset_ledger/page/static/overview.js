@@ -19,7 +19,7 @@ const CELLS = ["td.lead.when", "td", "td.when", "td.when", "td.when", "td.when",
 const LEVELS = [
   ["bad", "stopped by a loss or an error"],
   ["warn", "waiting for a decision, or close to a loss"],
-  ["plain", "at work or behind"],
+  ["plain", "at work, behind, or with too much in quarantine"],
   ["good", "up to date"],
 ];
 const MANY = 8; // pipelines that need no filter
@@ -127,7 +127,7 @@ function quarantined(p) {
     "div",
     { title: `batch ${p.judged_batch}` },
     over ? h("b.over", {}, share(p.quarantined_share)) : share(p.quarantined_share),
-    h("span.soft", {}, ` of ${share(p.max_quarantined_share)}`),
+    h("span.soft", {}, ` of ${share(p.max_quarantined_share)}${over && p.judged_approved ? ", approved" : ""}`),
     gauge(p.quarantined_share / (p.max_quarantined_share || 1), over ? "lost" : "quarantined"),
   );
 }
