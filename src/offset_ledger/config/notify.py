@@ -22,6 +22,7 @@ ADDRESS = matching(r"^[^\s@,]+@[^\s@,]+$", "an e-mail address", "write name@exam
 ADDRESSES = different(ADDRESS, "the address ", "a list of addresses", "write [name@example.com]", minItems=1)
 CAUSES = different(choice(Cause), "the cause ", "a list of causes", "write [batch_rejected, run_failed]", minItems=1)
 HOURS = whole_number(8760)
+_MAX_VALUES = 1_000
 _WEBHOOK = {name: f"{{{{ {name} }}}}" for name in ("pipeline", "cause", "subject", "text", "link")}
 
 
@@ -55,6 +56,7 @@ def _webhook(said: Section) -> Notifier:
 
 def _arguments(value: Value) -> Mapping[str, Any]:
     entries = read_mapping(value, {"text": "{{ text }}"})
+    _check_size(value.node)
     for name, entry in entries.items():
         if re.search(SECRET_PATTERN, name):
             entry.note(Refused("this looks like a secret, and the file holds none", "put it in a connection"))
@@ -63,6 +65,20 @@ def _arguments(value: Value) -> Mapping[str, Any]:
     except yaml.YAMLError:
         raise Refused("a value of it has a tag", "write texts, numbers, lists and mappings") from None
     return made
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Refuse what is large once aliases are written out."""
+    pending, left = [root], _MAX_VALUES
+    while pending:
+        node = pending.pop()
+        left -= 1
+        if isinstance(node, yaml.MappingNode):
+            pending += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        if left < len(pending):
+            raise Refused(f"it has more than {_MAX_VALUES} keys and values, aliases written out", "write fewer")
 
 
 def _connection(example: str) -> Key:

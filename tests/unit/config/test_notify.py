@@ -82,6 +82,17 @@ def test_entries_without_causes_are_about_all_of_them(tmp_path: Path) -> None:
             "notify[0].arguments: a value of it has a tag; write texts, numbers, lists and mappings",
         ),
         (
+            "- class: a.B\n  arguments:\n    a0: &a0 [x]\n"
+            + "".join(f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
+            3,
+            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer",
+        ),
+        (
+            "- class: a.B\n  arguments: {a: &a [*a]}\n",
+            2,
+            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer",
+        ),
+        (
             "- webhook: {connection: h}\n  arguments: {a: b}\n",
             2,
             "notify[0].arguments: only a class has arguments; drop them, or write class",
