@@ -113,6 +113,7 @@ def _limited(query: str, pipeline: Pipeline) -> sql.Composable:
     names = [name for name, _ in row_columns(pipeline.record)]
     pairs = [sql.SQL("({}, t.{n}::text, s.{n}::text)").format(sql.Literal(n), n=sql.Identifier(n)) for n in names]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    tables = {"target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
+    cut = sql.SQL(named_sql("operations/cut_header_name"))
+    tables = {"cut_header_name": cut, "target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
     lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))
     return sql.SQL(named_sql("operations/violations_shown")).format(query=lines)
