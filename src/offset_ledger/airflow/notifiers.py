@@ -68,8 +68,10 @@ def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS
 
     A notifier that does not return is left behind in a thread that ends with the process.
     """
+    if why := _unusable(notifier.path):
+        return f"{notifier.path}, {why}"
     try:
-        made = _made(notifier)
+        made = _class(notifier.path)(**notifier.arguments)
     except Exception as error:  # noqa: BLE001 - whatever its module raises, the run goes on
         return _without_urls(error)
     outcome: list[str | None] = []
@@ -77,10 +79,6 @@ def send(notifier: Notifier, values: Mapping[str, str], seconds: float = SECONDS
     thread.start()
     thread.join(seconds)
     return outcome[0] if outcome else f"no answer within {seconds:.0f} s"
-
-
-def _made(notifier: Notifier) -> Any:
-    return _class(notifier.path)(**notifier.arguments)
 
 
 def _class(path: str) -> Any:

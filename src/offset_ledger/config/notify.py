@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import yaml
@@ -22,6 +23,7 @@ ADDRESS = matching(r"^[^\s@,]+@[^\s@,]+$", "an e-mail address", "write name@exam
 ADDRESSES = different(ADDRESS, "the address ", "a list of addresses", "write [name@example.com]", minItems=1)
 CAUSES = different(choice(Cause), "the cause ", "a list of causes", "write [batch_rejected, run_failed]", minItems=1)
 HOURS = whole_number(8760)
+_MAX_VALUES = 1_000
 _WEBHOOK = {name: f"{{{{ {name} }}}}" for name in ("pipeline", "cause", "subject", "text", "link")}
 
 
@@ -50,19 +52,45 @@ def _webhook(said: Section) -> Notifier:
     connection, endpoint = said.given.get("connection"), said.given.get("endpoint")
     arguments = {"http_conn_id": connection, "endpoint": endpoint, "json": _WEBHOOK}
     path = f"{_PROVIDERS}.http.notifications.http.HttpNotifier"
-    return Notifier(path, f"webhook {connection} {endpoint or ''}".rstrip(), arguments)
+    return Notifier(path, f"webhook {connection}{_marked(endpoint)}", arguments)
+
+
+def _marked(said: object) -> str:
+    """What tells notifiers of one kind apart, without what may be a secret."""
+    return " " + sha256(repr(said).encode()).hexdigest()[:8] if said else ""
 
 
 def _arguments(value: Value) -> Mapping[str, Any]:
-    entries = read_mapping(value, {"text": "{{ text }}"})
-    for name, entry in entries.items():
-        if re.search(SECRET_PATTERN, name):
-            entry.note(Refused("this looks like a secret, and the file holds none", "put it in a connection"))
+    read_mapping(value, {"text": "{{ text }}"})
+    _check_size(value.node)
+    _check_secrets(value)
     try:
         made: dict[str, Any] = yaml.constructor.SafeConstructor().construct_document(value.node)
     except yaml.YAMLError:
         raise Refused("a value of it has a tag", "write texts, numbers, lists and mappings") from None
     return made
+
+
+def _check_secrets(value: Value) -> None:
+    for name, entry in value.entries().items():
+        if re.search(SECRET_PATTERN, name):
+            entry.note(Refused("this looks like a secret, and the file holds none", "put it in a connection"))
+    for inner in (*value.entries().values(), *value.items()):
+        _check_secrets(inner)
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Refuse what is large once aliases are written out."""
+    pending, left = [root], _MAX_VALUES
+    while pending:
+        node = pending.pop()
+        left -= 1
+        if isinstance(node, yaml.MappingNode):
+            pending += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        if left < len(pending):
+            raise Refused(f"it has more than {_MAX_VALUES} keys and values, aliases written out", "write fewer")
 
 
 def _connection(example: str) -> Key:
@@ -128,7 +156,7 @@ def _entry(said: Section) -> Notify:
     arguments, ways = given.pop("arguments", {}), [given.pop(way) for way in _WAYS if way in given]
     notifier = ways[0] if ways else None
     if isinstance(notifier, str):
-        notifier = Notifier(notifier, f"class {notifier} {arguments or ''}".rstrip(), arguments)
+        notifier = Notifier(notifier, f"class {notifier}{_marked(arguments)}", arguments)
     return Notify(notifier or Notifier("", ""), **given)
 
 

@@ -122,6 +122,7 @@ def _limited(query: str, pipeline: Pipeline, stored: Container[str]) -> sql.Comp
         for name in names
     ]
     target = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    tables = {"target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
+    cut = sql.SQL(named_sql("operations/cut_header_name"))
+    tables = {"cut_header_name": cut, "target": target, "rows": rows_of(pipeline), **order_formats(pipeline.record)}
     lines = sql.SQL(query).format(**tables, pairs=sql.SQL(", ").join(pairs))
     return sql.SQL(named_sql("operations/violations_shown")).format(query=lines)

@@ -91,10 +91,10 @@ def text(members: Mapping[str, Any], name: str, what: str) -> str:
 
 
 def number(members: Mapping[str, Any], name: str, what: str) -> int:
-    """The integer of that name."""
+    """The integer of that name, which is one of Java's."""
     value = members.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _malformed(f"{name} of {what}", "an integer", value)
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
+        raise _malformed(f"{name} of {what}", "an integer of 32 bits", value)
     return value
 
 

@@ -9,6 +9,7 @@ from offset_ledger.model.writer_schema import SchemaReference
 from offset_ledger.schema_registry.documents import Reference, Schema
 
 MAX_REFERENCES = 500
+MAX_CHARACTERS = 4 * 1024 * 1024  # together: no schema is compiled with more
 
 
 def resolve(
@@ -34,6 +35,7 @@ def _in_order(
     wanted: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
 ) -> Iterator[SchemaReference]:
     seen: set[Reference] = set()
+    characters = 0
     stack: list[tuple[Reference | None, Schema | None, Iterator[Reference]]] = [(None, None, iter(wanted))]
     while stack:
         reference, schema, following = stack[-1]
@@ -53,4 +55,9 @@ def _in_order(
         if len(seen) > MAX_REFERENCES:
             raise UnusableSchema(f"{what} refers to more than {MAX_REFERENCES} other schemas; register it with fewer")
         needed_schema = fetch(needed)
+        characters += len(needed_schema.text)
+        if characters > MAX_CHARACTERS:
+            raise UnusableSchema(
+                f"{what} refers to schemas of more than {MAX_CHARACTERS} characters together; register it with less"
+            )
         stack.append((needed, needed_schema, iter(needed_schema.references)))

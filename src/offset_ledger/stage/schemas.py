@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SchemaLookup:
     """Finds the schemas of a pipeline's records; it is pickled into Spark's tasks.
 
-    ``new_records``: the registry is asked also for a schema that the ledger has, because an id that means something
-    else by now would be read wrongly. Records that were read before are read as before.
+    ``new_records``: only what the registry says counts, also of a schema that the ledger has, because an id that means
+    something else by now would be read wrongly. Records that were read before are read as before.
 
     With ``keeps`` a new schema is kept in the ledger; without a ``database`` no schema is known before.
     """
@@ -71,7 +71,7 @@ class SchemaLookup:
         if new and self.keeps and self.database:
             kept_now = self._freeze(self.database, new)  # a concurrent task may have kept it first
             _check_unchanged(self.pipeline, kept_now, asked)
-        return {**answers, **kept}
+        return answers if self.new_records else {**answers, **kept}
 
     def _kept(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
         if self.database is None:

@@ -14,7 +14,7 @@ from offset_ledger.web.exchange import Answer, Request, Service, exchange
 
 _REFUSED = {"invalid_client", "unauthorized_client", "invalid_grant", "access_denied"}
 _USED_SHARE = 0.8
-_DEFAULT_SECONDS = 300.0
+_DEFAULT_SECONDS, _MOST_SECONDS = 300.0, 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ class TokenSource:
         token, seconds = document.get("access_token"), document.get("expires_in", _DEFAULT_SECONDS)
         if answer.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise self._refused(answer, document.get("error"))
-        return token, float(seconds) if isinstance(seconds, int | float) else _DEFAULT_SECONDS
+        known = isinstance(seconds, int | float) and abs(seconds) <= _MOST_SECONDS  # JSON has NaN here, and 1e400
+        return token, float(seconds) if known else _DEFAULT_SECONDS
 
     def _refused(self, answer: Answer, code: object) -> OffsetLedgerError:
         keys = self._keys

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from email.message import Message
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -28,6 +29,7 @@ SLACK = "- slack: {connection: slack_default, channel: orders}\n"
 SLACK_WEBHOOK = "- slack_webhook: {connection: slackwebhook_default}\n"
 EMAIL = "- email: {connection: smtp_default, to: [ada@example.com], from: airflow@example.com}\n"
 WEBHOOK = "- webhook: {connection: http_default, endpoint: hook}\n"
+HOOK = sha256(b"'hook'").hexdigest()[:8]
 ERROR = "OffsetExpired: offsets 3 to 5 <of> partition 0 & {{ pipeline }} are gone"
 LINK = f"{BASE_URL}/dags/ingest_orders/runs/manual__1%2B2"
 
@@ -106,7 +108,7 @@ def test_every_notifier_gets_the_message_once(
     anchor = f'<p><a href="{LINK}">{LINK}</a></p>'
     assert html == f"<p><b>{subject}</b></p><p>{escaped}</p><p>{advice}</p>{anchor}".encode()
     labels = ["slack slack_default orders", "slack_webhook slackwebhook_default"]
-    labels += ["email smtp_default ada@example.com", "webhook http_default hook"]
+    labels += ["email smtp_default ada@example.com", f"webhook http_default {HOOK}"]
     assert notifying.remembered("notifier, attempts, sent_at IS NOT NULL") == [(label, 1, True) for label in labels]
 
 
@@ -228,6 +230,14 @@ def test_check_names_each_class_that_cannot_notify(notifying: Notifying) -> None
         f"pipeline orders: notify names {path}, {why}; correct class in {notifying.file}" for path, why in wrong.items()
     ]
     assert done.returncode == 1
+
+
+def test_a_class_that_is_no_notifier_is_not_called(notifying: Notifying, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    notifying.write(f"- class: subprocess.Popen\n  arguments: {{args: [touch, {made}]}}\n")
+    done = notifying.meet(FAILED)
+    assert "which is no notifier: it does not extend airflow.sdk.BaseNotifier" in done.stdout + done.stderr
+    assert not made.exists()
 
 
 def test_when_a_server_is_away_the_log_has_the_endpoint_and_no_header_of_the_connection(notifying: Notifying) -> None:

@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -120,6 +121,20 @@ def test_a_token_is_asked_for_once_and_arrives(caplog: pytest.LogCaptureFixture)
     assert asked.headers["content-type"] == "application/x-www-form-urlencoded"
     assert asked.headers["authorization"] == basic("ledger:hunter2%3A%20the%20secret%2F%2B")
     assert not any(hidden in caplog.text for hidden in (SECRET, "secret-1", asked.headers["authorization"]))
+
+
+UNKNOWN_SECONDS = {"1e400": 10**400, "NaN": float("nan"), "infinity": float("inf"), "text": "soon", "null": None}
+
+
+@pytest.mark.parametrize("seconds", UNKNOWN_SECONDS.values(), ids=UNKNOWN_SECONDS)
+def test_a_token_of_unknown_time_is_used_for_some_minutes(seconds: object) -> None:
+    begun = time.monotonic()
+    with answering(Issuer(seconds)) as server:
+        client = with_oauth(server.url)
+        assert (client.subjects(), client.subjects()) == ((), ())
+    assert [each.path for each in server.asked] == ["/token", "/subjects", "/subjects"]
+    assert client._api._tokens is not None
+    assert 200 < client._api._tokens._until - begun < 300
 
 
 @pytest.mark.parametrize("seconds", [0, -5])

@@ -144,6 +144,22 @@ def test_a_header_name_that_is_not_utf_8_sends_its_record_to_quarantine_alone(
     bench.check_readers_go_on()
 
 
+def test_verify_says_why_a_header_name_with_a_nul_byte_differs(bench: Bench) -> None:
+    cut = ((RawName.of(b"cut\0off"), b"1"),)
+    broken = structs.replace(order("broken"), value=b"{", headers=cut)
+    bench.send(with_headers(order("a"), *cut), with_headers(order("b"), ("cut", b"1")), broken)
+    bench.ingest()
+    assert {json.dumps(row[0]) for row in bench.rows("_headers")} == {'[["cut", "1"]]'}
+    names = '[[{"base64": "Y3V0AG9mZg=="}, "1"]]'
+    why = f'is [["cut", "1"]] PLACE and {names} in the topic (a header name has a NUL byte, where librdkafka cuts it)'
+    assert compare_with_topic(bench.pipeline).violations == (
+        "topic 2 every row equals its record: partition 0 offset 0 event a: _headers "
+        + why.replace("PLACE", "in the table"),
+        "topic 5 quarantine has the bytes of the record: partition 0 offset 2: in quarantine, but headers "
+        + why.replace("PLACE", "there"),
+    )
+
+
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("publish_at", ["$.at", "kafka_timestamp"])
 def test_a_timestamp_that_cannot_be_held_sends_its_record_to_quarantine_alone(bench: Bench, publish_at: str) -> None:

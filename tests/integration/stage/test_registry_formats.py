@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -23,6 +24,7 @@ from offset_ledger.plan.step import plan_replay
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.schema_registry.documents import Reference
 from tests.fixtures.formats import AVRO, JSON_SCHEMA, PROTOBUF, TestFormat
+from tests.fixtures.http_server import Asked, answering, send_json
 from tests.fixtures.registry_bench import ME, NOON, RegistryBench, away, framed
 from tests.unit.decoding.avro.avro_records import Written
 
@@ -149,6 +151,40 @@ def test_an_id_that_means_something_else_by_now_stops_new_records_and_no_replay(
         bench.ingest()
     assert bench.table() == {("a", 1, None, schema)}
     assert bench.quarantine() == set()
+
+
+def test_new_records_are_read_with_what_the_registry_says_now(
+    bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A known id that the registry has lost, or that is of another subject by now."""
+    subjects = [f"{bench.topic}-value"]
+
+    def respond(handler: BaseHTTPRequestHandler, asked: Asked) -> None:
+        if not subjects:
+            send_json(handler, 404, {"error_code": 40403, "message": "Schema 7 not found"})
+        elif asked.path.endswith("/versions"):
+            send_json(handler, 200, [{"subject": subject, "version": 1} for subject in subjects])
+        else:
+            send_json(handler, 200, {"schemaType": "JSON", "schema": JSON_SCHEMA.schema(1)})
+
+    with answering(respond) as server:
+        there = Connection("registry_default", "http", server.url)
+        monkeypatch.setenv(environment_name("registry_default"), there.to_json())
+        values = [framed(7, JSON_SCHEMA.encode(1, {"id": f"a{n}", "amount": n})) for n in range(3)]
+        bench.send(values[0])
+        bench.ingest()
+        subjects.clear()
+        bench.send(values[1])
+        bench.ingest()
+        subjects.append("others-value")
+        bench.send(values[2])
+        bench.ingest()
+        assert bench.table() == {("a0", 0, None, 7)}
+        assert bench.quarantine() == {(values[1], "unknown_schema", 7), (values[2], "schema", 7)}
+        subjects.clear()
+        replayed = bench.run(plan_replay(bench.pipeline, [OffsetRange(0, 0, 1)], ME))
+        assert (replayed.total.duplicate, replayed.total.quarantined) == (1, 0)
+        assert compare_with_topic(bench.pipeline).violations == ()
 
 
 def test_an_unknown_id_is_asked_for_again_by_a_redrive(bench: RegistryBench) -> None:

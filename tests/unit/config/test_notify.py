@@ -48,13 +48,25 @@ def test_entries_without_causes_are_about_all_of_them(tmp_path: Path) -> None:
     names = ("pipeline", "cause", "subject", "text", "link")
     http = {"http_conn_id": "h", "endpoint": "hook", "json": {name: f"{{{{ {name} }}}}" for name in names}}
     pager = {"text": "{{ text }}", "level": 3, "teams": ["a", True]}
+    labels = [each.notifier.label for each in parsed(tmp_path, entries)[2:]]
     notifiers = (
         Notifier(f"{PROVIDERS}.slack.notifications.slack_webhook.SlackWebhookNotifier", "slack_webhook w", slack),
         Notifier(f"{PROVIDERS}.smtp.notifications.smtp.SmtpNotifier", "email m a@example.com, b@example.com", mail),
-        Notifier(f"{PROVIDERS}.http.notifications.http.HttpNotifier", "webhook h hook", http),
-        Notifier("alerts.Pager", f"class alerts.Pager {pager}", pager),
+        Notifier(f"{PROVIDERS}.http.notifications.http.HttpNotifier", labels[0], http),
+        Notifier("alerts.Pager", labels[1], pager),
     )
     assert parsed(tmp_path, entries) == tuple(Notify(each, tuple(Cause), 24) for each in notifiers)
+
+
+def test_a_label_tells_notifiers_apart_and_has_no_argument(tmp_path: Path) -> None:
+    endpoints = [f"- webhook: {{connection: h, endpoint: services/hunter{n}}}\n" for n in range(2)]
+    classes = [f"- class: alerts.Pager\n  arguments: {{url: [hunter{n}]}}\n" for n in range(2)]
+    entries = parsed(tmp_path, "".join([*endpoints, *classes]))
+    labels = [each.notifier.label for each in entries]
+    assert len(set(labels)) == 4
+    assert [label.rpartition(" ")[0] for label in labels] == ["webhook h"] * 2 + ["class alerts.Pager"] * 2
+    assert labels == [each.notifier.label for each in parsed(tmp_path, "".join([*endpoints, *classes]))]
+    assert "hunter" not in "".join(labels) + repr(entries)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +89,26 @@ def test_entries_without_causes_are_about_all_of_them(tmp_path: Path) -> None:
             "notify[0].arguments.api_token: this looks like a secret, and the file holds none; put it in a connection",
         ),
         (
+            "- class: a.B\n  arguments:\n    headers:\n    - {a: {api_token: x}}\n",
+            4,
+            "notify[0].arguments.headers[0].a.api_token: this looks like a secret, and the file holds none; put it in "
+            "a connection",
+        ),
+        (
             "- class: a.B\n  arguments: {text: !!python/none x}\n",
             2,
             "notify[0].arguments: a value of it has a tag; write texts, numbers, lists and mappings",
+        ),
+        (
+            "- class: a.B\n  arguments:\n    a0: &a0 [x]\n"
+            + "".join(f"    a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
+            3,
+            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer",
+        ),
+        (
+            "- class: a.B\n  arguments: {a: &a [*a]}\n",
+            2,
+            "notify[0].arguments: it has more than 1000 keys and values, aliases written out; write fewer",
         ),
         (
             "- webhook: {connection: h}\n  arguments: {a: b}\n",

@@ -7,7 +7,7 @@ import pytest
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference
 from offset_ledger.schema_registry.documents import Reference, Schema
-from offset_ledger.schema_registry.references import MAX_REFERENCES, resolve
+from offset_ledger.schema_registry.references import MAX_CHARACTERS, MAX_REFERENCES, resolve
 
 
 def to(*subjects: str) -> tuple[Reference, ...]:
@@ -79,3 +79,15 @@ def test_many_ways_to_the_same_schemas_are_followed_once() -> None:
     with pytest.raises(UnusableSchema, match="refers by 'again'"):
         resolved(kept, *to("l0"))
     assert len(kept.fetched) < 100
+
+
+def test_references_that_are_too_large_together_are_not_all_fetched() -> None:
+    fetched = []
+
+    def fetch(reference: Reference) -> Schema:
+        fetched.append(reference.subject)
+        return Schema(SchemaLanguage.AVRO, "x" * MAX_CHARACTERS)
+
+    with pytest.raises(UnusableSchema, match="more than 4194304 characters together"):
+        resolve(to(*"abcdef"), fetch, "schema 1")
+    assert fetched == ["a", "b"]

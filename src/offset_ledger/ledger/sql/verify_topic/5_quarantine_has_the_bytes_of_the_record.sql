@@ -4,8 +4,8 @@ WITH records AS (
     UNION ALL SELECT _partition, _offset, _timestamp, _key, _headers, _value FROM topic_refused
 )
 SELECT format('partition %%s offset %%s: in quarantine, but %%s', q.partition, q."offset",
-              coalesce(format('%%s is %%s there and %%s in the topic', c.name, coalesce(left(c.actual, 60), 'NULL'),
-                              coalesce(left(c.expected, 60), 'NULL')), 'the topic has no such record')) AS line,
+              coalesce(format('%%s is %%s there and %%s in the topic%%s', c.name, coalesce(left(c.actual, 60), 'NULL'),
+                              coalesce(left(c.expected, 60), 'NULL'), {cut_header_name}), 'the topic has no such record')) AS line,
        false AS earlier
 FROM offset_ledger.quarantine q
 JOIN topic_ranges AS r ON r._partition = q.partition AND q."offset" >= r.from_offset AND q."offset" < r.until_offset

@@ -1,0 +1,1 @@
+"""Fuzzers of the three decoders, for as long as one wants."""
