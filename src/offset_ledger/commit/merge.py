@@ -96,7 +96,7 @@ def _merge(
 ) -> dict[int, MergeCounts]:
     set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
     merge_rows = sql.SQL(merge_statement(cursor, pipeline.target.merge)).format(**names.formats())
-    cursor.execute("SET LOCAL enable_hashjoin TO off")  # it loses the sort, and the index is written at random places
+    set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
     cursor.execute(merge_rows, {"batch_id": tables.batch_id})
     fresh = {row["_partition"]: row for row in cursor.fetchall()}
     cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")

@@ -46,17 +46,14 @@ class Proof(DemoProof):
 def run(flights: int | None, say: Say) -> Proof:
     """Start the stack, publish, drain the topic through Airflow, show the ledger and prove the result."""
     watch = Stopwatch()
-    with ThreadPoolExecutor(2) as beside:
+    with watch.part("start the servers"), ThreadPoolExecutor(1) as beside:
         answering = beside.submit(expected, SEED, flights)
-        with watch.part("start Kafka and Postgres"):
-            kafka = local.up(brokers=3, say=say)
-        with watch.part("publish while Airflow and Spark start"):
-            starting = beside.submit(local.up, airflow=True, say=say)
-            answer = answering.result()
-            publish(kafka, flights, answer, say)
-            stack = starting.result()
-    with connect(stack.postgres.connection()) as session:
-        migrate(session)
+        stack = local.up(brokers=3, airflow=True, say=say)
+        with connect(stack.postgres.connection()) as session:
+            migrate(session)
+        answer = answering.result()
+    with watch.part("publish"):
+        publish(stack, flights, answer, say)
     runs = DagRuns(stack.airflow, DAG, say)
     with watch.part("run the DAG"):
         runs.unpause()

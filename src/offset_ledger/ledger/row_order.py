@@ -21,7 +21,7 @@ def ordered_by(record: RecordShape) -> str:
 def read_orders(cursor: Cursor, pipeline: Pipeline) -> set[str]:
     """The moments by which the rows of the table are ordered, whatever topic of the file they are of.
 
-    None where it was never checked; several where an earlier version ordered the rows of one topic alone.
+    Empty where it was never checked; several where an earlier version ordered the rows of one topic alone.
     """
     query = "SELECT ordered_by FROM offset_ledger.pipeline WHERE file = %s AND ordered_by IS NOT NULL"
     cursor.execute(query, [pipeline.file])

@@ -14,17 +14,17 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline, RecordShape
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.arrow import decode_batch, with_too_large
+from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Keys, Reason, Refusal, Skip
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import Cursor, Session, named_sql, transaction
-from offset_ledger.ledger.staging import definitions, refused_types, row_columns, row_types
+from offset_ledger.ledger.staging import definitions, refused_types, row_columns
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.states import BatchKind
 from offset_ledger.progress import OnProgress, progress
-from offset_ledger.stage.copy_rows import copy_fitting, copy_rows
+from offset_ledger.stage.copy_rows import copy_decoded
 from offset_ledger.stage.record_batches import chunks, kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
 
@@ -121,11 +121,9 @@ def _read(pipeline: Pipeline, r: OffsetRange) -> Iterator[list[Any]]:
 def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:
     decoded = decode_batch(decoder, batch)
     skipped = set(batch.column("offset").to_pylist())
-    rows, refusals = _hashed(decoded.rows), _hashed(decoded.refusals)
-    refused = copy_fitting(cursor, sql.Identifier("topic_rows"), row_types(decoder.record), rows)
-    refusals = with_too_large(refusals, refused)
-    copy_rows(cursor, sql.Identifier("topic_refused"), refused_types(decoder.record), refusals)
-    for table in (rows, refusals):
+    into = sql.Identifier("topic_rows"), sql.Identifier("topic_refused")
+    rows = _hashed(decoded.rows)
+    for table in (rows, copy_decoded(cursor, into, decoder.record, rows, _hashed(decoded.refusals))):
         skipped -= set(table.column("_offset").to_pylist())
     if skipped:
         partition = batch.column("partition")[0].as_py()

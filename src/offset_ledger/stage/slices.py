@@ -19,7 +19,7 @@ from psycopg2.extras import Json
 from offset_ledger.config.model import Limits, Pipeline, RecordShape
 from offset_ledger.config.source import Source
 from offset_ledger.connections import Connection
-from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_too_large
+from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
@@ -28,10 +28,10 @@ from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, set_local, transaction
 from offset_ledger.ledger.fencing import fenced
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.staging import StagingTables, refused_types, row_types
+from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.states import BatchKind
 from offset_ledger.retry import retry_seconds, retrying_for
-from offset_ledger.stage.copy_rows import copy_fitting, copy_rows
+from offset_ledger.stage.copy_rows import copy_decoded
 from offset_ledger.stage.schemas import SchemaLookup
 from offset_ledger.stage.unread_fields import UnreadFields
 
@@ -178,10 +178,9 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
 
 def _copy(cursor: Cursor, task: SliceTask, tally: _Tally, staged: DecodedColumns) -> None:
     tables = task.tables
-    refused = copy_fitting(cursor, tables.identifier(tables.rows), row_types(task.record), staged.rows)
-    refusals = with_too_large(staged.refusals, refused)
-    copy_rows(cursor, tables.identifier(tables.refused), refused_types(task.record), refusals)
-    tally.rows += staged.rows.num_rows - len(refused)
+    into = tables.identifier(tables.rows), tables.identifier(tables.refused)
+    refusals = copy_decoded(cursor, into, task.record, staged.rows, staged.refusals)
+    tally.rows += staged.rows.num_rows + staged.refusals.num_rows - refusals.num_rows
     tally.refused += refusals.num_rows
 
 

@@ -11,7 +11,7 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Evolve, Pipeline
 from offset_ledger.errors import TargetLocked, TargetMismatch
-from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.database import Cursor, named_sql, savepoint
 from offset_ledger.target.fit import Misfit
 
 LOCK_TIMEOUT = "10s"  # while a change waits for readers, everybody else waits for the change
@@ -39,7 +39,8 @@ def change_table(cursor: Cursor, pipeline: Pipeline, batch_id: int, changes: Seq
     with _explained(pipeline, changes):
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
         # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
-        cursor.execute(sql.SQL("SAVEPOINT change; ALTER TABLE {} {}; RELEASE change").format(table, clauses))
+        with savepoint(cursor):
+            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, clauses))
         cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
     for change in changes:
         values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}

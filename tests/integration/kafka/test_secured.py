@@ -6,12 +6,10 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pytest
 from psycopg2 import errors as pg
 
@@ -41,7 +39,6 @@ from offset_ledger.operations.redrive import list_quarantined, plan_redrive, sta
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.page.live import ask_broker
-from offset_ledger.postgres_connection import postgres_arguments
 from offset_ledger.reliability.audit.gather import read_facts
 from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
@@ -266,7 +263,7 @@ def test_every_table_that_a_statement_changes_has_rights_for_it() -> None:
 def may(connection: Connection, statements: Mapping[tuple[str, ...], str]) -> set[tuple[str, ...]]:
     """Which of these the login may do, tried one by one."""
     allowed = set(statements)
-    with closing(psycopg2.connect(**postgres_arguments(connection))) as session:  # type: ignore[call-overload]
+    with connect(connection) as session:
         for what, statement in statements.items():
             with session.cursor() as cursor:
                 try:
