@@ -96,6 +96,7 @@ def replay(
     since: datetime | None = None,
     until: datetime | None = None,
     scan: bool = False,
+    fill: bool = False,
     limit: int | None = None,
     why: str | None = None,
     say: Say = _quiet,
@@ -103,7 +104,8 @@ def replay(
     """Read offset ranges, or a window of record timestamps, again; cursors do not move and newer rows stay.
 
     ``since`` and ``until`` carry a time zone. With ``scan`` the records that came late, behind the first one after
-    the window, are read too.
+    the window, are read too. With ``fill`` rows whose newest state is one of the records are written again
+    as today's pipeline file reads it, so that a column that was added later gets its values.
 
     Raises:
         ConfigurationError: neither ranges nor a window, both, or nothing to read in them.
@@ -113,7 +115,7 @@ def replay(
     if bool(ranges) == bool(since or until):
         raise ConfigurationError("replay takes ranges, or since and until; give one of the two")
     action = RunAction.RANGES if ranges else RunAction.WINDOW
-    request = Request(action, since=since, until=until, scan=scan, ranges=tuple(ranges), limit=limit, why=why)
+    request = Request(action, since, until, tuple(ranges), limit, why=why, scan=scan, fill=fill)
     return _replay.replay(_one(pipeline), request, current_origin(), say)
 
 

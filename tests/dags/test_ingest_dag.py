@@ -115,7 +115,7 @@ def test_no_answer_in_time_is_a_no(parsed: Any) -> None:
 
 def test_every_field_of_the_form_has_a_description_and_a_default_that_asks_for_the_next_batch(parsed: Any) -> None:
     params = parsed["ingest_flights"]["params"]
-    assert list(params) == ["action", "limit", "dry_run", "since", "until", "scan", "ranges", "batch_id", "why"]
+    assert list(params) == ["action", "limit", "dry_run", "since", "until", "scan", "fill", "ranges", "batch_id", "why"]
     assert set(params) == set(FIELDS) - {"topic"}
     assert all(param["description"] for param in params.values())
     assert parse_request({name: param["value"] for name, param in params.items()}) == Request()

@@ -200,7 +200,7 @@ def test_an_admin_replays_a_window_with_the_records_that_came_late(
         assert world.ended("belated", run_id) == "success"
         conf = world.call("GET", world.run("belated", run_id))["conf"]
         times = {"since": "2026-03-01T00:00:00.000Z", "until": "2026-03-02T00:00:00.000Z"}
-        assert conf == {"action": "window", **times, "scan": scan, "dry_run": True}
+        assert conf == {"action": "window", **times, "scan": scan, "fill": False, "dry_run": True}
     plain, whole = (world.log("belated", queued[scan], "plan") for scan in (False, True))
     line = r"dry run of a backfill batch.*\b0 +0 +{until} +{until} +{until} "
     assert (bool(re.search(line.format(until=2), plain)), LATE in plain) == (True, True)

@@ -72,6 +72,13 @@ def form(topics: bool = False) -> dict[str, Param]:
             "batches have seen them. Without it the log of plan lists what is left out.",
             section=WINDOW,
         ),
+        "fill": Param(
+            False,
+            type="boolean",
+            title="Fill",
+            description="For the actions window and ranges: also write rows whose newest state is one of the records "
+            "read, so that columns that were added to the pipeline file later get their values.",
+        ),
         "ranges": _optional(
             "string",
             "Ranges",

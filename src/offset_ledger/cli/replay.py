@@ -29,6 +29,7 @@ def add_verb(verbs: Verbs) -> None:
     verb.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
     verb.add_argument("--until", help="end of the record timestamps, exclusive")
     verb.add_argument("--scan", action="store_true", help="with --since and --until: also the records that came late")
+    verb.add_argument("--fill", action="store_true", help="also write rows whose newest state is one of these records")
     verb.add_argument("--limit", type=int, help="maximum number of offsets")
     verb.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
     verb.add_argument("--why", help="recorded with the batch")
@@ -59,7 +60,7 @@ def _request(arguments: Namespace) -> Request:
     from offset_ledger.model.request_form import parse_request
 
     offsets = (arguments.partition, arguments.from_offset, arguments.until_offset)
-    common = {"limit": arguments.limit, "dry_run": arguments.dry_run, "why": arguments.why, "scan": arguments.scan}
+    common = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}
     if arguments.since or arguments.until:
         if offsets != (None, None, None):
             raise ContradictoryRequest("replay takes offsets, or --since and --until, and not both; choose one")

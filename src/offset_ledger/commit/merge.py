@@ -5,10 +5,12 @@ MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDAT
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from psycopg2 import sql
+from psycopg2.extras import DictRow
 
 from offset_ledger.commit.merge_errors import explained
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
@@ -43,6 +45,9 @@ class Names:
             "assignments": comma.join(assigned),
             "values": comma.join(sql.SQL("s.{}").format(name) for name in names),
             "stored": comma.join(sql.SQL("t.{}").format(name) for name in names),
+            "emptied_has_values": sql.SQL("num_nonnulls({}) > 0").format(
+                comma.join([sql.NULL, *(sql.Identifier("t", name) for name in self.emptied)])
+            ),
             **order_formats(self.record),
         }
 
@@ -65,11 +70,12 @@ def work_memory(rows: int) -> str:
 
 
 def merge(
-    cursor: Cursor, pipeline: Pipeline, tables: StagingTables, staged_rows: Mapping[int, int]
+    cursor: Cursor, pipeline: Pipeline, tables: StagingTables, staged_rows: Mapping[int, int], fill: bool = False
 ) -> dict[int, MergeCounts]:
     """Merge the staged rows into the target and account for each of them, by partition.
 
-    ``staged_rows`` is what the slices say of each partition.
+    ``staged_rows`` is what the slices say of each partition. With ``fill``, rows whose state is one of the staged
+    records, and whose values are others now, are written again; they count as updated.
 
     Raises:
         IncompleteStaging: the staging table holds other rows than that.
@@ -83,7 +89,7 @@ def merge(
     with explained(pipeline, tables, triggers):
         emptied = no_longer_declared(cursor, pipeline)
         names = Names(target, tables.identifier(tables.rows), pipeline.record, emptied)
-        return _merge(cursor, pipeline, tables, names, staged_rows, triggers)
+        return _merge(cursor, pipeline, tables, names, staged_rows, triggers, fill)
 
 
 def _merge(
@@ -93,23 +99,32 @@ def _merge(
     names: Names,
     staged_rows: Mapping[int, int],
     triggers: Sequence[str],
+    fill: bool,
 ) -> dict[int, MergeCounts]:
     set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
-    merge_rows = sql.SQL(merge_statement(cursor, pipeline.target.merge)).format(**names.formats())
     set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
-    cursor.execute(merge_rows, {"batch_id": tables.batch_id})
-    fresh = {row["_partition"]: row for row in cursor.fetchall()}
+    fresh = []
+    for statement in (merge_statement(cursor, pipeline.target.merge), *([named_sql("commit/fill")] if fill else [])):
+        cursor.execute(sql.SQL(statement).format(**names.formats()), {"batch_id": tables.batch_id})
+        fresh += cursor.fetchall()
     cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
     cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
     record_columns(cursor, pipeline)
-    merged = {p: (row["inserted"], row["updated"], row["deleted"]) for p, row in fresh.items()}
-    if not triggers and {p: sum(counts) for p, counts in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
+    merged = _written(fresh)
+    if not triggers and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
         if _count(cursor, names) != sum(staged_rows.values()):
             raise _incomplete(tables)
-        return {p: MergeCounts(*counts, standing=sum(counts), added=fresh[p]["added"]) for p, counts in merged.items()}
-    wrong = [row["wrong"] for row in fresh.values() if row["wrong"] is not None]
-    accounted = _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
-    return {p: replace(counts, added=fresh[p]["added"] if p in fresh else 0) for p, counts in accounted.items()}
+        return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
+    wrong = [row["wrong"] for row in fresh if row["wrong"] is not None]
+    return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
+
+
+def _written(rows: Sequence[DictRow]) -> dict[int, MergeCounts]:
+    """The sums of what the statements say that they wrote, by partition."""
+    sums: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        sums[row["_partition"]].update({name: row[name] for name in ("inserted", "updated", "deleted", "added")})
+    return {partition: MergeCounts(**counts) for partition, counts in sums.items()}
 
 
 def _account(
@@ -117,7 +132,7 @@ def _account(
     pipeline: Pipeline,
     names: Names,
     tables: StagingTables,
-    merged: Mapping[int, tuple[int, int, int]],
+    merged: Mapping[int, MergeCounts],
     staged_rows: Mapping[int, int],
     triggers: Sequence[str] = (),
     wrong: Sequence[str] = (),
@@ -133,10 +148,11 @@ def _account(
     if {p: row["rows"] for p, row in partitions.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)
     wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
-    if wrong or any(row["written"] != sum(merged.get(p, (0, 0, 0))) for p, row in partitions.items()):
+    counted = {p: merged.get(p, MergeCounts()) for p in partitions}
+    if wrong or any(row["written"] != counted[p].written for p, row in partitions.items()):
         raise _unaccounted(pipeline, tables, min(wrong, default=None), triggers)
     return {
-        p: MergeCounts(*merged.get(p, (0, 0, 0)), row["standing"], row["same_state"], row["older"])
+        p: replace(counted[p], standing=row["standing"], same_state=row["same_state"], older=row["older"])
         for p, row in partitions.items()
     }
 

@@ -179,7 +179,7 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     staged = sealed_counts(cursor, batch)
     row_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)
-    merged = merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()})
+    merged = merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()}, batch.fill)
     cursor.execute(
         sql.SQL(named_sql("commit/quarantine")).format(
             refused=tables.identifier(tables.refused),

@@ -15,7 +15,8 @@ GAP_TRANSACTION = "transaction"
 class Dispositions:
     """Offsets of one range by what became of them; each offset is counted once.
 
-    inserted: the row of a new event id. updated: a newer state of a known one. superseded: older than what won.
+    inserted: the row of a new event id. updated: a newer state of a known one, or the same one that a replay with
+    ``fill`` has written again. superseded: older than what won.
     duplicate: the same publish_at as what won, or the very record that already stood there. deleted: a delete marker.
     quarantined: refused. skipped: a tombstone that the pipeline ignores, or a loss a person approved. gap: no record.
     """
@@ -49,6 +50,11 @@ class MergeCounts:
     same_state: int = 0  # lost to a row of the same publish_at
     older: int = 0  # lost to a row of a later publish_at
     added: int = 0  # event ids that were not in the table before, as rows or as markers
+
+    @property
+    def written(self) -> int:
+        """Rows and markers that the merge wrote."""
+        return self.inserted + self.updated + self.deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +100,11 @@ def close(offsets: OffsetRange, staged: StagedCounts, merged: MergeCounts, reaso
     if gap < 0:
         raise LedgerViolation(f"range {offsets}: {staged.total} records for {offsets.width} offsets; nothing committed")
     check_gap(offsets, gap, reason)
-    fresh = merged.inserted + merged.updated + merged.deleted
     return Dispositions(
         inserted=merged.inserted,
         updated=merged.updated,
         superseded=merged.older,
-        duplicate=merged.same_state + merged.standing - fresh,
+        duplicate=merged.same_state + merged.standing - merged.written,
         deleted=merged.deleted,
         quarantined=staged.refused,
         skipped=staged.skipped,

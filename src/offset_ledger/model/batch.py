@@ -17,7 +17,8 @@ class Batch:
     """A batch as the ledger has it.
 
     ``epochs`` are the leader epochs under which the ends of its ranges were stable, by partition. ``engine`` staged it
-    for ``engine_reason``; both are None until it is claimed.
+    for ``engine_reason``; both are None until it is claimed. With ``fill`` the rows whose state is one of its records
+    are written again.
     """
 
     batch_id: int
@@ -42,6 +43,7 @@ class Batch:
     epochs: Mapping[int, int] = field(default_factory=dict)
     engine: str | None = None
     engine_reason: str | None = None
+    fill: bool = False
 
     @property
     def attempt(self) -> Attempt:

@@ -29,7 +29,8 @@ class RunAction(StrEnum):
 class Request:
     """One request without contradictions. ``since`` and ``until`` bound record timestamps, ``limit`` is in offsets.
 
-    ``scan`` asks for the window's late records too. ``topic`` is one of those that a pipeline file with several reads.
+    ``scan`` asks for the window's late records too, ``fill`` for rows to be written again as the pipeline file reads
+    their records now. ``topic`` is one of those that a pipeline file with several reads.
     """
 
     action: RunAction = RunAction.NEXT
@@ -42,6 +43,7 @@ class Request:
     why: str | None = None
     scan: bool = False
     topic: str | None = None
+    fill: bool = False
 
     @property
     def kind(self) -> BatchKind:
@@ -58,6 +60,7 @@ class Request:
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
             "scan": self.scan,
+            "fill": self.fill,
             "ranges": [[r.partition, r.from_offset, r.until_offset] for r in self.ranges],
             "limit": self.limit,
         }

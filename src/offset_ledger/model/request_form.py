@@ -16,8 +16,8 @@ Interval = tuple[datetime, datetime]
 
 _ALLOWED: dict[RunAction, tuple[str, ...]] = {
     RunAction.NEXT: ("limit", "dry_run"),
-    RunAction.WINDOW: ("since", "until", "scan", "limit", "dry_run"),
-    RunAction.RANGES: ("ranges", "limit", "dry_run"),
+    RunAction.WINDOW: ("since", "until", "scan", "fill", "limit", "dry_run"),
+    RunAction.RANGES: ("ranges", "fill", "limit", "dry_run"),
     RunAction.APPROVE: ("batch_id",),
     RunAction.ABANDON: ("batch_id",),
     RunAction.SKIP: (),
@@ -30,7 +30,7 @@ _REQUIRED: dict[RunAction, tuple[str, ...]] = {
     RunAction.ABANDON: ("batch_id", "why"),
     RunAction.SKIP: ("why",),
 }
-FIELDS = ("action", "topic", "since", "until", "scan", "ranges", "limit", "dry_run", "batch_id", "why")
+FIELDS = ("action", "topic", "since", "until", "scan", "fill", "ranges", "limit", "dry_run", "batch_id", "why")
 _LINE = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*-\s*(\d+)\s*")
 
 
@@ -60,6 +60,7 @@ def parse_request(form: Mapping[str, Any], interval: Interval | None = None) -> 
         str(given["why"]).strip() if "why" in given else None,
         bool(given.get("scan", False)),
         _topic(given),
+        bool(given.get("fill", False)),
     )
     _check_window(request.since, request.until)
     return request
@@ -121,8 +122,8 @@ def _check_fields(action: RunAction, given: Mapping[str, Any]) -> None:
 
 
 def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -> Request:
-    """A backfill run reads its data interval: a form can add a scan, a limit, a dry run and a reason."""
-    wrong = sorted(set(given) - {"action", "topic", "scan", "limit", "dry_run", "why"})
+    """A backfill run reads its data interval: a form can add a scan, a fill, a limit, a dry run and a reason."""
+    wrong = sorted(set(given) - {"action", "topic", "scan", "fill", "limit", "dry_run", "why"})
     if action not in (RunAction.NEXT, RunAction.WINDOW) or wrong:
         asked = " and ".join(wrong) or f"action {action}"
         raise ContradictoryRequest(
@@ -131,9 +132,9 @@ def _backfill(action: RunAction, given: Mapping[str, Any], interval: Interval) -
     since, until = (moment.astimezone(UTC) for moment in interval)
     _check_window(since, until)
     why = str(given["why"]).strip() if "why" in given else None
-    dry_run, scan = (bool(given.get(name, False)) for name in ("dry_run", "scan"))
+    dry_run, scan, fill = (bool(given.get(name, False)) for name in ("dry_run", "scan", "fill"))
     limit, topic = _whole("limit", given), _topic(given)
-    return Request(RunAction.WINDOW, since, until, limit=limit, dry_run=dry_run, why=why, scan=scan, topic=topic)
+    return Request(RunAction.WINDOW, since, until, (), limit, dry_run, None, why, scan, topic, fill)
 
 
 def _topic(given: Mapping[str, Any]) -> str | None:

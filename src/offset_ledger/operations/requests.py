@@ -79,6 +79,8 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
             return (), nothing_in(pipeline, window)
         ranges, notes = window.ranges, [f"records of {window}", *([window.lost] if window.lost else [])]
         notes += [missed(window)] if window.missed else []
+    if request.fill:
+        notes.append("rows whose state is one of these records are written again")
     within_limit = limited(ranges, request.limit)
     if (left := total_width(ranges) - total_width(within_limit)) > 0:
         notes.append(f"left out, beyond the limit: {counted(left, 'offset')}")

@@ -13,6 +13,8 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.airflow.concurrent_runs import one_run_plans
+from offset_ledger.cli.main import main
+from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import OffsetExpired, StateConflict, UnknownBatch
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
@@ -32,6 +34,7 @@ from offset_ledger.operations.metrics import batch_metrics
 from offset_ledger.operations.preview import preview
 from offset_ledger.operations.requests import plan_request
 from offset_ledger.operations.verify import verify
+from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
@@ -108,6 +111,38 @@ def test_a_window_names_the_late_records_that_the_index_leaves_out_and_a_scan_re
     assert scanned.batch is not None
     assert scanned.batch.ranges == (OffsetRange(0, 0, 4), OffsetRange(1, 0, 1))
     assert "left out" not in scanned.message
+
+
+def test_a_replay_that_fills_gives_a_column_that_came_later_its_values(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.publish(*(Record(b"k", order(name, 1, note=f"of {name}"), (), partition=0) for name in "abc"))
+    bench.ingest()
+    bench.publish(Record(b"k", order("c", 2, "paid", note="newer"), (), partition=0))
+    bench.ingest()
+    text = bench.pipeline.path.read_text()
+    with_note = text.replace("state: text", "state: text\n    note: {type: text, nullable: true}")
+    file = bench.pipeline.path.with_name("noted.yaml")
+    file.write_text(with_note.replace("table: public.orders", "table: public.orders, evolve: add_columns"))
+    replay = ["replay", str(file), "--partition", "0", "--from-offset", "0", "--until-offset", "3"]
+    assert main(replay) == 0
+    assert rows(bench.session, "SELECT count(note) FROM public.orders") == [[0]]
+    assert compare_with_topic(parse_pipeline(file)).notes != ()
+    assert main([*replay, "--fill", "--dry-run"]) == 0
+    assert "rows whose state is one of these records are written again" in capsys.readouterr().out
+    assert main([*replay, "--fill"]) == 0
+    written = rows(bench.session, "SELECT event_id, state, note, _offset FROM public.orders ORDER BY 1")
+    assert [tuple(row) for row in written] == [
+        ("a", "new", "of a", 0),
+        ("b", "new", "of b", 1),
+        ("c", "paid", None, 3),
+    ]
+    sheet = "SELECT updated, superseded, duplicate FROM offset_ledger.batch_range ORDER BY batch_id DESC LIMIT 1"
+    assert [tuple(row) for row in rows(bench.session, sheet)] == [(2, 1, 0)]
+    assert main([*replay[:-1], "4", "--fill"]) == 0
+    compared = compare_with_topic(parse_pipeline(file))
+    assert (compared.violations, compared.notes) == ((), ())
+    assert verify(parse_pipeline(file))[0] == []
 
 
 def test_a_window_whose_only_records_are_late_says_so(bench: Bench) -> None:

@@ -26,6 +26,7 @@ WINDOW = {"action": "window", "since": "2026-03-01T00:00:00Z", "until": "2026-03
         ({**EMPTY, "limit": 5, "dry_run": True, "why": " a look "}, Request(limit=5, dry_run=True, why="a look")),
         (WINDOW, Request(RunAction.WINDOW, FIRST, SECOND)),
         ({**WINDOW, "scan": True}, Request(RunAction.WINDOW, FIRST, SECOND, scan=True)),
+        ({**WINDOW, "fill": True}, Request(RunAction.WINDOW, FIRST, SECOND, fill=True)),
         (
             {"action": "ranges", "ranges": "1:10-20\n 0:5-6 , 2:0-1\n", "limit": "7"},
             Request(
@@ -50,6 +51,7 @@ def test_a_form_is_a_request(form: dict[str, Any], wanted: Request) -> None:
         ({"actoin": "next"}, "actoin is no field of the form"),
         ({"since": "2026-03-01T00:00:00Z"}, "action next takes no since; clear it, or choose action window"),
         ({"scan": True}, "action next takes no scan; clear it, or choose action window"),
+        ({"fill": True}, "action next takes no fill; clear it, or choose action window or ranges"),
         ({"ranges": "0:1-2"}, "action next takes no ranges; clear it, or choose action ranges"),
         ({"batch_id": 3}, "action next takes no batch_id; clear it, or choose action approve or abandon"),
         ({"action": "window"}, "action window needs since and until"),
@@ -94,5 +96,10 @@ def test_a_backfill_run_takes_nothing_that_contradicts_its_interval(form: dict[s
 def test_the_key_only_distinguishes_requests() -> None:
     first = parse_request(WINDOW)
     assert parse_request({**WINDOW, "why": "another reason"}).key == first.key
-    others = [{**WINDOW, "limit": 3}, {**WINDOW, "scan": True}, {**WINDOW, "until": "2026-03-03T00:00:00Z"}]
+    others = [
+        {**WINDOW, "limit": 3},
+        {**WINDOW, "scan": True},
+        {**WINDOW, "fill": True},
+        {**WINDOW, "until": "2026-03-03T00:00:00Z"},
+    ]
     assert all(parse_request(other).key != first.key for other in others)

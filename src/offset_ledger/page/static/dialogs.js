@@ -34,6 +34,7 @@ export function replay(pipeline, done, suggested = "") {
     window,
     field("Limit", h("input", { name: "limit", type: "number", min: 1, placeholder: "all records" })),
     field("Why", h("input", { name: "why", maxlength: 500 }), "stored with the batch"),
+    check("fill", "fill columns that were added later"),
     check("dry_run", "only show the plan (dry run)"),
   ];
   ask(
@@ -58,6 +59,7 @@ function replayConf(form) {
   return {
     ...chosen,
     ...given("limit", integer(form.get("limit"))),
+    fill: form.has("fill"),
     dry_run: form.has("dry_run"),
     ...given("why", text(form.get("why"))),
   };
