@@ -19,7 +19,7 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
 from offset_ledger.schema_registry.client import connect_registry
-from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
+from tests.chaos.bench import ELSEWHERE, Bench
 from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import Lab
 from tests.chaos.schemas import FORMAT, Schemas
@@ -29,8 +29,17 @@ from tests.paths import ROOT
 CYCLES_A_BENCH = 25
 
 
-def new_bench(lab: Lab, name: str, order: str) -> Bench:
-    """A migrated database, a topic and a folder of that name, for a pipeline with this order of records."""
+SEVERAL = "several"
+STARTS = ("timestamp", "clock", SEVERAL)
+
+
+def new_bench(lab: Lab, start: str) -> Bench:
+    """A migrated database, a topic and a folder, for a pipeline with this order of records.
+
+    With SEVERAL, two topics by the producer's clock, until a fault remerges them.
+    """
+    name = f"chaos_{uuid.uuid4().hex[:8]}"
+    order = "clock" if start == SEVERAL else start
     admin = lab.stack.postgres.connection()
     with connect(admin) as session:
         session.autocommit = True
@@ -46,7 +55,9 @@ def new_bench(lab: Lab, name: str, order: str) -> Bench:
     folder = lab.folder / name
     folder.mkdir()
     bench = Bench(lab, database, folder, name.replace("_", "."), order=order)
-    if lab.registry:
+    if start == SEVERAL:
+        bench.neighbour = f"{bench.topic}.z"
+    elif lab.registry:
         bench.schemas = Schemas(connect_registry(lab.registry.connection()), bench.topic)
         bench.settings["format"] = FORMAT
     bench.create()
@@ -79,11 +90,15 @@ def run(lab: Lab, first: int, cycles: int, seed: int) -> list[Outcome]:
     """All cycles; each is told when it ends."""
     outcomes: list[Outcome] = []
     benches: list[Bench] = []
+    current: dict[str, Bench] = {}
     try:
         for number in range(first, first + cycles):
-            if len(outcomes) % (CYCLES_A_BENCH * len(ORDERS)) == 0:
-                benches += [new_bench(lab, f"chaos_{uuid.uuid4().hex[:8]}", order) for order in ORDERS]
-            bench = benches[-1 - number % len(ORDERS)]
+            start = STARTS[number % len(STARTS)]
+            old = len(outcomes) % (CYCLES_A_BENCH * len(STARTS)) < len(STARTS)
+            if old or current[start].order == "remerged":
+                benches.append(new_bench(lab, start))
+                current[start] = benches[-1]
+            bench = current[start]
             os.environ[environment_name("postgres_default")] = bench.database.to_json()
             outcomes.append(run_cycle(bench, number, seed))
             print(outcomes[-1], flush=True)

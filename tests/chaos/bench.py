@@ -33,7 +33,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from tests.chaos import oracle
 from tests.chaos.added_columns import PREFIX, AddedColumns
 from tests.chaos.lab import Answer, Lab, Worker
-from tests.chaos.oracle import Journal, Kind, Place, Produced
+from tests.chaos.oracle import SPAN, Journal, Kind, Place, Produced
 from tests.chaos.schemas import HEAD, Schemas
 
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
@@ -41,10 +41,12 @@ PLAIN = {"acks": "all", "retries": 0, "enable_idempotence": False, "linger_ms": 
 STEPS = ("plan", "stage", "validate", "commit", "report")
 
 # What orders the records of an event: their timestamps in Kafka, or the producer's clock. Where that clock orders, a
-# delete is a record with a moment of its own, which a tombstone lacks.
+# delete is a record with a moment of its own, which a tombstone lacks. A remerge leads from the clock to them.
+_DELETES = 'delete_when: {path: $.op, equals: "d"}'
 ORDERS = {
     "timestamp": "publish_at: kafka_timestamp\n  tombstone: delete",
-    "clock": 'publish_at: $.at\n  delete_when: {path: $.op, equals: "d"}',
+    "clock": f"publish_at: $.at\n  {_DELETES}",
+    "remerged": f"publish_at: kafka_timestamp\n  {_DELETES}",
 }
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -58,7 +60,7 @@ ELSEWHERE = "SET timezone = 'Asia/Kolkata'", "SET datestyle = 'SQL, DMY'"
 
 PIPELINE = """
 pipeline: orders
-source: {{connection: kafka_default, topic: {topic}, start: {start}, transactional: {transactional}{format}}}
+source: {{connection: kafka_default, {topics}, start: {start}, transactional: {transactional}{format}}}
 record:
   event_id: key
   {order}
@@ -74,7 +76,10 @@ limits: {{records_per_batch: {batch}, records_per_slice: {slice}}}
 
 @dataclass
 class Bench:
-    """One topic and one database, with the journal of what was produced. ``cluster``: other brokers than the lab's."""
+    """One topic and one database, with the journal of what was produced. ``cluster``: other brokers than the lab's.
+
+    With a ``neighbour`` the pipeline file reads two topics, of which the neighbour's name sorts last.
+    """
 
     lab: Lab
     database: Connection
@@ -98,6 +103,13 @@ class Bench:
     without_spark: bool = False
     schemas: Schemas | None = None
     added: AddedColumns = field(default_factory=AddedColumns)
+    neighbour: str = ""
+    topic_of_batch: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics; the journal has the partitions of the second one from SPAN on."""
+        return [self.topic, self.neighbour] if self.neighbour else [self.topic]
 
     @property
     def kafka(self) -> Kafka:
@@ -123,7 +135,8 @@ class Bench:
         """The pipeline file."""
         path = self.folder / "orders.yaml"
         added = "".join(self.added.lines())
-        text = PIPELINE.format(topic=self.topic, order=ORDERS[self.order], columns=added, **self.settings)
+        topics = f"topics: [{', '.join(self.topics)}]" if self.neighbour else f"topic: {self.topic}"
+        text = PIPELINE.format(topics=topics, order=ORDERS[self.order], columns=added, **self.settings)
         if not path.exists() or path.read_text() != text:
             draft = path.with_suffix(f".{threading.get_ident()}")
             draft.write_text(text)
@@ -138,9 +151,10 @@ class Bench:
     # -- producing ---------------------------------------------------------------------------------------------
 
     def create(self, configs: dict[str, str] | None = None) -> None:
-        """Make the topic."""
+        """Make the topics."""
         configs = {"retention.ms": "-1", **(configs or {})}
-        create_topic(self.extra, self.topic, self.partitions, self.kafka.count, configs)
+        for topic in self.topics:
+            create_topic(self.extra, topic, self.partitions, self.kafka.count, configs)
 
     def record(self, random: Random, kind: Kind = Kind.EVENT, ids: int = 90) -> tuple[Record, Produced]:
         """One record: late, early or at the same moment as another one of its event, on any partition.
@@ -167,17 +181,20 @@ class Bench:
         sent = Record(event_id.encode(), value, (), sent_at, random.randrange(self.partitions))
         orders = at if self.order == "clock" else sent_at
         texts = tuple(None if each is None else str(each) for each in (*values, *more))
-        return sent, Produced(event_id, orders, mark, kind, value, texts)
+        return sent, Produced(event_id, orders, mark, kind, value, texts, sent_at)
 
     def publish(
-        self, drawn: list[tuple[Record, Produced]], transaction: str | None = None, commit: bool = True
+        self,
+        drawn: list[tuple[Record, Produced]],
+        transaction: str | None = None,
+        commit: bool = True,
+        number: int = 0,
     ) -> None:
         """Send records and enter them in the journal; what nobody answered for becomes unknown."""
         kinds = {id(record): produced for record, produced in drawn}
         try:
-            with Publisher(
-                self.extra, self.topic, transactional_id=transaction, on_ack=self.journal.on_ack(kinds)
-            ) as publisher:
+            noted = self.journal.on_ack(kinds, SPAN * number)
+            with Publisher(self.extra, self.topics[number], transactional_id=transaction, on_ack=noted) as publisher:
                 for record, _ in drawn:
                     publisher.send(record)
                 publisher.finish(commit)
@@ -234,7 +251,12 @@ class Bench:
         random.shuffle(parts)
         for number, name, commit in parts:
             drawn = [self.record(random, random.choice(kinds) if commit else Kind.ABORTED) for _ in range(number)]
-            self.publish(drawn, f"{self.topic}-{name}-{self.serial}" if name else None, commit)
+            transaction = f"{self.topic}-{name}-{self.serial}" if name else None
+            self.publish(drawn, transaction, commit, self.any_topic(random))
+
+    def any_topic(self, random: Random) -> int:
+        """The number of one of the topics."""
+        return random.randrange(2) if self.neighbour else 0
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -245,17 +267,28 @@ class Bench:
         asked = {"pipeline": str(self.path), "database": through.to_json(), "kafka": kafka.to_json(), **more}
         return worker.submit(do, **asked)
 
-    def ask(self, worker: Worker, do: str, seconds: float = 90, **more: Any) -> Answer:
-        """Ask and wait; ``Silent`` if no answer came in time."""
+    def ask(self, worker: Worker, do: str, seconds: float = 90, number: int = 0, **more: Any) -> Answer:
+        """Ask and wait; ``Silent`` if no answer came in time. ``number``: the topic's, where no batch is named."""
+        if self.neighbour and do != "remerge":
+            more["topic"] = self.topics[self.topic_of_batch.get(more.get("batch", 0), number)]
         with suppress(FutureTimeout, TimeoutError):
-            return self.submit(worker, do, **more).result(seconds)
+            answer = self.submit(worker, do, **more).result(seconds)
+            if batch := answer.found.get("batch"):
+                self.topic_of_batch[batch] = number
+            return answer
         return Answer({"error": "Silent", "message": f"{do} did not answer within {seconds:.0f} s"})
 
     def attempt(self, light: Worker | None = None, seconds: float = 60) -> list[Answer]:
-        """One attempt at one head batch, plan to report; it ends at the first error. The answers, in order."""
+        """One attempt at one head batch, plan to report; it ends at the first error. The answers, in order.
+
+        Of two topics the first one that has something new.
+        """
         light = light or self.lab.light
-        planned = self.ask(light, "plan", seconds)
-        batch = planned.found.get("batch")
+        for number in range(len(self.topics)):
+            planned = self.ask(light, "plan", seconds, number)
+            batch = planned.found.get("batch")
+            if planned.error or batch is not None:
+                break
         return [planned] if planned.error or batch is None else [planned, *self.run(batch, light, seconds)]
 
     def run(self, batch: int, light: Worker | None = None, seconds: float = 60, skip: int = 0) -> list[Answer]:
@@ -283,10 +316,35 @@ class Bench:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not drained after {seconds:.0f} s; waiting: {self.waiting()}; {errors[-3:]}")
 
+    def remerge(self, seconds: float = 240) -> list[Answer]:
+        """Order the table by Kafka's timestamps, and the journal; open batches are given up. The errors on the way.
+
+        Raises:
+            TimeoutError: that was not so in time.
+        """
+        errors, deadline = [], time.monotonic() + seconds
+        while (answer := self.ask(self.lab.light, "remerge")).error:
+            errors.append(answer)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not remerged after {seconds:.0f} s; {errors[-3:]}")
+            if answer.error == "StateConflict":
+                for batch, state, _ in self.states():
+                    if state not in ("committed", "abandoned"):
+                        self.ask(self.lab.light, "abandon", batch=batch)
+        self.journal.order_by_timestamps()
+        return errors
+
+    def cursors(self, number: int | None = None) -> dict[int, int]:
+        """Partition -> next offset; of one topic its own partitions, of all as the journal has them."""
+        names = [each.name for each in oracle.pipelines(self.pipeline)]
+        found = self.query("SELECT pipeline, partition, next_offset FROM offset_ledger.cursor")
+        if number is not None:
+            return {row[1]: row[2] for row in found if names.index(row[0]) == number}
+        return {SPAN * names.index(row[0]) + row[1]: row[2] for row in found}
+
     def waiting(self) -> dict[int, int]:
         """Partition -> records acknowledged, not aborted, and not below its cursor."""
-        found = self.query("SELECT partition, next_offset FROM offset_ledger.cursor")
-        cursors = {row[0]: row[1] for row in found}
+        cursors = self.cursors()
         left: dict[int, int] = {}
         for (partition, offset), record in self.journal.acknowledged.items():
             if record.kind is not Kind.ABORTED and offset >= cursors.get(partition, 0):
@@ -327,7 +385,7 @@ class Bench:
 
     def marks(self) -> dict[Place, str]:
         """The mark of each well-formed record that a plain consumer finds up to the log's end now."""
-        places = [TopicPartition(self.topic, p) for p in range(self.partitions)]
+        places = [TopicPartition(topic, p) for topic in self.topics for p in range(self.partitions)]
         marks: dict[Place, str] = {}
         consumer = KafkaConsumer(bootstrap_servers=self.servers.split(","), isolation_level="read_committed")
         try:
@@ -337,9 +395,8 @@ class Bench:
             while any(consumer.position(place) < end for place, end in ends.items()):
                 for each in (each for found in consumer.poll(500).values() for each in found):
                     with suppress(ValueError, TypeError, KeyError):  # malformed, or a delete
-                        marks[each.partition, each.offset] = json.loads(each.value[HEAD if self.schemas else 0 :])[
-                            "state"
-                        ]
+                        value = json.loads(each.value[HEAD if self.schemas else 0 :])
+                        marks[SPAN * self.topics.index(each.topic) + each.partition, each.offset] = value["state"]
         finally:
             consumer.close()
         return marks

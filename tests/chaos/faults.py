@@ -24,7 +24,7 @@ from offset_ledger.reliability.publishing.settings_reader import read_settings
 from tests.chaos.bench import Bench
 from tests.chaos.cluster import leaders, move_leaders
 from tests.chaos.lab import Answer, Worker
-from tests.chaos.oracle import Kind
+from tests.chaos.oracle import SPAN, Kind
 
 
 def _light(place: Failpoint) -> bool:
@@ -279,7 +279,7 @@ def partition_added(bench: Bench, random: Random) -> AbstractContextManager[None
         if bench.partitions < 8:
             with suppress(KafkaError):
                 admin = KafkaAdminClient(bootstrap_servers=bench.extra["bootstrap.servers"])
-                admin.create_partitions({bench.topic: bench.partitions + 1})
+                admin.create_partitions(dict.fromkeys(bench.topics, bench.partitions + 1))
                 admin.close()
                 bench.partitions += 1
                 time.sleep(0.3)
@@ -291,8 +291,9 @@ def partition_added(bench: Bench, random: Random) -> AbstractContextManager[None
 @contextmanager
 def replay_overlaps(bench: Bench, random: Random) -> Iterator[None]:
     """Another process replays ranges below the cursors, and beyond, at the same time."""
-    cursors = bench.query("SELECT partition, next_offset FROM offset_ledger.cursor WHERE next_offset > 1")
-    ends = {p: 1 + max(o for q, o in bench.journal.acknowledged if q == p) for p, _ in cursors}
+    number = bench.any_topic(random)
+    cursors = [(p, end) for p, end in sorted(bench.cursors(number).items()) if end > 1]
+    ends = {p: 1 + max(o for q, o in bench.journal.acknowledged if q == SPAN * number + p) for p, _ in cursors}
     starts = [(p, random.randrange(end - 1)) for p, end in cursors]
     ranges = [[p, start, random.randint(start + 1, ends[p])] for p, start in starts]
     if not ranges:
@@ -300,7 +301,7 @@ def replay_overlaps(bench: Bench, random: Random) -> Iterator[None]:
         return
 
     def replay() -> None:
-        planned = bench.ask(bench.lab.second, "replay", ranges=ranges)
+        planned = bench.ask(bench.lab.second, "replay", number=number, ranges=ranges)
         if planned.found.get("batch"):
             bench.run(planned.found["batch"], bench.lab.second)
 
@@ -308,6 +309,29 @@ def replay_overlaps(bench: Bench, random: Random) -> Iterator[None]:
         replaying = pool.submit(replay)
         yield
         replaying.result(200)
+
+
+def columns_changed(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """The pipeline file gets a column, or a wider one, while the attempt runs."""
+
+    def act() -> None:
+        bench.added.change(random)
+        assert bench.path.exists()  # written before a record with the column is
+
+    return _later(random, act)
+
+
+def remerged(bench: Bench, random: Random) -> AbstractContextManager[None]:
+    """The pipeline file orders by Kafka's timestamps from a moment on, and another process remerges the table.
+
+    What this leaves undone is done after the attempt, by :meth:`Bench.remerge`.
+    """
+
+    def act() -> None:
+        bench.order = "remerged"
+        bench.ask(bench.lab.second, "remerge")
+
+    return _later(random, act)
 
 
 @contextmanager
@@ -401,6 +425,8 @@ TIMED: dict[str, Callable[[Bench, Random], AbstractContextManager[None]]] = {
         hanging_transaction,
         partition_added,
         replay_overlaps,
+        columns_changed,
+        remerged,
         two_attempts,
         task_cleared,
         stopped_past_heartbeat,
@@ -425,15 +451,19 @@ GROUPS = (
 )
 
 
-def choose(random: Random, brokers: int = 1, registry: bool = False) -> list[str]:
+def choose(random: Random, brokers: int = 1, registry: bool = False, by_clock: bool = False) -> list[str]:
     """One to three faults that can be at once, a failpoint among them every second time.
 
-    With a registry, it is at fault every second time.
+    With a registry, it is at fault every second time; a table of two topics ``by_clock`` is remerged every third time.
     """
-    possible = sorted(TIMED.keys() - OF_A_REGISTRY - (OF_THREE_BROKERS if brokers == 1 else set()))
+    possible = sorted(TIMED.keys() - OF_A_REGISTRY - {"remerged"} - (OF_THREE_BROKERS if brokers == 1 else set()))
+    if registry:
+        possible.remove("columns_changed")  # the schemas of the registry have the columns of the beginning
     names = random.sample(possible, random.choice((0, 1, 1, 2)))
     if registry and random.random() < 0.5:
         names.append(random.choice(sorted(OF_A_REGISTRY)))
+    if by_clock and random.random() < 1 / 3:
+        names.append("remerged")
     chosen = [name for i, name in enumerate(names) if not any(name in g and g & set(names[:i]) for g in GROUPS)]
     # Failpoints are armed one set at a time.
     if not chosen or (random.random() < 0.5 and "stopped_past_heartbeat" not in chosen):

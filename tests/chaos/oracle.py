@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from psycopg2 import sql
@@ -16,7 +16,9 @@ from offset_ledger.reliability.publishing.record import Record
 from tests.chaos.added_columns import PREFIX
 
 Place = tuple[int, int]
-"""Partition and offset."""
+"""Partition and offset. The partitions of a second topic begin at SPAN."""
+
+SPAN = 100
 
 
 class Kind(StrEnum):
@@ -33,6 +35,7 @@ class Produced:
     """A record that was sent. ``mark`` is its own; ``publish_at`` is the moment that orders, in milliseconds.
 
     ``others`` are its values of the columns that hold moments and days, as ISO 8601 in UTC, and of those added by then.
+    ``timestamp`` is Kafka's, by which a remerge orders, in milliseconds.
     """
 
     event_id: str
@@ -41,6 +44,7 @@ class Produced:
     kind: Kind
     value: bytes | None
     others: tuple[str | None, ...] = ()
+    timestamp: int = 0
 
 
 @dataclass(slots=True)
@@ -54,13 +58,22 @@ class Journal:
     unknown: dict[str | None, Produced] = field(default_factory=dict)
     dismissed: set[Place] = field(default_factory=set)
 
-    def on_ack(self, kinds: Mapping[int, Produced]) -> Callable[[Record, int, int], None]:
-        """A callback for Publisher; ``kinds`` maps the id of the record object to what it is."""
+    def on_ack(self, kinds: Mapping[int, Produced], first: int = 0) -> Callable[[Record, int, int], None]:
+        """A callback for Publisher; ``kinds`` maps the id of the record object to what it is.
+
+        ``first`` is what the first partition of its topic is called here.
+        """
 
         def note(record: Record, partition: int, offset: int) -> None:
-            self.acknowledged[partition, offset] = kinds[id(record)]
+            self.acknowledged[first + partition, offset] = kinds[id(record)]
 
         return note
+
+    def order_by_timestamps(self) -> None:
+        """Let Kafka's timestamp be the moment that orders each record, as a remerge does."""
+        for records in (self.acknowledged, self.unknown):
+            for place, record in records.items():
+                records[place] = replace(record, publish_at=record.timestamp)  # type: ignore[index]
 
     def of(self, *kinds: Kind) -> Iterator[tuple[Place, Produced]]:
         """The acknowledged records of these kinds."""
@@ -97,8 +110,10 @@ class Row:
 
 def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool = True) -> list[str]:
     """The violations. ``drained``: every acknowledged record must have been committed by now."""
-    ranges = committed(session, pipeline)
+    read = pipelines(pipeline)
+    ranges = [r for number, each in enumerate(read) for r in committed(session, each, SPAN * number)]
     table = target_rows(session, pipeline)
+    invariants = [line for each in read for line in verify(each)[0]]
     return [
         *_chain(ranges),
         *(_missing(ranges, journal) if drained else ()),
@@ -106,18 +121,23 @@ def check(session: Session, pipeline: Pipeline, journal: Journal, drained: bool 
         *_winners(table, ranges, journal),
         *_quarantine(session, pipeline, ranges, journal),
         *_sheets(ranges, journal),
-        *verify(pipeline)[0],
+        *invariants,
     ]
 
 
-def committed(session: Session, pipeline: Pipeline) -> list[Range]:
-    """The ranges of all committed batches."""
+def pipelines(pipeline: Pipeline) -> list[Pipeline]:
+    """The pipeline of each topic of the file, in the order of their names."""
+    return [pipeline.of_topic(topic) for topic in sorted(pipeline.source.topics)] or [pipeline]
+
+
+def committed(session: Session, pipeline: Pipeline, first: int = 0) -> list[Range]:
+    """The ranges of all committed batches; ``first`` is what the journal calls the first partition."""
     found = rows(
         session,
-        "SELECT batch_id, kind IN ('head', 'pruned'), partition, from_offset, until_offset, quarantined, gap"
+        "SELECT batch_id, kind IN ('head', 'pruned'), partition + %s, from_offset, until_offset, quarantined, gap"
         " FROM offset_ledger.batch_range JOIN offset_ledger.batch USING (batch_id, pipeline)"
         " WHERE pipeline = %s AND state = 'committed' ORDER BY partition, from_offset",
-        [pipeline.name],
+        [first, pipeline.name],
     )
     return [Range(*row) for row in found]
 
@@ -129,10 +149,16 @@ def target_rows(session: Session, pipeline: Pipeline) -> list[Row]:
         for each in pipeline.record.columns
         if each.type.name in _TEXTS or each.name.startswith(PREFIX)
     ]
+    read = [each.source.topic for each in pipelines(pipeline)]
+    of_topic = sql.SQL("{} * (array_position({}, _topic) - 1)").format(sql.Literal(SPAN), sql.Literal(read))
     query = sql.SQL(
-        "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition, _offset, _deleted{}"
+        "SELECT event_id, (extract(epoch FROM publish_at) * 1000)::bigint, state, _partition + {}, _offset, _deleted{}"
         " FROM {}"
-    ).format(sql.Composed(others), sql.Identifier(pipeline.target.schema, pipeline.target.table))
+    ).format(
+        of_topic if len(read) > 1 else sql.Literal(0),
+        sql.Composed(others),
+        sql.Identifier(pipeline.target.schema, pipeline.target.table),
+    )
     if not rows(session, "SELECT to_regclass(%s)", [f"{pipeline.target.schema}.{pipeline.target.table}"])[0][0]:
         return []
     return [Row(r[0], r[1], r[2], (r[3], r[4]), r[5], tuple(r[6:])) for r in rows(session, query)]
@@ -226,9 +252,8 @@ def _winners(table: list[Row], ranges: list[Range], journal: Journal) -> Iterato
 
 def _quarantine(session: Session, pipeline: Pipeline, ranges: list[Range], journal: Journal) -> Iterator[str]:
     """Quarantine holds the malformed records of committed ranges with their very bytes, and nothing else."""
-    found = rows(
-        session, 'SELECT partition, "offset", value FROM offset_ledger.quarantine WHERE pipeline = %s', [pipeline.name]
-    )
+    query = 'SELECT partition + %s, "offset", value FROM offset_ledger.quarantine WHERE pipeline = %s'
+    found = [row for n, each in enumerate(pipelines(pipeline)) for row in rows(session, query, [SPAN * n, each.name])]
     kept = {(row[0], row[1]): bytes(row[2]) for row in found}
     if len(kept) < len(found):
         yield "duplicate: quarantine has an offset twice"

@@ -39,7 +39,7 @@ from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full
 from tests.chaos.lab import Answer, Lab
-from tests.chaos.oracle import Kind
+from tests.chaos.oracle import SPAN, Kind
 from tests.chaos.short import errors, produced, to_step, until
 from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers, execute
@@ -204,6 +204,20 @@ def test_a_replay_during_a_live_batch_keeps_the_newest(bench: Bench) -> None:
     bench.drain()
     produced(bench, seed=2)
     assert run_cycle(bench, 1, 1, 60, ["replay_overlaps"]).violations == []
+
+
+def test_a_remerge_beside_an_attempt_orders_the_rows_of_both_topics(bench: Bench) -> None:
+    bench.order, bench.neighbour = "clock", f"{bench.topic}.z"
+    bench.create()
+    bench.produce(Random(2), 60)
+    assert bench.drain() == []
+    found = run_cycle(bench, 1, 1, 60, ["remerged", "columns_changed"])
+    assert (found.violations, found.odd, bench.order) == ([], [], "remerged")
+    assert {place[0] >= SPAN for place in bench.journal.acknowledged} == {False, True}
+    bench.journal.acknowledged = {
+        place: replace(record, publish_at=record.timestamp + 1) for place, record in bench.journal.acknowledged.items()
+    }
+    assert bench.check() != []
 
 
 # -- Postgres --------------------------------------------------------------------------------------------------

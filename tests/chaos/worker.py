@@ -21,9 +21,14 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import environment_name
 from offset_ledger.errors import OffsetLedgerError, TransientError
+from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import State
+from offset_ledger.operations.remerge import replay_parts, restate_rows
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
+from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
@@ -47,6 +52,14 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
     match asked["do"]:
         case "plan":
             return _planned(plan(pipeline, ME))
+        case "remerge":
+            for each in find_pipelines(pipeline):
+                restated = restate_rows(each, ME, "chaos")
+                for _ in replay_parts(each, restated.parts, ME, "chaos", lambda _: None):
+                    pass
+        case "abandon":
+            with open_ledger(pipeline) as session:
+                decide(session, batch_id, State.ABANDONED, ME, "chaos")
         case "replay":
             return _planned(plan_replay(pipeline, [OffsetRange(*r) for r in asked["ranges"]], ME))
         case "warm" | "stage":
@@ -98,6 +111,8 @@ def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:
         os.environ[environment_name("kafka_default")] = asked["kafka"]
         os.environ["OFFSET_LEDGER_RETRY_SECONDS"] = str(asked.get("patience", 20))
         pipeline = parse_pipeline(Path(asked["pipeline"]))
+        if asked.get("topic"):
+            pipeline = pipeline.of_topic(asked["topic"])
         answer = _do(asked, pipeline)
     except OffsetLedgerError as error:
         transient = isinstance(error, TransientError)
