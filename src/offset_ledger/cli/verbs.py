@@ -129,12 +129,15 @@ def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, N
 
 
 def _outcome(arguments: Namespace) -> Outcome:
-    """The outcome for one topic, also if it is an error."""
-    from offset_ledger.errors import OffsetLedgerError
+    """The outcome for one topic, also if it is an error; a verb that needs a topic that was retired has none."""
+    from offset_ledger.errors import OffsetLedgerError, UnknownTopic
+    from offset_ledger.ledger.retired_topics import read_retirement
 
     try:
         outcome: Outcome = arguments.run(arguments)
     except OffsetLedgerError as error:
+        if isinstance(error, UnknownTopic) and (retired := read_retirement(pipeline_of(arguments))):
+            return Outcome({"retired": str(retired)}, str(retired))
         data = {"error": type(error).__name__, "message": str(error)}
         return Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
     return outcome
