@@ -28,6 +28,7 @@ def run(arguments: Namespace) -> Outcome:
 
     pipeline = pipeline_of(arguments)
     accepted = accept_topic(pipeline, current_origin(), arguments.why)
-    mirror(pipeline, backwards=True)
+    if accepted.starts:
+        mirror(pipeline, backwards=True)
     data = {"log_id": accepted.log_id, "starts": accepted.starts}
     return Outcome(data, f"{pipeline.name} accepted {accepted}")

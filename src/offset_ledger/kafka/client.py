@@ -28,7 +28,7 @@ from offset_ledger.retry import retrying
 
 T = TypeVar("T")
 
-_STALE_SECONDS = 5.0
+_STALE_SECONDS = 3.0
 
 
 class KafkaClient:

@@ -81,9 +81,9 @@ def _gone(kafka: KafkaClient, session: Session, pipeline: Pipeline, error: Unkno
             raise error
         if cursors.cluster_id != cluster_id:
             raise UnknownTopic(
-                f"topic {pipeline.source.topic} does not exist on cluster {cluster_id}, where the connection leads; the "
-                f"cursors belong to cluster {cursors.cluster_id}; correct the connection, or leave the topic out of "
-                "topics or topic_pattern"
+                f"topic {pipeline.source.topic} does not exist on cluster {cluster_id}, where the connection leads; "
+                f"the cursors belong to cluster {cursors.cluster_id}; correct the connection, or leave the topic out "
+                "of topics or topic_pattern"
             ) from error
         if retirements(cursor, [pipeline.name]):
             return None
