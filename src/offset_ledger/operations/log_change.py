@@ -92,7 +92,7 @@ def _gone(kafka: KafkaClient, session: Session, pipeline: Pipeline, error: Unkno
     details = {
         "topic_id": cursors.topic_id,
         "cursors": {str(p): offset for p, offset in cursors.next_offsets.items()},
-        "committed": sum(offset - starts[p] for p, offset in cursors.next_offsets.items()),
+        "committed": f"{sum(offset - starts[p] for p, offset in cursors.next_offsets.items()):,}",
         "open_batches": open_batches or None,
     }
     text = (

@@ -503,7 +503,7 @@ def test_a_topic_that_is_gone_is_a_question_until_somebody_has_settled_it(gone: 
     assert (asked.kind, asked.pipeline) == ("topic_gone", gone.of_us.name)
     assert f"topic {gone.us} is gone" in asked.text
     shown = {name: asked.details[name] for name in ("cursors", "committed", "open_batches")}
-    assert shown == {"cursors": {"0": 2, "1": 0}, "committed": 2, "open_batches": None}
+    assert shown == {"cursors": {"0": 2, "1": 0}, "committed": "2", "open_batches": None}
 
     no = record_question(gone.of_us, asked)
     assert answer_loss(gone.of_us, no, QuestionAnswer.REJECT, ME, "not yet") == "reject"
