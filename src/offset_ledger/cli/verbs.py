@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -136,8 +137,9 @@ def _outcome(arguments: Namespace) -> Outcome:
     try:
         outcome: Outcome = arguments.run(arguments)
     except OffsetLedgerError as error:
-        if isinstance(error, UnknownTopic) and (retired := read_retirement(pipeline_of(arguments))):
-            return Outcome({"retired": str(retired)}, str(retired))
+        with suppress(OffsetLedgerError):  # the verb may need no ledger
+            if isinstance(error, UnknownTopic) and (retired := read_retirement(pipeline_of(arguments))):
+                return Outcome({"retired": str(retired)}, str(retired))
         data = {"error": type(error).__name__, "message": str(error)}
         return Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
     return outcome

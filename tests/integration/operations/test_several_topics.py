@@ -28,6 +28,7 @@ from offset_ledger.errors import (
     TopicRecreated,
     UnknownTopic,
 )
+from offset_ledger.exporter.collector import LedgerCollector
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka import client
 from offset_ledger.kafka.client import connect_kafka
@@ -46,11 +47,15 @@ from offset_ledger.operations.answers import answer_loss, record_question
 from offset_ledger.operations.doctor.kafka import check_topics
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.losses import loss_question
+from offset_ledger.operations.overview import overview
 from offset_ledger.operations.redrive import RedriveChoice, plan_redrive
 from offset_ledger.operations.requests import plan_request, requested_topics
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
+from offset_ledger.page.answers import overview as page_overview
+from offset_ledger.page.live import BrokerCache
+from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines, known_pipelines, with_news
 from offset_ledger.reliability.publishing.producer import publish
@@ -627,6 +632,51 @@ def test_a_retired_topic_that_is_there_is_read_and_asked_about_when_it_is_gone(b
     assert ingest_all(pipeline) == [gone.of_us.name]
     delete(bench, us)
     assert gone.question().kind == "topic_gone"
+
+
+def metrics(folder: Path) -> dict[tuple[str, str], float]:
+    """By metric and topic, of those that there is one of for each."""
+    families = LedgerCollector(folder, timeout=20).collect()
+    samples = [
+        sample for family in families for sample in family.samples if set(sample.labels) == {"pipeline", "topic"}
+    ]
+    return {(each.name.removeprefix("offset_ledger_"), each.labels["topic"]): each.value for each in samples}
+
+
+def test_a_retired_topic_is_shown_as_such_without_lag_and_times(gone: Gone) -> None:
+    path = gone.bench.folder
+    (line,) = [each for each in overview(path) if each.pipeline == gone.of_us.name]
+    assert (line.state, line.lag, line.retired) == ("not known", None, None)
+    (shown,) = page_overview([gone.of_us], Rights(), BrokerCache(timeout=20))
+    assert (shown["condition"]["text"], shown["retired"], shown["topic_gone"]) == ("the topic is gone", None, True)
+    assert metrics(path)["topic_readable", gone.us] == 0
+
+    accept_topic(gone.of_us, Origin("ann"), "closed")
+    (line,) = [each for each in overview(path) if each.pipeline == gone.of_us.name]
+    assert (line.state, line.lag, line.blocked_by, line.error) == ("retired", None, None, None)
+    assert line.retired is not None
+    assert line.retired.endswith("UTC by ann: closed")
+    (shown,) = page_overview([gone.of_us], Rights(), BrokerCache(timeout=20))
+    assert shown["condition"] == {"level": "plain", "text": "retired: the topic is gone"}
+    assert (shown["retired"], shown["totals"]["lag"], shown["totals"]["complete_to"]) == (line.retired, None, None)
+    found = metrics(path)
+    assert (found["topic_retired", gone.us], found["topic_retired", gone.eu], found["topic_readable", gone.eu]) == (
+        1,
+        0,
+        1,
+    )
+    absent = ("topic_readable", "lag_seconds", "last_commit_timestamp_seconds", "newest_record_timestamp_seconds")
+    assert [name for name in absent if (name, gone.us) in found] == []
+
+
+def test_a_topic_that_is_gone_wakes_a_run_that_asks_and_keeps_no_other_topic_from_it(gone: Gone) -> None:
+    from offset_ledger.airflow.triggers import _lagging
+
+    assert _lagging(gone.of_us) == {gone.us: (None, 0)}
+    accept_topic(gone.of_us, ME, "closed")
+    assert _lagging(gone.of_us) == {}
+    with pytest.raises(UnknownTopic):
+        _lagging(gone.pipeline.of_topic(f"{gone.us}.misspelt"))
 
 
 def test_a_topic_of_another_cluster_is_not_gone(gone: Gone) -> None:
