@@ -39,7 +39,8 @@ def form(topics: bool = False) -> dict[str, Param]:
             enum=[str(action) for action in RunAction],
             title="Action",
             description="next: read new records. window, ranges: read again; cursors do not move. approve, abandon: "
-            "decide about a batch. skip: continue after offsets were lost or the log of the topic was replaced. "
+            "decide about a batch. skip: continue after offsets were lost, or the topic was "
+            "replaced or deleted. "
             "A backfill reads its data interval: do not change this field.",
             values_display={
                 "next": "next batch",

@@ -106,7 +106,7 @@ class Gate(HITLOperator):
 
 
 class LossGate(Gate):
-    """Whether to skip lost offsets, or to accept a changed log or schema; then it plans the batch, or resumes it."""
+    """Whether to skip lost offsets, or to accept a changed log or schema; then it plans a batch, or resumes it."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss, or the changed schema, as it is now."""

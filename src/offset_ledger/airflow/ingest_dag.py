@@ -40,8 +40,8 @@ DOC = """
 1. **plan** snapshots the topic up to its last stable offset and writes the batch's offset ranges into the ledger; an
    open batch is resumed. It skips the run, with the reason, when nothing is new. The trigger form asks for something
    else: a time window or offset ranges again, a dry run, or a decision. A backfill run reads its data interval.
-2. **approve_loss** asks in Required Actions what to do if offsets were lost, the topic was recreated or a
-   new schema does not fit the columns.
+2. **approve_loss** asks in Required Actions what to do if offsets were lost, the topic was recreated, one of several
+   topics was deleted, or a new schema does not fit the columns.
 3. **stage** reads exactly these ranges, by tasks of Spark unless the batch is small, decodes every record strictly
    and copies it into staging.
 4. **validate** validates the staged rows with the suite `{suite}`; a failed gate rejects the batch.

@@ -16,7 +16,7 @@ from offset_ledger.airflow.planned_batch import read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.notification import Cause
 from offset_ledger.config.outline import from_outline
-from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, one_line
+from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
 from offset_ledger.model import notices
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
 
@@ -188,6 +188,8 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
         return
     try:
         deadline = unread_deadline(pipeline)
+    except UnknownTopic:  # what was not read of it is lost already
+        deadline = None
     except OffsetLedgerError as error:
         log.warning("whether a loss is ahead is not known: %s", error)
         return

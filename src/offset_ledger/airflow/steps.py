@@ -13,7 +13,7 @@ from offset_ledger.airflow.form import by_person, request_of
 from offset_ledger.airflow.occasions import rejected
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
-from offset_ledger.errors import ContradictoryRequest, LostRange
+from offset_ledger.errors import ContradictoryRequest, LostRange, UnknownTopic
 from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, RunAction
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _DECISIONS = (RunAction.APPROVE, RunAction.ABANDON, RunAction.SKIP)
 class PlanOperator(BaseOperator, SkipMixin):
     """Check the request and plan its batch, whose id is the result.
 
-    A lost range, or a schema to decide about, leaves the task ``question`` to run; in every other case it is skipped,
-    and so is all that follows where there is no batch.
+    A lost range, a topic that is gone, or a schema to decide about leaves the task ``question`` to run; in every other
+    case it is skipped, and so is all that follows where there is no batch.
     """
 
     inherits_from_skipmixin = True
@@ -67,7 +67,7 @@ class PlanOperator(BaseOperator, SkipMixin):
 
         try:
             planned = plan_request(pipeline, request, by_person(context))
-        except LostRange as error:
+        except (LostRange, UnknownTopic) as error:
             question = loss_question(pipeline) if request.action is RunAction.NEXT else None
             if question is None:
                 raise

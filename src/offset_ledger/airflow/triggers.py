@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.outline import from_outline
-from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.errors import OffsetLedgerError, UnknownTopic
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,11 @@ class NewRecords(BaseEventTrigger):
         try:
             waiting = Waiting()
             for pipeline in find_pipelines(from_outline(self.pipeline), record=False):
-                lagging = _lagging(pipeline)
+                try:
+                    lagging = _lagging(pipeline)
+                except UnknownTopic as error:
+                    log.warning("%s", error)
+                    continue
                 if not lagging:
                     record_stable_offsets(pipeline)  # no run plans while nothing is new
                 elif not nothing_to_wake_for(pipeline, RuntimeTaskInstance):
@@ -77,8 +81,17 @@ class NewRecords(BaseEventTrigger):
 
 
 def _lagging(pipeline: Pipeline) -> Waiting:
+    """The partitions with lag; of a topic that is gone, about which only a run asks, its name.
+
+    Raises:
+        UnknownTopic: the topic does not exist, and there is nothing to ask.
+    """
+    from offset_ledger.operations.losses import loss_question
     from offset_ledger.operations.status import status
 
     prefix = f"{pipeline.source.topic}-" if pipeline.record.topic_names else ""
-    partitions = status(pipeline).partitions
+    try:
+        partitions = status(pipeline).partitions
+    except UnknownTopic:
+        return {pipeline.source.topic: (None, 0)} if loss_question(pipeline) else {}
     return {f"{prefix}{p.partition}": (p.cursor, p.last_stable) for p in partitions if p.lag > 0 or p.cut_off}

@@ -39,7 +39,9 @@ def _all() -> Outcome:
     from offset_ledger.operations.overview import overview
 
     lines = overview()
-    notes = [f"{line.pipeline}: {note}" for line in lines for note in (line.error, line.blocked_by) if note]
+    notes = [
+        f"{line.pipeline}: {note}" for line in lines for note in (line.error, line.blocked_by, line.retired) if note
+    ]
     text = "\n".join([table(map(_row, lines)) if lines else "no pipelines yet", *([""] if notes else []), *notes])
     return Outcome([asdict(line) for line in lines], text, 1 if any(line.error for line in lines) else 0)
 
@@ -51,7 +53,7 @@ def _row(line: PipelineLine) -> dict[str, Any]:
     return {
         "pipeline": line.pipeline,
         "state": line.state,
-        "lag": "?" if line.lag is None else f"{line.lag:,}",
+        "lag": "" if line.retired else "?" if line.lag is None else f"{line.lag:,}",
         "newest record": _age(line.newest_record),
         "quarantine": "?" if line.quarantined is None else f"{line.quarantined:,}{more}",
         "open batch": line.open_batch or "",
@@ -72,9 +74,12 @@ def _text(current: PipelineStatus) -> str:
 
     rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in current.partitions]
     headers = ["partition", "log start", "cursor", "last stable", "lag"]
-    lines = [
+    log = [
         tabulate(rows, headers=headers, missingval="none yet"),
         f"lag: {counted(sum(p.lag for p in current.partitions), 'offset')}",
+    ]
+    lines = [
+        *([current.retired] if current.retired else log),
         f"open head batch: {current.open_batch or 'none'}",
         f"  {current.waits_for}" if current.waits_for else "",
         f"remerge: {current.remerge}" if current.remerge else "",

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -129,12 +130,16 @@ def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, N
 
 
 def _outcome(arguments: Namespace) -> Outcome:
-    """The outcome for one topic, also if it is an error."""
-    from offset_ledger.errors import OffsetLedgerError
+    """The outcome for one topic, also if it is an error; a verb that needs a topic that was retired has none."""
+    from offset_ledger.errors import OffsetLedgerError, UnknownTopic
+    from offset_ledger.ledger.retired_topics import read_retirement
 
     try:
         outcome: Outcome = arguments.run(arguments)
     except OffsetLedgerError as error:
+        with suppress(OffsetLedgerError):  # the verb may need no ledger
+            if isinstance(error, UnknownTopic) and (retired := read_retirement(pipeline_of(arguments))):
+                return Outcome({"retired": str(retired)}, str(retired))
         data = {"error": type(error).__name__, "message": str(error)}
         return Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
     return outcome

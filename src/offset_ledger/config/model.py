@@ -209,6 +209,11 @@ class Pipeline:
         """The name that the pipeline file has; the pipelines of its topics share it."""
         return file_of(self.name)
 
+    @property
+    def of_several(self) -> bool:
+        """Whether it is the pipeline of one of several topics of its file."""
+        return self.name != self.file
+
     def of_topic(self, topic: str) -> Pipeline:
         """The pipeline of one of the topics that the file reads."""
         source = replace(self.source, topic=topic, topics=(), topic_pattern=None)

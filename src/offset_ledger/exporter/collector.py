@@ -16,8 +16,9 @@ from offset_ledger.exporter.ledger import read_ledger
 from offset_ledger.exporter.reading import LedgerReading
 from offset_ledger.exporter.samples import Sample, pipeline_samples
 from offset_ledger.page.cached_answers import CachedAnswers
-from offset_ledger.page.live import BrokerAnswer, BrokerCache
+from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import KnownPipelines, by_ledger, read_pipelines
+from offset_ledger.page.snapshots import BrokerAnswer
 from offset_ledger.version import __version__
 
 Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
@@ -62,8 +63,8 @@ class LedgerCollector(Collector):
         _add_servers(made, pipelines, topics, ledgers)
         now = datetime.now(UTC)
         for pipeline in pipelines:
-            snapshot = topics[pipeline.name].snapshot
-            for sample in pipeline_samples(pipeline, ledgers.get(pipeline.target.connection), snapshot, now):
+            topic = topics[pipeline.name]
+            for sample in pipeline_samples(pipeline, ledgers.get(pipeline.target.connection), topic, now):
                 _add(made, pipeline, sample)
 
 
@@ -90,10 +91,10 @@ def _add_servers(
     topics: Mapping[str, BrokerAnswer],
     ledgers: Mapping[str, LedgerReading],
 ) -> None:
-    """A cluster is up if it described any of its topics, a Postgres if its ledger could be read."""
+    """A cluster is up if it said of any of its topics what it is, a Postgres if its ledger could be read."""
     kafka = {each.source.connection: False for each in pipelines}
     for each in pipelines:
-        kafka[each.source.connection] |= topics[each.name].snapshot is not None
+        kafka[each.source.connection] |= topics[each.name].snapshot is not None or topics[each.name].gone
     for conn_id, answered in sorted(kafka.items()):
         made["up"].add_metric(["kafka", conn_id], answered)
     for conn_id in sorted({each.target.connection for each in pipelines}):

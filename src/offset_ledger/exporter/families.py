@@ -30,6 +30,7 @@ FAMILIES = (
     Family("pipeline_file_mistakes", "Mistakes in the pipeline files; their pipelines have no other series.", ()),
     Family("pipeline_info", "A pipeline and its table.", (*_OF_PIPELINE, "table")),
     Family("topic_readable", "Whether the broker described the topic; without that the series of its log are absent."),
+    Family("topic_retired", "Whether a person has settled that the topic is gone; its topic_readable is absent then."),
     Family("log_changed", "Whether the topic was recreated, or its log ends below a cursor: the pipeline stops."),
     Family("lag_offsets", "Offsets up to the last stable offset that are not committed.", (*_OF_PIPELINE, "partition")),
     Family("lag_seconds", "The longest that an unread record can have waited, by record timestamps; 0 without lag."),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from offset_ledger.errors import OffsetLedgerError, one_line
 from offset_ledger.exporter.reading import LedgerReading, Row
 from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.retired_topics import retirements
 from offset_ledger.page import queries
 from offset_ledger.page.queries import COUNTED
 
@@ -25,6 +26,7 @@ def read_ledger(conn_id: str, names: Sequence[str]) -> LedgerReading:
                 _by_pipeline(_rows(cursor, "pipelines", names)),
                 {name: _offsets(row) for name, row in _by_pipeline(_rows(cursor, "offsets", names)).items()},
                 _findings(_rows(cursor, "findings", names)),
+                retirements(cursor, names),
             )
     except OffsetLedgerError as error:
         log.warning("the ledger of connection %r cannot be read: %s", conn_id, error)

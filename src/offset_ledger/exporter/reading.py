@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,4 +20,5 @@ class LedgerReading:
     waiting: Mapping[str, Row] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     findings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    retired: Collection[str] = ()
     problem: str | None = None

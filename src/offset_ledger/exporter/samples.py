@@ -9,7 +9,7 @@ from datetime import datetime
 from offset_ledger.config.model import Pipeline
 from offset_ledger.exporter.reading import LedgerReading, Row
 from offset_ledger.page.positions import Position, Totals, positions, recreated, totals
-from offset_ledger.page.snapshots import BrokerSnapshot
+from offset_ledger.page.snapshots import BrokerAnswer
 
 _STEPS = ("stage", "validate", "commit")
 _SEVERITIES = ("error", "warning")
@@ -25,15 +25,18 @@ class Sample:
 
 
 def pipeline_samples(
-    pipeline: Pipeline, ledger: LedgerReading | None, topic: BrokerSnapshot | None, now: datetime
+    pipeline: Pipeline, ledger: LedgerReading | None, answer: BrokerAnswer, now: datetime
 ) -> Iterator[Sample]:
-    """Every sample of a pipeline; None is a server that did not answer, whose samples are left out."""
+    """Every sample of a pipeline, without those of a server that did not answer, and the age of a retired topic."""
+    topic, retired = answer.snapshot, bool(answer.gone and ledger and pipeline.name in ledger.retired)
     yield Sample("pipeline_info", 1, {"table": f"{pipeline.target.schema}.{pipeline.target.table}"})
-    yield Sample("topic_readable", float(topic is not None))
+    if not retired:
+        yield Sample("topic_readable", float(topic is not None))
     if ledger is None or ledger.problem is not None:
         return
     if head := ledger.heads.get(pipeline.name):
-        yield from _of_ledger(pipeline.name, head, ledger)
+        yield Sample("topic_retired", float(retired))
+        yield from _of_ledger(pipeline.name, head, ledger, retired)
     if topic is not None:
         topic_id = head["topic_id"] if head else None
         anew = recreated(topic_id, topic)
@@ -41,12 +44,13 @@ def pipeline_samples(
         yield from _of_log(positions(known, topic), anew, now)
 
 
-def _of_ledger(name: str, head: Row, ledger: LedgerReading) -> Iterator[Sample]:
+def _of_ledger(name: str, head: Row, ledger: LedgerReading, retired: bool) -> Iterator[Sample]:
     waiting = ledger.waiting[name]
     if head["batch_id"] is not None:
         yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
-    yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
-    yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
+    if not retired:
+        yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
+        yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
     yield Sample("rejected_batches", waiting["rejected"])
     yield Sample("open_questions", waiting["questions"])
     yield Sample("quarantined_records", waiting["quarantined"])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import ConfigurationError, UnknownTopic
 from offset_ledger.kafka import brokers, groups, offsets
 from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.connection import bootstrap_servers
@@ -27,6 +27,8 @@ from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.retry import retrying
 
 T = TypeVar("T")
+
+_STALE_SECONDS = 3.0
 
 
 class KafkaClient:
@@ -84,13 +86,29 @@ class KafkaClient:
         """
         return self.ask(lambda admin: allowed_operations(admin, topic))
 
-    def snapshot(self, topic: str) -> TopicSnapshot:
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        return self.ask(brokers.cluster_id)
+
+    def snapshot(self, topic: str, read_before: bool = False) -> TopicSnapshot:
         """One snapshot of the topic, its ends being last stable offsets.
+
+        Brokers that do not know a topic that was ``read_before`` are asked again for some seconds: one that has just
+        started may not know all topics yet.
 
         Raises:
             UnknownTopic: the cluster has no such topic.
         """
-        return self.ask(lambda admin: take_snapshot(admin, topic))
+
+        def ask() -> TopicSnapshot:
+            return self.ask(lambda admin: take_snapshot(admin, topic))
+
+        if not read_before:
+            return ask()
+        seconds = min(_STALE_SECONDS, self._timeout)
+        retries = retrying(_is_unknown, f"the brokers to know topic {topic}", max_seconds=seconds)
+        snapshot: TopicSnapshot = retries(ask)
+        return snapshot
 
     def settings(self, topic: str, *names: str) -> dict[str, str]:
         """Settings of the topic, defaults included."""
@@ -132,6 +150,10 @@ class KafkaClient:
             BrokerUnavailable: also where the group has members, or the coordinator refused.
         """
         self.ask(lambda admin: groups.alter_group_offsets(admin, group, topic, wanted))
+
+
+def _is_unknown(error: BaseException) -> bool:
+    return isinstance(error, UnknownTopic)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ class QuestionKind(StrEnum):
     LOST_RANGE = "lost_range"
     RECREATED_TOPIC = "recreated_topic"
     TRUNCATED_LOG = "truncated_log"
+    TOPIC_GONE = "topic_gone"
     UNREAD_TOMBSTONES = "unread_tombstones"
     CHANGED_SCHEMA = "changed_schema"
     REJECTED_BATCH = "rejected_batch"
@@ -38,6 +39,9 @@ MEANING = {
     QuestionKind.TRUNCATED_LOG: "**Approve** continues from the last committed offset on which log and ledger agree. "
     "Records that are read again change nothing, rows of truncated records remain, and open batches that were planned "
     "before the truncation are abandoned. **Reject** changes nothing and fails the run.",
+    QuestionKind.TOPIC_GONE: "**Approve** lets later runs leave the topic out; its rows, quarantine and ledger remain, "
+    "and its open batches are abandoned unless they are completely staged. If a topic of this name is created again, a "
+    "question asks about that one. **Reject** changes nothing and fails the run.",
     QuestionKind.UNREAD_TOMBSTONES: "**Approve** continues with what was staged: rows whose tombstone was removed "
     "unread remain in the table. First check for rows whose key has no record in the topic any more. **Reject** "
     "changes nothing and fails the run.",
@@ -51,6 +55,7 @@ MEANING = {
 
 _LABELS = {
     "cursors": "cursors, by partition",
+    "committed": "committed offsets",
     "log": "new log, by partition",
     "log_ends": "log ends, by partition",
     "back": "read again",

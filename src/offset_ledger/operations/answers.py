@@ -15,6 +15,7 @@ from offset_ledger.operations.accept_schema import accept_schema, schema_questio
 from offset_ledger.operations.accept_topic import accept_topic
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve_tombstones
+from offset_ledger.units import counted
 
 _AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State.ABANDONED}
 
@@ -49,20 +50,31 @@ def answer_loss(
         if solved or given is not QuestionAnswer.APPROVE:
             decisions.answer(cursor, decision_id, given, origin, why)
             return given
-    _approve_loss(pipeline, asked.question, decision_id, origin, why)
+    approve_loss(pipeline, asked.question, origin, why, decision_id)
     return given
 
 
-def _approve_loss(pipeline: Pipeline, question: Question, decision_id: int, origin: Origin, why: str) -> None:
-    if question.kind is QuestionKind.LOST_RANGE:
-        approved = [OffsetRange(*r) for r in question.details["ranges"]]
-        skip_lost(pipeline, origin, why, approved, decision_id)
-    elif question.kind is QuestionKind.UNREAD_TOMBSTONES:
-        approve_tombstones(pipeline, origin, why, question, decision_id)
-    elif question.kind is QuestionKind.CHANGED_SCHEMA:
-        accept_schema(pipeline, origin, why, question, decision_id)
-    else:
-        accept_topic(pipeline, origin, why, question, decision_id)
+def approve_loss(
+    pipeline: Pipeline, question: Question | None, origin: Origin, why: str, decision_id: int | None = None
+) -> str:
+    """Skip or accept exactly what the question is about; the message says what was done.
+
+    Raises:
+        StateConflict: what was asked about has changed meanwhile.
+        ConfigurationError, TerminalError: there is no question; the message says why nothing is skipped.
+    """
+    if question is None or question.kind is QuestionKind.LOST_RANGE:
+        approved = [OffsetRange(*r) for r in question.details["ranges"]] if question else None
+        done = skip_lost(pipeline, origin, why, approved, decision_id)
+        lost = ", ".join(map(str, done.batch.ranges))
+        return f"{done.batch} records {counted(done.total.skipped, 'lost offset')}: {lost}"
+    if question.kind is QuestionKind.UNREAD_TOMBSTONES:
+        batch = approve_tombstones(pipeline, origin, why, question, decision_id)
+        return f"approved {batch}; the next run goes on with it"
+    if question.kind is QuestionKind.CHANGED_SCHEMA:
+        differences = accept_schema(pipeline, origin, why, question, decision_id)
+        return f"accepted {counted(len(differences), 'difference')}"
+    return f"accepted {accept_topic(pipeline, origin, why, question, decision_id)}"
 
 
 def batch_question(pipeline: Pipeline, batch_id: int) -> Question | None:

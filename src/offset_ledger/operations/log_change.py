@@ -1,6 +1,6 @@
-"""Log changes: a topic that was recreated, or a log that was truncated, since the pipeline read it.
+"""Log changes: a topic that was recreated or deleted, or a log that was truncated, since the pipeline read it.
 
-In both cases the offsets from some point on are those of other records. The partitions start again there, and what the
+The offsets from some point on are those of other records, or of none. The partitions start again there, and what the
 ledger has of the earlier log stays as it is.
 """
 
@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import KafkaClient
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.pipelines import read_boundaries
+from offset_ledger.ledger.retired_topics import retirements
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
@@ -26,7 +28,8 @@ from offset_ledger.model.truncation import Boundary, agrees, last_agreed
 class LogChange:
     """The question for a person, and where the partitions of the new log start.
 
-    ``start_offsets`` is empty if the cursors are still right and only the open batch has to be abandoned.
+    ``start_offsets`` is empty if the cursors are still right and only the open batch has to be abandoned, and if the
+    topic is gone.
     """
 
     question: Question
@@ -36,8 +39,15 @@ class LogChange:
     cursors: Cursors
 
     def __str__(self) -> str:
+        if self.is_gone:
+            return "that its topic is gone; later runs leave it out"
         starts = ", ".join(f"{partition}: {offset}" for partition, offset in self.starts.items())
         return f"log {self.log_id}" + (f", which starts at {starts}" if starts else "; the next run plans again")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no log any more."""
+        return self.question.kind is QuestionKind.TOPIC_GONE
 
     @property
     def starts(self) -> dict[int, int]:
@@ -46,13 +56,54 @@ class LogChange:
 
 
 def find_log_change(
-    kafka: KafkaClient, session: Session, pipeline: Pipeline, snapshot: TopicSnapshot
-) -> LogChange | None:
+    kafka: KafkaClient, session: Session, pipeline: Pipeline
+) -> tuple[LogChange | None, TopicSnapshot | None]:
     """How the log differs from the one that the cursors, or the open head batch, belong to; None if it does not.
 
+    With a snapshot of the topic; None if it is gone. There is no question about a topic that was retired.
+
     Raises:
+        UnknownTopic: the topic does not exist, and is none of several that the pipeline has read on this cluster.
         BrokerUnavailable: the brokers did not answer in time.
     """
+    try:
+        snapshot = kafka.snapshot(pipeline.source.topic, read_before=True)
+    except UnknownTopic as error:
+        return _gone(kafka, session, pipeline, error), None
+    return _differing(kafka, session, pipeline, snapshot), snapshot
+
+
+def _gone(kafka: KafkaClient, session: Session, pipeline: Pipeline, error: UnknownTopic) -> LogChange | None:
+    cluster_id = kafka.cluster_id()
+    with transaction(session) as cursor:
+        cursors = pipelines.read_cursors(cursor, pipeline.name)
+        if cursors is None or not pipeline.of_several:
+            raise error
+        if cursors.cluster_id != cluster_id:
+            raise UnknownTopic(
+                f"topic {pipeline.source.topic} does not exist on cluster {cluster_id}, where the connection leads; "
+                f"the cursors belong to cluster {cursors.cluster_id}; correct the connection, or leave the topic out "
+                "of topics or topic_pattern"
+            ) from error
+        if retirements(cursor, [pipeline.name]):
+            return None
+        starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
+        open_batches = batches.open_batches(cursor, pipeline.name)
+    details = {
+        "topic_id": cursors.topic_id,
+        "cursors": {str(p): offset for p, offset in cursors.next_offsets.items()},
+        "committed": f"{sum(offset - starts[p] for p, offset in cursors.next_offsets.items()):,}",
+        "open_batches": open_batches or None,
+    }
+    text = (
+        f"topic {pipeline.source.topic} is gone: the cluster does not have it any more. Leave it out of later runs? "
+        "Records above the cursors, if it had any, are lost; its rows stay in the table."
+    )
+    question = Question(pipeline.name, QuestionKind.TOPIC_GONE, cursors.log_id, text, details)
+    return LogChange(question, cursors.log_id, cursors.cluster_id, (), cursors)
+
+
+def _differing(kafka: KafkaClient, session: Session, pipeline: Pipeline, snapshot: TopicSnapshot) -> LogChange | None:
     with transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
         if cursors is None:

@@ -51,20 +51,25 @@ def loss_question(pipeline: Pipeline) -> Question | None:
 
     A head batch that is completely staged needs no offset of the topic any more: then only its tombstones are in
     question. With ``on_expired: fail`` the pipeline file has already said no to expired offsets and tombstones.
+
+    Raises:
+        UnknownTopic: the topic does not exist, and is none of several that can be retired.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     fails = pipeline.source.on_expired is OnExpired.FAIL
     connection = get_connection(pipeline.source.connection)
     with connect_kafka(connection) as kafka, open_ledger(pipeline) as session:
-        snapshot = kafka.snapshot(pipeline.source.topic)
         with transaction(session) as cursor:
-            cursors = pipelines.read_cursors(cursor, pipeline.name)
             head = batches.open_head(cursor, pipeline.name)
             if head and is_whole(cursor, head):  # it is committed first
                 return None if fails else tombstone_question(head)
-        if change := find_log_change(kafka, session, pipeline, snapshot):
+        change, snapshot = find_log_change(kafka, session, pipeline)
+        if change:
             return change.question
-    if fails:
-        return None
+        if fails or snapshot is None:
+            return None
+        with transaction(session) as cursor:
+            cursors = pipelines.read_cursors(cursor, pipeline.name)
     ranges = lost_ranges(cursors, snapshot) if cursors else ()
     return _skip_question(pipeline, snapshot, ranges, head) if ranges else tombstone_question(head)
 

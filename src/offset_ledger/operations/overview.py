@@ -12,11 +12,12 @@ from typing import Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import OffsetLedgerError, PipelineFileError
+from offset_ledger.errors import OffsetLedgerError, PipelineFileError, UnknownTopic
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, read_only, transaction
 from offset_ledger.ledger.open import open_ledger_at
+from offset_ledger.ledger.retired_topics import Retirement, retirements
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.operations.status import partition_statuses, waits_for
@@ -31,7 +32,7 @@ class PipelineLine:
     """Where one pipeline stands, in a line; None is what is not known.
 
     ``newest_record`` is the newest timestamp among the last committed records of its partitions. ``blocked_by`` says
-    what stops it, ``error`` why some of this could not be read.
+    what stops it, ``error`` why some of this could not be read, ``retired`` who has settled that its topic is gone.
     """
 
     pipeline: str
@@ -42,6 +43,7 @@ class PipelineLine:
     quarantined: int | None = None
     blocked_by: str | None = None
     error: str | None = None
+    retired: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class _Known:
     cursors: Cursors | None = None
     head: Batch | None = None
     error: str | None = None
+    retirement: Retirement | None = None
 
 
 def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
@@ -106,6 +109,7 @@ def _read(cursor: Cursor, of_ledger: list[Pipeline]) -> list[_Known]:
     cursor.execute(named_sql("operations/overview"), {"limit": COUNTED})
     rows: dict[str, Mapping[str, Any]] = {row["pipeline"]: dict(row) for row in cursor.fetchall()}
     sources = {each.name: each for pipeline in of_ledger for each in known_in(cursor, pipeline) or (pipeline,)}
+    retired = retirements(cursor, list(rows))
     return [
         _Known(
             name,
@@ -113,6 +117,7 @@ def _read(cursor: Cursor, of_ledger: list[Pipeline]) -> list[_Known]:
             rows.get(name),
             pipelines.read_cursors(cursor, name),
             batches.open_head(cursor, name),
+            retirement=retired.get(name),
         )
         for name in {**sources, **rows}
     ]
@@ -133,6 +138,8 @@ def _asked(kafka: KafkaClient, known: _Known) -> PipelineLine:
     try:
         return _line(known, kafka.snapshot(known.source.source.topic))
     except OffsetLedgerError as error:
+        if isinstance(error, UnknownTopic) and known.retirement:
+            return replace(_line(known, None), state="retired", retired=str(known.retirement))
         return _line(replace(known, error=known.error or _message(error)), None)
 
 

@@ -13,13 +13,11 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.overlap import limited
-from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
-from offset_ledger.operations.accept_topic import accept_topic
-from offset_ledger.operations.losses import loss_question, skip_lost
-from offset_ledger.operations.tombstones import approve_tombstones
+from offset_ledger.operations.answers import approve_loss
+from offset_ledger.operations.losses import loss_question
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines, with_news
 from offset_ledger.plan.window import look_up, missed, nothing_in
@@ -132,17 +130,7 @@ def _decided(
 
 def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     assert request.why is not None
-    question = loss_question(pipeline)
-    if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
-        approved = approve_tombstones(pipeline, origin, request.why, question)
-        return PlannedBatch(None, False, 0, f"approved {approved}; the next run goes on with it")
-    if question and question.kind is not QuestionKind.LOST_RANGE:
-        return PlannedBatch(None, False, 0, f"accepted {accept_topic(pipeline, origin, request.why, question)}")
-    committed = skip_lost(pipeline, origin, request.why)
-    lost = ", ".join(map(str, committed.batch.ranges))
-    return PlannedBatch(
-        None, False, 0, f"{committed.batch} records {counted(committed.total.skipped, 'lost offset')}: {lost}"
-    )
+    return PlannedBatch(None, False, 0, approve_loss(pipeline, loss_question(pipeline), origin, request.why))
 
 
 _ACTIONS: dict[RunAction, Callable[[Pipeline, Request, Origin], PlannedBatch]] = {

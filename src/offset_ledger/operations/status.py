@@ -8,10 +8,12 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
+from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, pipelines, staging
 from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.retired_topics import read_retirement
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
@@ -48,7 +50,7 @@ class PipelineStatus:
     """Where a pipeline stands.
 
     ``waits_for`` is the decision that the open batch needs, and why. ``remerge`` says what an unfinished remerge still
-    has to replay.
+    has to replay. ``retired`` says since when a topic that is gone is left out, by whom and why; it has no partitions.
     """
 
     pipeline: str
@@ -57,24 +59,37 @@ class PipelineStatus:
     dead_letters_waiting: int = 0
     waits_for: str | None = None
     remerge: str | None = None
+    retired: str | None = None
 
 
 def status(pipeline: Pipeline) -> PipelineStatus:
-    """The cursors compared with the log, the open head batch, and what is unfinished."""
-    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-        snapshot = kafka.snapshot(pipeline.source.topic)
+    """The cursors compared with the log, the open head batch, and what is unfinished.
+
+    Raises:
+        UnknownTopic: the topic does not exist, and was not retired.
+        BrokerUnavailable, DatabaseUnavailable: a server is away.
+    """
+    snapshot, retired = None, None
+    try:
+        with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+            snapshot = kafka.snapshot(pipeline.source.topic)
+    except UnknownTopic:
+        retired = read_retirement(pipeline)
+        if retired is None:
+            raise
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
-        unfinished = read_unfinished(cursor, pipeline.name, snapshot)
+        unfinished = read_unfinished(cursor, pipeline.name, snapshot) if snapshot else ()
     return PipelineStatus(
         pipeline=pipeline.name,
-        partitions=partition_statuses(cursors, snapshot),
+        partitions=partition_statuses(cursors, snapshot) if snapshot else (),
         open_batch=str(head) if head else None,
         dead_letters_waiting=letters,
         waits_for=waits_for(head),
         remerge=_remerge(pipeline, unfinished),
+        retired=str(retired) if retired else None,
     )
 
 

@@ -9,11 +9,13 @@ from psycopg2 import sql
 
 from offset_ledger.config.model import Merge, Pipeline
 from offset_ledger.connections import get_connection
+from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.retired_topics import read_retirement
 from offset_ledger.ledger.row_places import order_formats, rows_of
 from offset_ledger.ledger.staging import row_columns
 from offset_ledger.model.log_checks import check_identity, check_truncation
@@ -44,6 +46,7 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
 
     Raises:
         TopicRecreated, LogTruncated: the cursors belong to another log.
+        UnknownTopic: the topic does not exist, and was not retired.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     with open_ledger(pipeline) as session:
@@ -53,7 +56,12 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
                 return TopicComparison((), 0, (), ())
             pipeline = with_columns(cursor, pipeline)
             starts = pipelines.read_start_offsets(cursor, pipeline.name, cursors.log_id)
-        snapshot = _snapshot(pipeline, cursors)
+        try:
+            snapshot = _snapshot(pipeline, cursors)
+        except UnknownTopic:
+            if retired := read_retirement(pipeline):
+                return TopicComparison((), 0, (), (f"{retired}; nothing was compared",))
+            raise
         committed = [OffsetRange(p, starts[p], end) for p, end in cursors.next_offsets.items() if starts[p] < end]
         ranges, records = read_again(session, pipeline, committed)
         session.set_session(isolation_level="REPEATABLE READ")

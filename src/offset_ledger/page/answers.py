@@ -13,6 +13,7 @@ from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.ids import ingest_dag, redrive_dag
 from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.retired_topics import Retirement, retirements
 from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.states import State
 from offset_ledger.page import queries
@@ -20,14 +21,15 @@ from offset_ledger.page.batches import BatchView, batch_view, sheet
 from offset_ledger.page.conditions import Condition, Level, condition, decision_required
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.history import history as in_steps
-from offset_ledger.page.live import BrokerAnswer, BrokerCache
+from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import LedgerPartition, Position, Totals, positions, recreated, totals
+from offset_ledger.page.positions import LedgerPartition, Position, Totals, positions, recreated, totals, without_log
 from offset_ledger.page.quarantine import first_refused
 from offset_ledger.page.quarantine_answers import refused_record
 from offset_ledger.page.queries import BatchFilter, LedgerRow
 from offset_ledger.page.rights import Rights
 from offset_ledger.page.scale import Scaled, limits, on_one_scale
+from offset_ledger.page.snapshots import BrokerAnswer
 from offset_ledger.page.waterfall import waterfall
 from offset_ledger.units import show_share
 
@@ -41,6 +43,7 @@ class Ledger:
     pipelines: Mapping[str, LedgerRow] = field(default_factory=dict)
     partitions: Mapping[str, Sequence[LedgerPartition]] = field(default_factory=dict)
     recent: Mapping[str, LedgerRow] = field(default_factory=dict)
+    retired: Mapping[str, Retirement] = field(default_factory=dict)
     problem: str | None = None
 
 
@@ -125,7 +128,10 @@ def _ledger(conn_id: str, names: Sequence[str]) -> Ledger:
     try:
         with queries.reading(conn_id) as cursor:
             return Ledger(
-                queries.pipelines(cursor, names), queries.partitions(cursor, names), queries.recent(cursor, names)
+                queries.pipelines(cursor, names),
+                queries.partitions(cursor, names),
+                queries.recent(cursor, names),
+                retirements(cursor, names),
             )
     except OffsetLedgerError as error:
         return Ledger(problem=str(error))
@@ -146,9 +152,14 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAn
     open_head = row if row and row["batch_id"] is not None else None
     topic_id = row["topic_id"] if row else None
     known = () if recreated(topic_id, topic.snapshot) else ledger.partitions.get(pipeline.name, ())
+    if topic.gone:
+        known = without_log(known)
+    retired = ledger.retired.get(pipeline.name) if topic.gone else None
     partitions = positions(known, topic.snapshot) if ledger.problem is None else ()
     refused = _refused(pipeline, ledger.recent.get(pipeline.name))
-    state = condition(topic_id, open_head, partitions, topic.snapshot, now, refused)
+    state = condition(topic_id, open_head, partitions, topic.snapshot, now, refused, topic.gone)
+    if retired is not None:
+        state = Condition(Level.PLAIN, "retired: the topic is gone")
     if ledger.problem is not None:
         state = Condition(Level.BAD, "its ledger cannot be read")
     shown = {
@@ -156,6 +167,7 @@ def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAn
         **_progress(totals(partitions), now),
         **_batches_of(pipeline, ledger, open_head),
         **_broker(topic),
+        "retired": str(retired) if retired else None,
         "condition": asdict(state),
         "last_commit": row["last_commit"] if row else None,
         "ledger_problem": ledger.problem,
@@ -204,6 +216,7 @@ def _broker(topic: BrokerAnswer) -> JsonObject:
         "snapshot_taken_at": topic.snapshot.taken_at if topic.snapshot else None,
         "retention": asdict(topic.snapshot.retention) if topic.snapshot else None,
         "broker_problem": topic.problem,
+        "topic_gone": topic.gone,
     }
 
 

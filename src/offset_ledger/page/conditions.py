@@ -44,11 +44,14 @@ def condition(
     broker: BrokerSnapshot | None,
     now: datetime,
     refused: str | None = None,
+    gone: bool = False,
 ) -> Condition:
     """The most severe condition that applies; ``topic_id``: the topic that the cursors belong to, None before any.
 
-    ``refused`` says what the newest batch has in quarantine beyond the limit.
+    ``refused`` says what the newest batch has in quarantine beyond the limit, ``gone`` that the topic does not exist.
     """
+    if gone and topic_id:
+        return Condition(Level.BAD, "the topic is gone")
     whole = totals(partitions)
     problem = (
         "the topic was recreated" if recreated(topic_id, broker) else _log_problem(topic_id, partitions, whole.lost)

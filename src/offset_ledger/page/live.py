@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.errors import OffsetLedgerError, UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.model.retention import SETTINGS, Retention
 from offset_ledger.page.cached_answers import CachedAnswers
-from offset_ledger.page.snapshots import BrokerSnapshot
+from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +32,6 @@ def ask_broker(pipeline: Pipeline, timeout: float = 2.0) -> BrokerSnapshot:
         retention = Retention.from_settings(kafka.settings(topic, *SETTINGS))
         logs = kafka.sized_logs(topic) if retention.bytes is not None else {}
     return BrokerSnapshot(snapshot, retention, datetime.now(UTC), logs)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAnswer:
-    """What is known of a topic now: a snapshot, or why there is none."""
-
-    snapshot: BrokerSnapshot | None = None
-    problem: str | None = None
 
 
 class BrokerCache:
@@ -66,7 +57,7 @@ class BrokerCache:
         try:
             return BrokerAnswer(self._ask(pipeline))
         except OffsetLedgerError as error:
-            return BrokerAnswer(problem=str(error))
+            return BrokerAnswer(problem=str(error), gone=isinstance(error, UnknownTopic))
         except Exception as error:  # noqa: BLE001 - whatever a client raises, the page shows what the ledger knows
             # Not its message: clients put their settings into it, and those contain secrets.
             log.warning("asking about topic %s failed: %s", pipeline.source.topic, type(error).__name__)

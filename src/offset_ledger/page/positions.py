@@ -141,6 +141,11 @@ def recreated(topic_id: str | None, broker: BrokerSnapshot | None) -> bool:
     return bool(broker and topic_id and broker.snapshot.topic_id != topic_id)
 
 
+def without_log(known: Iterable[LedgerPartition]) -> tuple[LedgerPartition, ...]:
+    """The cursors alone: of a topic that is gone nothing waits, and nothing is complete up to a time."""
+    return tuple(LedgerPartition(each.partition, each.cursor) for each in known)
+
+
 def positions(known: Iterable[LedgerPartition], broker: BrokerSnapshot | None) -> tuple[Position, ...]:
     """Every partition that the ledger or the broker knows, in order."""
     ledger = {each.partition: each for each in known}

@@ -18,3 +18,12 @@ class BrokerSnapshot:
     retention: Retention
     taken_at: datetime
     logs: Mapping[int, SizedLog] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """What is known of a topic now: a snapshot, or why there is none; ``gone`` where it does not exist."""
+
+    snapshot: BrokerSnapshot | None = None
+    problem: str | None = None
+    gone: bool = False

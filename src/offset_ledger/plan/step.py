@@ -10,13 +10,14 @@ from typing import Any
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished
+from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished, UnknownTopic
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request, take_over
+from offset_ledger.ledger.retired_topics import retirements
 from offset_ledger.ledger.subscribed_topics import came_later
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
@@ -53,6 +54,7 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
     Raises:
         BatchRejected: the open head batch needs approval.
         LostRange: the log no longer has what the cursors need.
+        UnknownTopic: the topic does not exist, and nobody has settled that it is gone.
         TargetMismatch: the target table does not fit the pipeline file.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
@@ -75,7 +77,14 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             # Before any lock: a paused commit of this very batch may have it, and only the next claim ends that.
             if resumed := _resume(cursor, pipeline, origin, take_rejected):
                 return resumed
-        snapshot, at_timestamp = snapshot_topic(pipeline, before)
+        try:
+            snapshot, at_timestamp = snapshot_topic(pipeline, before)
+        except UnknownTopic:
+            with transaction(session) as cursor:
+                retired = retirements(cursor, [pipeline.name]).get(pipeline.name)
+            if retired is None:
+                raise
+            return PlannedBatch(None, False, 0, f"nothing new: {retired}")
         with transaction(session) as cursor:
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
@@ -107,7 +116,7 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
     with connect_kafka(get_connection(source.connection)) as kafka:
         if cursors is None:
             kafka.check_version()
-        snapshot = kafka.snapshot(source.topic)
+        snapshot = kafka.snapshot(source.topic, read_before=cursors is not None)
         check_identity(cursors, snapshot)
         check_dead_letter_topic(kafka, pipeline)
         if cursors:

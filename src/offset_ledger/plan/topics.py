@@ -13,6 +13,7 @@ from offset_ledger.ledger.batches import open_head
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import read_cursors
+from offset_ledger.ledger.retired_topics import retirements
 from offset_ledger.ledger.subscribed_topics import read_topics, record_topics
 from offset_ledger.plan.head import is_drained
 
@@ -23,30 +24,40 @@ def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, .
     """A pipeline for each topic that the file reads now; the file's own where it reads one.
 
     The cluster is asked which topics match a pattern. One that it had before and has no more is among them, so that
-    what was not read of it is missed. What is found is recorded, unless nothing should be written.
+    what was not read of it is missed, until a person has settled that it is gone. What is found is recorded, unless
+    nothing should be written.
 
     Raises:
         ConfigurationError: no topic matches, and none ever did.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    if pipeline.source.topic_pattern is None:
-        return known_pipelines(pipeline)
-    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-        topics = [topic for topic in kafka.topics() if pipeline.source.reads(topic)]
+    if not pipeline.source.several:
+        return (pipeline,)
+    topics = _existing(pipeline) if pipeline.source.topic_pattern else ()
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        if record:
+        if record and topics:
             record_topics(cursor, pipeline, topics)
-        known = {*topics, *read_topics(cursor, pipeline)}
+        known = {*pipeline.source.topics, *topics, *read_topics(cursor, pipeline)}
+        names = [each.name for each in _of(pipeline, known)]
+        retired = {each.topic for each in retirements(cursor, names).values()}
+    if retired and not pipeline.source.topic_pattern:
+        topics = _existing(pipeline)
     if not known:
         raise ConfigurationError(
             f"pipeline {pipeline.name}: no topic matches source.topic_pattern {pipeline.source.topic_pattern}; create "
             "one, correct the pattern, or give the login of the connection the right to describe topics"
         )
-    return _of(pipeline, known)
+    return _of(pipeline, known - (retired - {*topics}))
+
+
+def _existing(pipeline: Pipeline) -> tuple[str, ...]:
+    """The topics of the file that the cluster has."""
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+        return tuple(topic for topic in kafka.topics() if pipeline.source.reads(topic))
 
 
 def known_pipelines(pipeline: Pipeline, ledger: Ledger | None = None) -> tuple[Pipeline, ...]:
-    """The same without asking the cluster: of a pattern, the topics that earlier runs have found.
+    """The same without asking the cluster: of a pattern, the topics that earlier runs have found; retired ones too.
 
     ``ledger`` opens a transaction with the ledger in another way than a step does, and only for a pattern.
 
@@ -78,6 +89,8 @@ def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
     Raises:
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
+    if not pipelines:
+        return ()
     connection = get_connection(pipelines[0].source.connection)
     with connect_kafka(connection) as kafka, open_ledger(pipelines[0]) as session:
         return tuple(each for each in pipelines if not _is_drained(kafka, session, each))

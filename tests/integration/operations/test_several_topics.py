@@ -19,22 +19,43 @@ from offset_ledger.cli.main import main
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_named
-from offset_ledger.errors import BatchRejected, ConfigurationError, OffsetExpired, TargetMismatch, UnknownTopic
+from offset_ledger.errors import (
+    BatchRejected,
+    ConfigurationError,
+    OffsetExpired,
+    StateConflict,
+    TargetMismatch,
+    TopicRecreated,
+    UnknownTopic,
+)
+from offset_ledger.exporter.collector import LedgerCollector
 from offset_ledger.ids import consumer_group
+from offset_ledger.kafka import client
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import Session, application_name, connect, rows
+from offset_ledger.ledger import decisions
+from offset_ledger.ledger.database import Session, application_name, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.retired_topics import read_retirement
 from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.request import Request
+from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
 from offset_ledger.operations.accept_table import accept_table
+from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.answers import answer_loss, record_question
+from offset_ledger.operations.doctor.kafka import check_topics
 from offset_ledger.operations.ingest import ingest, run_batch
+from offset_ledger.operations.losses import loss_question
+from offset_ledger.operations.overview import overview
 from offset_ledger.operations.redrive import RedriveChoice, plan_redrive
-from offset_ledger.operations.requests import requested_topics
+from offset_ledger.operations.requests import plan_request, requested_topics
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
+from offset_ledger.page.answers import overview as page_overview
+from offset_ledger.page.live import BrokerCache
+from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines, known_pipelines, with_news
 from offset_ledger.reliability.publishing.producer import publish
@@ -120,7 +141,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
+def bench(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bench]:
+    monkeypatch.setattr(client, "_STALE_SECONDS", 0.0)
     with connect(servers.postgres) as session:
         yield Bench(servers, topic_name(), tmp_path, session)
 
@@ -134,6 +158,11 @@ def check_all(pipeline: Pipeline) -> None:
     for each in known_pipelines(pipeline):
         assert verify(each) == ([], 12)
         assert compare_with_topic(each).violations == ()
+
+
+def topic_id(bench: Bench, topic: str) -> str:
+    with connect_kafka(bench.servers.kafka) as kafka:
+        return kafka.snapshot(topic).topic_id
 
 
 def topic_of(pipelines: Sequence[Pipeline], topic: str) -> Pipeline:
@@ -384,19 +413,6 @@ def test_a_topic_that_comes_to_match_later_is_read_from_its_first_offset(bench: 
     check_all(pipeline)
 
 
-def test_a_topic_that_is_gone_is_missed_until_the_pattern_leaves_it_out(bench: Bench) -> None:
-    eu, us = bench.create("eu", "us")
-    bench.publish(eu, order("a", 1))
-    bench.publish(us, order("b", 1))
-    ingest_all(bench.matching())
-    delete_topic(dict(bench.servers.kafka.extra), us)
-    with pytest.raises(UnknownTopic, match=us):
-        ingest_all(bench.matching())
-    left = bench.file(f"topic_pattern: '{bench.prefix}[.](?!us$).+'")
-    assert ingest_all(left) == []
-    assert [each.source.topic for each in known_pipelines(left)] == [eu]
-
-
 def test_a_pattern_without_a_topic_is_a_mistake(bench: Bench) -> None:
     with pytest.raises(ConfigurationError, match="no topic matches"):
         ingest_all(bench.matching())
@@ -436,6 +452,260 @@ def test_a_name_says_which_topic(bench: Bench) -> None:
     assert parse_named(f"{pipeline.path}@us") == pipeline.of_topic("us")
     with pytest.raises(ConfigurationError, match="pipeline orders does not read topic uk; it reads eu, us"):
         parse_named(f"{pipeline.path}@uk")
+
+
+# -- a topic that is gone --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Gone:
+    """A file that has read two topics, of which ``us`` was deleted since."""
+
+    bench: Bench
+    pipeline: Pipeline
+    eu: str
+    us: str
+
+    @property
+    def of_us(self) -> Pipeline:
+        return self.pipeline.of_topic(self.us)
+
+    def question(self) -> Question:
+        question = loss_question(self.of_us)
+        assert question is not None
+        return question
+
+    def batches(self) -> dict[int, str]:
+        query = "SELECT batch_id, state FROM offset_ledger.batch WHERE pipeline = %(pipeline)s"
+        return {row[0]: row[1] for row in rows(self.bench.session, query, {"pipeline": self.of_us.name})}
+
+    def decisions(self) -> list[tuple[str, ...]]:
+        query = "SELECT kind, answer, who, why FROM offset_ledger.decision ORDER BY decision_id"
+        return [tuple(row) for row in rows(self.bench.session, query)]
+
+
+def delete(bench: Bench, topic: str) -> None:
+    delete_topic(dict(bench.servers.kafka.extra), topic)
+
+
+@pytest.fixture(params=["topic_pattern", "topics"])
+def gone(bench: Bench, request: pytest.FixtureRequest) -> Gone:
+    eu, us = bench.create("eu", "us")
+    bench.publish(eu, order("a", 1))
+    bench.publish(us, order("b", 1), order("c", 1))
+    pipeline = bench.matching() if request.param == "topic_pattern" else bench.listed(eu, us)
+    ingest_all(pipeline)
+    delete(bench, us)
+    return Gone(bench, pipeline, eu, us)
+
+
+def test_a_topic_that_is_gone_is_a_question_until_somebody_has_settled_it(gone: Gone) -> None:
+    gone.bench.publish(gone.eu, order("d", 1))
+    with pytest.raises(UnknownTopic, match=r"offset-ledger accept-topic PIPELINE@TOPIC --why"):
+        ingest_all(gone.pipeline)
+    assert set(gone.bench.table()) == {"a", "b", "c", "d"}
+    asked = gone.question()
+    assert (asked.kind, asked.pipeline) == ("topic_gone", gone.of_us.name)
+    assert f"topic {gone.us} is gone" in asked.text
+    shown = {name: asked.details[name] for name in ("cursors", "committed", "open_batches")}
+    assert shown == {"cursors": {"0": 2, "1": 0}, "committed": "2", "open_batches": None}
+
+    no = record_question(gone.of_us, asked)
+    assert answer_loss(gone.of_us, no, QuestionAnswer.REJECT, ME, "not yet") == "reject"
+    with pytest.raises(UnknownTopic):
+        ingest_all(gone.pipeline)
+    yes = record_question(gone.of_us, gone.question())
+    assert answer_loss(gone.of_us, yes, QuestionAnswer.APPROVE, Origin("ann"), "closed") == "approve"
+    assert loss_question(gone.of_us) is None
+    assert gone.decisions() == [("topic_gone", "reject", "test", "not yet"), ("topic_gone", "approve", "ann", "closed")]
+
+    gone.bench.publish(gone.eu, order("e", 1))
+    assert [each.source.topic for each in requested_topics(gone.pipeline, Request())] == [gone.eu]
+    assert ingest_all(gone.pipeline) == [f"orders@{gone.eu}"]
+    assert set(gone.bench.table()) == {"a", "b", "c", "d", "e"}
+    nothing = plan(gone.of_us, ME)
+    assert nothing.batch is None
+    assert f"topic {gone.us} is gone; retired since" in nothing.message
+    assert [each.source.topic for each in known_pipelines(gone.pipeline)] == [gone.eu, gone.us]
+    check_all(gone.pipeline)
+
+
+def test_the_form_and_the_verb_settle_it_too(gone: Gone, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = record_question(gone.of_us, gone.question())
+    path = str(gone.pipeline.path)
+    form = Request(RunAction.SKIP, topic=gone.us, why="closed")
+    (of_us,) = requested_topics(gone.pipeline, form)
+    assert "accepted that its topic is gone" in plan_request(of_us, form, Origin("bob")).message
+    assert gone.decisions() == [("topic_gone", "approve", "bob", "closed")]
+    assert answer_loss(of_us, waits, QuestionAnswer.REJECT, ME, "no answer in time") == "approve"
+    code, refused = run(capsys, "accept-topic", f"{path}@{gone.us}", "--why", "again")
+    assert (code != 0, "was retired before" in refused["message"]) == (True, True)
+
+    code, found = run(capsys, "status", path)
+    assert (code, found[of_us.name]["partitions"]) == (0, [])
+    assert found[of_us.name]["retired"].endswith("UTC by bob: closed")
+    code, verified = run(capsys, "verify", path, "--against-topic")
+    assert (code, verified[of_us.name]["violations"]) == (0, [])
+    assert "retired since" in verified[of_us.name]["notes"][0]
+    code, audited = run(capsys, "audit", path, "--fail-on", "error")
+    assert "retired since" in audited[of_us.name]["retired"]
+    assert [each.text for each in check_topics(gone.pipeline) if gone.us in each.subject] == [
+        found[of_us.name]["retired"]
+    ]
+
+    delete(gone.bench, gone.eu)
+    code, accepted = run(capsys, "accept-topic", f"{path}@{gone.eu}", "--why", "closed too")
+    assert (code, accepted["starts"]) == (0, {})
+    assert ingest_all(gone.pipeline) == []
+    assert requested_topics(gone.pipeline, Request()) == ()
+
+
+def test_what_is_staged_of_a_topic_that_is_gone_is_committed_first(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(us, order("b", 1))
+    pipeline = bench.listed(eu, us)
+    ingest_all(pipeline)
+    gone = Gone(bench, pipeline, eu, us)
+    bench.publish(us, order("c", 1))
+    staged = validated(gone.of_us)
+    replays = [plan_replay(gone.of_us, [OffsetRange(0, 0, end)], ME).batch for end in (1, 2)]
+    assert all(replays)
+    stage(BY_PROCESS, gone.of_us, replays[1].batch_id, ME)
+    delete(bench, us)
+    assert loss_question(gone.of_us) is None
+    with pytest.raises(StateConflict, match="all offsets of batch"):
+        accept_topic(gone.of_us, ME, "closed")
+    with pytest.raises(UnknownTopic):  # not of the batch: that is committed
+        ingest_all(pipeline)
+    assert set(bench.table()) == {"b", "c"}
+    assert gone.question().details["open_batches"] == [each.batch_id for each in replays]
+    accept_topic(gone.of_us, ME, "closed", gone.question())
+    assert [gone.batches()[each.batch_id] for each in (staged, *replays)] == ["committed", "abandoned", "staged"]
+    assert ingest_all(pipeline) == []
+
+
+def test_a_batch_that_cannot_be_read_any_more_is_abandoned(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    pipeline = bench.listed(eu, us)
+    bench.publish(us, order("b", 1))
+    planned = plan(pipeline.of_topic(us), ME).batch
+    assert planned is not None
+    delete(bench, us)
+    gone = Gone(bench, pipeline, eu, us)
+    asked = record_question(gone.of_us, gone.question())
+    answer_loss(gone.of_us, asked, QuestionAnswer.APPROVE, ME, "closed")
+    assert gone.batches() == {planned.batch_id: "abandoned"}
+    assert ingest_all(pipeline) == []
+
+
+def test_a_topic_that_is_created_again_ends_the_retirement(gone: Gone) -> None:
+    accept_topic(gone.of_us, ME, "closed")
+    gone.bench.create("us")
+    gone.bench.publish(gone.us, order("z", 1))
+    assert [each.source.topic for each in requested_topics(gone.pipeline, Request())] == [gone.us]
+    with pytest.raises(TopicRecreated):
+        ingest_all(gone.pipeline)
+    asked = gone.question()
+    assert asked.kind == "recreated_topic"
+    accept_topic(gone.of_us, ME, "open again", asked)
+    assert status(gone.of_us).retired is None
+    assert ingest_all(gone.pipeline) == [gone.of_us.name]
+    assert set(gone.bench.table()) == {"a", "b", "c", "z"}
+    check_all(gone.pipeline)
+    delete(gone.bench, gone.us)
+    with pytest.raises(UnknownTopic):
+        ingest_all(gone.pipeline)
+    assert gone.question().kind == "topic_gone"
+
+
+def test_a_retired_topic_that_is_there_is_read_and_asked_about_when_it_is_gone(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    pipeline = bench.listed(eu, us)
+    bench.publish(us, order("b", 1))
+    ingest_all(pipeline)
+    gone = Gone(bench, pipeline, eu, us)
+    question = Question(gone.of_us.name, QuestionKind.TOPIC_GONE, topic_id(bench, us), "gone?", {})
+    with transaction(bench.session) as cursor:  # as after answers of brokers that were wrong
+        decisions.approve(cursor, question, None, ME, "by mistake")
+    assert read_retirement(gone.of_us) is not None
+    bench.publish(us, order("c", 1))
+    assert ingest_all(pipeline) == [gone.of_us.name]
+    delete(bench, us)
+    assert gone.question().kind == "topic_gone"
+
+
+def metrics(folder: Path) -> dict[tuple[str, str], float]:
+    """By metric and topic, of those that there is one of for each."""
+    families = LedgerCollector(folder, timeout=20).collect()
+    samples = [
+        sample for family in families for sample in family.samples if set(sample.labels) == {"pipeline", "topic"}
+    ]
+    return {(each.name.removeprefix("offset_ledger_"), each.labels["topic"]): each.value for each in samples}
+
+
+def test_a_retired_topic_is_shown_as_such_without_lag_and_times(gone: Gone) -> None:
+    path = gone.bench.folder
+    (line,) = [each for each in overview(path) if each.pipeline == gone.of_us.name]
+    assert (line.state, line.lag, line.retired) == ("not known", None, None)
+    (shown,) = page_overview([gone.of_us], Rights(), BrokerCache(timeout=20))
+    assert (shown["condition"]["text"], shown["retired"], shown["topic_gone"]) == ("the topic is gone", None, True)
+    assert metrics(path)["topic_readable", gone.us] == 0
+
+    accept_topic(gone.of_us, Origin("ann"), "closed")
+    (line,) = [each for each in overview(path) if each.pipeline == gone.of_us.name]
+    assert (line.state, line.lag, line.blocked_by, line.error) == ("retired", None, None, None)
+    assert line.retired is not None
+    assert line.retired.endswith("UTC by ann: closed")
+    (shown,) = page_overview([gone.of_us], Rights(), BrokerCache(timeout=20))
+    assert shown["condition"] == {"level": "plain", "text": "retired: the topic is gone"}
+    assert (shown["retired"], shown["totals"]["lag"], shown["totals"]["complete_to"]) == (line.retired, None, None)
+    found = metrics(path)
+    assert (found["topic_retired", gone.us], found["topic_retired", gone.eu], found["topic_readable", gone.eu]) == (
+        1,
+        0,
+        1,
+    )
+    absent = ("topic_readable", "lag_seconds", "last_commit_timestamp_seconds", "newest_record_timestamp_seconds")
+    assert [name for name in absent if (name, gone.us) in found] == []
+
+
+def test_a_topic_that_is_gone_wakes_a_run_that_asks_and_keeps_no_other_topic_from_it(gone: Gone) -> None:
+    from offset_ledger.airflow.triggers import _lagging
+
+    assert _lagging(gone.of_us) == {gone.us: (None, 0)}
+    accept_topic(gone.of_us, ME, "closed")
+    assert _lagging(gone.of_us) == {}
+    with pytest.raises(UnknownTopic):
+        _lagging(gone.pipeline.of_topic(f"{gone.us}.misspelt"))
+
+
+def test_a_topic_of_another_cluster_is_not_gone(gone: Gone) -> None:
+    with gone.bench.session.cursor() as cursor:
+        cursor.execute("UPDATE offset_ledger.pipeline SET cluster_id = 'another'")
+    gone.bench.session.commit()
+    with pytest.raises(UnknownTopic, match="cursors belong to cluster another; correct the connection"):
+        loss_question(gone.of_us)
+    with pytest.raises(UnknownTopic, match="correct the connection"):
+        accept_topic(gone.of_us, ME, "closed")
+
+
+def test_a_topic_that_was_never_read_is_no_question(bench: Bench) -> None:
+    (eu,) = bench.create("eu")
+    pipeline = bench.listed(eu, f"{bench.prefix}.misspelt")
+    with pytest.raises(UnknownTopic, match="misspelt"):
+        ingest_all(pipeline)
+    with pytest.raises(UnknownTopic, match="misspelt"):
+        loss_question(pipeline.of_topic(f"{bench.prefix}.misspelt"))
+
+
+def test_a_pattern_may_leave_out_a_topic_that_is_gone(bench: Bench) -> None:
+    eu, us = bench.create("eu", "us")
+    bench.publish(us, order("b", 1))
+    ingest_all(bench.matching())
+    delete(bench, us)
+    left = bench.file(f"topic_pattern: '{bench.prefix}[.](?!us$).+'")
+    assert ingest_all(left) == []
+    assert [each.source.topic for each in known_pipelines(left)] == [eu]
 
 
 # -- the command line ------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from offset_ledger.exporter.reading import LedgerReading
 from offset_ledger.exporter.samples import Sample, pipeline_samples
 from offset_ledger.model.snapshot import PartitionSnapshot
 from offset_ledger.page.positions import LedgerPartition
-from offset_ledger.page.snapshots import BrokerSnapshot
+from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot
 from tests.fixtures.staged import a_pipeline
 from tests.unit.page.test_page_positions import HOUR, NOW, a_snapshot
 
@@ -40,11 +40,12 @@ def found(samples: Iterable[Sample]) -> Found:
 
 
 def of(ledger: LedgerReading | None, topic: BrokerSnapshot | None) -> Found:
-    return found(pipeline_samples(PIPELINE, ledger, topic, NOW))
+    return found(pipeline_samples(PIPELINE, ledger, BrokerAnswer(topic), NOW))
 
 
 OF_FILE = {("pipeline_info", "public.orders"): 1.0}
 OF_LEDGER = {
+    ("topic_retired",): 0.0,
     ("open_batch_timestamp_seconds", "rejected"): (NOW - HOUR).timestamp(),
     ("last_commit_timestamp_seconds",): (NOW - 2 * HOUR).timestamp(),
     ("newest_record_timestamp_seconds",): (NOW - 3 * HOUR).timestamp(),
@@ -76,6 +77,16 @@ def test_a_server_that_is_away_makes_its_series_absent_and_no_other() -> None:
     assert of(READ, None) == {**OF_FILE, ("topic_readable",): 0.0, **OF_LEDGER}
     assert of(None, TOPIC) == {**OF_FILE, ("topic_readable",): 1.0}
     assert of(LedgerReading(problem="away"), TOPIC) == {**OF_FILE, ("topic_readable",): 1.0}
+
+
+def test_a_topic_that_is_gone_is_unreadable_until_it_is_retired() -> None:
+    gone, retired = BrokerAnswer(problem="no such topic", gone=True), replace(READ, retired={"orders"})
+    assert found(pipeline_samples(PIPELINE, READ, gone, NOW)) == of(READ, None)
+    ages = {("last_commit_timestamp_seconds",), ("newest_record_timestamp_seconds",)}
+    left = {**OF_FILE, **{key: value for key, value in OF_LEDGER.items() if key not in ages}}
+    assert found(pipeline_samples(PIPELINE, retired, gone, NOW)) == {**left, ("topic_retired",): 1.0}
+    assert of(retired, None) == of(READ, None)  # its broker is away
+    assert of(retired, TOPIC) == of(READ, TOPIC)  # it exists again
 
 
 def test_a_pipeline_that_has_planned_nothing_lags_by_its_whole_log() -> None:
@@ -118,7 +129,7 @@ def test_records_that_are_dated_long_ago_do_not_say_how_long_they_have_waited() 
 
 def test_every_sample_has_the_labels_of_its_family() -> None:
     labels = {family.name: set(family.labels) - {"pipeline", "topic"} for family in FAMILIES}
-    made = list(pipeline_samples(PIPELINE, READ, TOPIC, NOW))
+    made = list(pipeline_samples(PIPELINE, READ, BrokerAnswer(TOPIC), NOW))
     assert {each.family: set(each.labels) for each in made} == {each.family: labels[each.family] for each in made}
     assert {family.name for family in FAMILIES} - {each.family for each in made} == {
         "build_info",

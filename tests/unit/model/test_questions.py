@@ -43,6 +43,14 @@ MARKDOWN = MarkdownIt("gfm-like", {"html": True})
             ],
         ),
         (
+            QuestionKind.TOPIC_GONE,
+            {"topic_id": "a", "cursors": {"0": 2}, "committed": "1,500", "open_batches": [7, 9]},
+            [
+                *("| topic id | a |", "| cursors, by partition | 0: 2 |", "| committed offsets | 1,500 |"),
+                "| open batches | 7, 9 |",
+            ],
+        ),
+        (
             QuestionKind.UNREAD_TOMBSTONES,
             {"ranges": [[0, 3, 7]], "missing": {"0": 2}, "waited": "25 hours", "kept": "24 hours"},
             [

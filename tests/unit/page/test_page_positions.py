@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from offset_ledger.model.retention import Retention, SizedLog
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.page.conditions import Condition, Level, condition
-from offset_ledger.page.positions import LedgerPartition, Position, positions, shares, totals
+from offset_ledger.page.positions import LedgerPartition, Position, positions, shares, totals, without_log
 from offset_ledger.page.snapshots import BrokerSnapshot
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -159,6 +159,15 @@ def test_the_condition_is_the_most_severe_that_applies(
 ) -> None:
     head: dict[str, Any] | None = {"batch_id": 7, "state": open_state} if open_state else None
     assert condition(topic_id, head, positions([BEHIND], broker), broker, NOW) == expected
+
+
+def test_a_topic_that_is_gone_has_cursors_and_no_lag() -> None:
+    left = positions(without_log([BEHIND]), None)
+    assert [(each.cursor, each.lag, each.log_start, each.complete_to) for each in left] == [
+        (BEHIND.cursor, None, None, None)
+    ]
+    assert condition("t1", None, left, None, NOW, gone=True) == Condition(Level.BAD, "the topic is gone")
+    assert condition(None, None, (), None, NOW, gone=True) == Condition(Level.PLAIN, "nothing was planned yet")
 
 
 COMPACTED = replace(LAGGING, retention=Retention(tombstones=24 * HOUR))

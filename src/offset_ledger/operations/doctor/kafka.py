@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import AccessDenied
+from offset_ledger.errors import AccessDenied, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.brokers import OLDEST
 from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.ledger.retired_topics import read_retirement
 from offset_ledger.operations.doctor.finding import Finding, Level, ok, problem, warning
 from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity
@@ -41,7 +42,14 @@ def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
         topic, group = each.source.topic, consumer_group(each.name)
         subject = f"{each.name}: topic {topic}"
         with connect_kafka(get_connection(each.source.connection)) as kafka:
-            yield _may_read(f"{subject}: rights", kafka.allowed_operations(topic))
+            try:
+                allowed = kafka.allowed_operations(topic)
+            except UnknownTopic:
+                if retired := read_retirement(each):
+                    yield ok(subject, str(retired))
+                    continue
+                raise
+            yield _may_read(f"{subject}: rights", allowed)
             try:
                 kafka.group_offsets(group, topic)
             except AccessDenied:

@@ -50,7 +50,7 @@ function lag(pipeline, points, x) {
   const nothing = points.map(() => null);
   return plot(`lag-${pipeline.name}`, {
     title: "Lag",
-    note: now === null ? "now: not known" : `now ${number(now)}`,
+    note: pipeline.retired ? "the topic is gone" : now === null ? "now: not known" : `now ${number(now)}`,
     unit: "records",
     x: [...x, Date.now() / 1000],
     series: [

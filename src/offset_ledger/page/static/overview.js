@@ -90,7 +90,7 @@ function line(p, largest) {
     h(
       "div",
       {},
-      p.totals.lag === null ? "not known" : number(p.totals.lag),
+      p.retired ? "–" : p.totals.lag === null ? "not known" : number(p.totals.lag),
       gauge((p.totals.lag ?? 0) / largest, "waiting"),
     ),
     freshness(p),
@@ -105,7 +105,7 @@ const second = (attributes, ...text) => h("span.second.soft", attributes, text);
 
 function freshness(p) {
   const at = p.totals.complete_to;
-  if (!at) return "not known";
+  if (!at) return p.retired ? "–" : "not known";
   const waiting = p.totals.lag === 0 ? "nothing behind" : p.dated_long_ago ? behind(p).join(",") : `${behind(p)[0]} behind`;
   return h("div", {}, h("span", { title: moment(at) }, moment(at, { seconds: false })), second({}, waiting));
 }

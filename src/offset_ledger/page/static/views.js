@@ -7,9 +7,10 @@ import { decide, redrive, replay, report } from "./dialogs.js";
 import { h } from "./dom.js";
 import { ago, bytes, duration, moment, number, plural, share, since } from "./format.js";
 
-const lag = (p) => (p.totals.lag === null ? "not known" : plural(p.totals.lag, "record"));
+const lag = (p) => (p.retired ? "–" : p.totals.lag === null ? "not known" : plural(p.totals.lag, "record"));
 
 export function dataLossDeadline(p) {
+  if (p.retired) return "–";
   if (!p.retention) return "not known";
   if (p.totals.lag === 0) return h("span.soft", {}, "no lag");
   const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
@@ -33,6 +34,7 @@ const datedSince = (p) => `records dated ${moment(p.totals.complete_to, { zone: 
 
 /** How long pending records have been waiting; timestamps of long ago say nothing about that. */
 export function behind(p) {
+  if (p.retired) return ["–"];
   const at = p.totals.complete_to;
   if (!at) return ["not known"];
   if (!p.totals.lag) return ["nothing"];
@@ -94,7 +96,7 @@ function metrics(p) {
   return [
     ["Lag", lag(p)],
     ["Behind in time", ...behind(p)],
-    ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : "not known"],
+    ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : p.retired ? "–" : "not known"],
     ["Data-loss deadline", dataLossDeadline(p)],
     ...(p.totals.tombstones_after ? [["Tombstone deadline", tombstoneDeadline(p)]] : []),
     ["Last batch refused", share(p.quarantined_share), ` limit ${share(p.max_quarantined_share)}`],
@@ -127,10 +129,14 @@ function notices(p, refresh) {
     );
   return [
     p.ledger_problem && notice("bad", "The ledger cannot be read. ", p.ledger_problem),
+    p.retired && notice("plain", p.retired),
     p.broker_problem &&
+      !p.retired &&
       notice(
-        "warn",
-        "The broker has not answered; the log is shown as the last batches saw it. ",
+        p.topic_gone ? "bad" : "warn",
+        p.topic_gone
+          ? "The topic does not exist on the cluster. "
+          : "The broker has not answered; the log is shown as the last batches saw it. ",
         p.broker_problem,
       ),
     p.totals.lost > 0 &&

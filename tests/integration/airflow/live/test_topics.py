@@ -10,7 +10,7 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from tests.fixtures.airflow_project import record
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
@@ -113,3 +113,32 @@ def test_the_tasks_are_named_after_their_topics(world: World, runs: Runs) -> Non
     found = world.call("GET", f"{world.run('shops', runs.third)}/taskInstances")["task_instances"]
     named = {(each["task_id"], each["rendered_map_index"]) for each in found if each["state"] == "success"}
     assert named >= {(f"topic.{task}", "shop.uk") for task in ("plan", "stage", "validate", "commit", "report")}
+
+
+def test_a_topic_that_was_deleted_is_asked_about_once(world: World, runs: Runs, hooks: Answering) -> None:
+    assert runs.third
+    delete_topic(dict(world.kafka.extra), "shop.uk")
+    world.publish("shop.eu", record(FIRST, "d"))
+    asked = world.trigger("shops")
+    question = world.question("shops", asked)
+    index = int(question["task_instance"]["map_index"])
+    assert "topic shop.uk is gone" in question["subject"]
+    assert "| cursors, by partition | 0: 1 |" in question["body"]
+    path = f"{world.run('shops', asked)}/taskInstances/topic.approve_loss/{index}/hitlDetails"
+    world.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {"why": "closed"}})
+    assert world.ended("shops", asked) == "success"
+    kept = "SELECT answer, why FROM offset_ledger.decision WHERE kind = 'topic_gone'"
+    assert world.rows(kept) == [("approve", "closed")]
+    assert ("approval_needed", "shops@shop.uk: an approval is needed for the next batch") in subjects(hooks, "shops")
+    world.publish("shop.eu", record(FIRST, "e"))
+    after = world.trigger("shops")
+    world.succeeded("shops", after)
+    assert states(world, after)["topic.commit"] == ["success"]
+    assert [row[0] for row in world.rows("SELECT event_id FROM public.shops ORDER BY 1")] == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "same",
+    ]
