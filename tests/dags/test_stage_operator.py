@@ -32,7 +32,7 @@ from offset_ledger.stage import step as stage
 
 shipped = []
 
-def submit(self, application):
+def submit(self, application, env):
     with zipfile.ZipFile(self._py_files) as archive:
         code = {name: archive.read(name).decode("latin-1") for name in archive.namelist()}
     folder = Path(self._py_files).parent
@@ -81,7 +81,7 @@ from offset_ledger.airflow import operators
 from offset_ledger.stage import step as stage
 
 submitted = []
-SparkSubmitHook.submit = lambda self, application: submitted.append(application)
+SparkSubmitHook.submit = lambda self, application, env: submitted.append(application)
 operators.batch_id_of = lambda ti: 1
 stage.next_stage = lambda pipeline, batch_id: os.kill(os.getpid(), signal.SIGTERM)
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
@@ -148,7 +148,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
-def submit(self, application):
+def submit(self, application, env):
     self._yarn_application_id = "application_17_4"
     raise AirflowException("Error code is: 1.")
 
@@ -205,7 +205,7 @@ from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
 commands = []
-SparkSubmitHook.submit = lambda self, application: commands.append(self._build_spark_submit_command(application))
+SparkSubmitHook.submit = lambda self, application, env: commands.append(self._build_spark_submit_command(application))
 operators.batch_id_of = lambda ti: 7
 run = SimpleNamespace(conf={}, clear_number=0, run_after=datetime(2026, 1, 1))
 ti = SimpleNamespace(

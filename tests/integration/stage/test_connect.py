@@ -301,7 +301,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 
 submitted = []
-SparkSubmitHook.submit = lambda self, application: submitted.append(self._conn_id)
+SparkSubmitHook.submit = lambda self, application, env: submitted.append(self._conn_id)
 operators.batch_id_of = lambda ti: int(sys.argv[2])
 for server in sys.argv[3:]:
     os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = server
