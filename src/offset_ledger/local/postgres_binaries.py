@@ -5,12 +5,12 @@ For root the server runs as another user. Where that user cannot enter the folde
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,14 +38,7 @@ def binary(name: str) -> str:
             f"{path.parent} has no program {name}; let {FOLDER_VARIABLE} name the folder of PostgreSQL's `postgres` "
             "and `initdb`, or unset it"
         )
-    if may_run(str(path)):
-        return str(path)
-    if os.environ.get(FOLDER_VARIABLE):
-        raise StackError(
-            f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot enter a folder above {path}; let "
-            f"{FOLDER_VARIABLE} name a folder that every user can enter, or run this as another user than root"
-        )
-    return str(_copy(path.parents[3]) / path.relative_to(path.parents[3]))
+    return str(path if may_run(str(path)) else _copied(path))
 
 
 def locale_options() -> list[str]:
@@ -76,20 +69,30 @@ def major_version(program: str) -> int:
     return int(match[1])
 
 
-def _copy(packages: Path) -> Path:
-    """A folder that every user can enter, with the programs and the libraries of the package; made once."""
-    place = COPIES / version(_PACKAGE)
+def _copied(program: Path) -> Path:
+    """The program of a copy of its installation, made once, that every user can run and only root can change."""
+    if os.environ.get(FOLDER_VARIABLE):
+        top, parts = program.parents[1], ["bin", "lib", "share"]
+    else:
+        top, parts = program.parents[3], [f"{_PACKAGE}/{_INSTALLATION}", f"{_PACKAGE}.libs"]
+    if not all((top / part).is_dir() for part in parts):
+        raise StackError(
+            f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot run {program}; let {FOLDER_VARIABLE} "
+            "name a folder that every user can enter, or run this as another user than root"
+        )
+    identity = f"{program.parent} {(program.parent / 'postgres').stat().st_mtime_ns}"
+    place = COPIES / hashlib.sha256(identity.encode()).hexdigest()[:12]
     with only_one("postgres"):
         if not place.exists():
             draft = place.with_suffix(".new")
             shutil.rmtree(draft, ignore_errors=True)
-            for part in (f"{_PACKAGE}/{_INSTALLATION}", f"{_PACKAGE}.libs"):
-                shutil.copytree(packages / part, draft / part, symlinks=True)
+            for part in parts:
+                shutil.copytree(top / part, draft / part, symlinks=True)
             for each in (COPIES, draft, *draft.rglob("*")):
                 if not each.is_symlink():
                     each.chmod(0o755 if each.is_dir() or os.access(each, os.X_OK) else 0o644)
             draft.rename(place)
-    return place
+    return place / program.relative_to(top)
 
 
 def _folder() -> Path:

