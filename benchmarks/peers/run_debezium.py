@@ -65,7 +65,7 @@ def _connector(task: Task) -> dict[str, str]:
         # A text becomes a timestamptz and a numeric in the server.
         "connection.url": f"{task.jdbc}&stringtype=unspecified",
         "connection.username": task.postgres["user"],
-        "connection.password": "none",
+        "connection.password": task.postgres["password"],
         "collection.name.format": task.table,
         "insert.mode": "upsert",
         "primary.key.mode": "record_value",

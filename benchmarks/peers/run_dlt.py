@@ -29,12 +29,10 @@ def _pipeline(task: Task) -> Any:
     )  # fmt: skip
     import dlt
 
-    p = task.postgres
-    url = f"postgresql://{p['user']}:none@{p['host']}:{p['port']}/{p['dbname']}"
     return dlt.pipeline(
         pipeline_name=task.name,
         pipelines_dir=f"{task.scratch}/dlt",
-        destination=dlt.destinations.postgres(url),
+        destination=dlt.destinations.postgres(f"postgresql://{task.server}"),
         dataset_name=task.table.split(".")[0],
     )
 

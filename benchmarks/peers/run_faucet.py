@@ -15,7 +15,6 @@ IDLE = 2  # seconds without a record after which a run ends that has not had the
 
 
 def _configuration(task: Task) -> dict[str, Any]:
-    p = task.postgres
     schema, table = task.table.split(".")
     source = {
         "brokers": task.bootstrap,
@@ -28,7 +27,7 @@ def _configuration(task: Task) -> dict[str, Any]:
         "batch_size": 5_000,
     }
     sink = {
-        "connection_url": f"postgres://{p['user']}@{p['host']}:{p['port']}/{p['dbname']}",
+        "connection_url": f"postgres://{task.server}",
         "schema": schema,
         "table_name": table,
         "column_mapping": "auto_map",

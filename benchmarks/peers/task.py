@@ -64,7 +64,14 @@ class Task:
     def jdbc(self) -> str:
         """For Java."""
         p = self.postgres
-        return f"jdbc:postgresql://{p['host']}:{p['port']}/{p['dbname']}?user={p['user']}&reWriteBatchedInserts=true"
+        login = f"user={p['user']}&password={p['password']}"
+        return f"jdbc:postgresql://{p['host']}:{p['port']}/{p['dbname']}?{login}&reWriteBatchedInserts=true"
+
+    @property
+    def server(self) -> str:
+        """What follows the scheme of a URL."""
+        p = self.postgres
+        return f"{p['user']}:{p['password']}@{p['host']}:{p['port']}/{p['dbname']}"
 
     def write(self, path: Path) -> None:
         """Keep it for the contender's process."""

@@ -73,7 +73,7 @@ def _measure(
 ) -> Trial:
     if contender.makes_table:
         _process(bench, contender, task, "make-table")
-    _prepare(session, contender, workload, task)
+    _prepare(bench, session, contender, workload, task)
     postgres, broker = [bench.stack.postgres.daemon.pid() or 0], [bench.stack.kafka.broker(1).daemon.pid() or 0]
     before = cpu_seconds(postgres), cpu_seconds(broker)
     found, wall, cpu = _process(bench, contender, task)
@@ -107,7 +107,7 @@ def _scratch() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _prepare(session: Session, contender: Contender, workload: Workload, task: Task) -> None:
+def _prepare(bench: Bench, session: Session, contender: Contender, workload: Workload, task: Task) -> None:
     """The table with the rows that it has before, and a server without old work to do."""
     with transaction(session) as cursor:
         if not contender.makes_table:
@@ -124,7 +124,7 @@ def _prepare(session: Session, contender: Contender, workload: Workload, task: T
     # Only a superuser may, and without it one contender would pay for the pages of the one before.
     import psycopg2
 
-    admin = psycopg2.connect(**{**task.postgres, "user": "postgres"})
+    admin = psycopg2.connect(**postgres_arguments(bench.stack.postgres.superuser()))  # type: ignore[call-overload]
     admin.autocommit = True
     admin.cursor().execute("CHECKPOINT")
     admin.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,12 @@ from offset_ledger.errors import ConfigurationError
 
 FROM_AIRFLOW = "OFFSET_LEDGER_CONNECTIONS_FROM_AIRFLOW"
 """A variable: whether a process that is no task of Airflow looks connections up as one would."""
+# What clouds read stays: the file systems of Spark and Hadoop look there for their credentials.
+_SECRET_NAME = re.compile(
+    r"AIRFLOW_(CONN_|VAR_|_)|(?!AWS_|AZURE_|GOOGLE_).*(PASSW|SECRET|TOKEN|CREDENTIAL|PRIVATE_?KEY|API_?KEY)",
+    re.IGNORECASE,
+)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +62,13 @@ def environment_name(conn_id: str) -> str:
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
-def without_connections(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the variables that connections are kept in."""
-    return {name: value for name, value in environment.items() if not name.startswith(environment_name(""))}
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a server or for Spark: without connections, passwords, tokens and the settings of Airflow."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not _SECRET_NAME.match(name) and not _URL_WITH_PASSWORD.search(value)
+    }
 
 
 def get_connection(conn_id: str) -> Connection:

@@ -438,7 +438,7 @@ class Bench:
 
     def superuser(self, statement: str) -> None:
         """Run one statement as the server's superuser."""
-        session = psycopg2.connect(**{**postgres_arguments(self.database), "user": "postgres"})
+        session = psycopg2.connect(**postgres_arguments(self.lab.stack.postgres.superuser(str(self.database.schema))))
         try:
             session.autocommit = True
             with session.cursor() as cursor:

@@ -109,9 +109,6 @@ def servers() -> Iterator[tuple[Network, Kafka, Postgres, Path]]:
             postgres = Postgres(folder / "postgres", ports.postgres, {"listen_addresses": "*", **NO_SYNC})
             after.callback(postgres.stop)
             postgres.up(Launch(silent))
-            with (postgres.directory / "data" / "pg_hba.conf").open("a") as rules:
-                rules.write("host all all 10.200.0.0/16 trust\n")
-            postgres.restart()
             with connect(postgres.connection()) as session:
                 migrate(session)
         yield links, kafka, postgres, folder

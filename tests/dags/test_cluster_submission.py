@@ -40,7 +40,7 @@ logging.getLogger("py4j").setLevel("WARNING")
 hooks.kube_client = object()  # of a provider that submits nothing itself
 understood = {}
 
-def submit(self, application):
+def submit(self, application, env):
     from pyspark.java_gateway import launch_gateway
 
     command = self._build_spark_submit_command(application)

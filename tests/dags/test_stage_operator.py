@@ -32,7 +32,7 @@ from offset_ledger.stage import step as stage
 
 shipped = []
 
-def submit(self, application):
+def submit(self, application, env):
     with zipfile.ZipFile(self._py_files) as archive:
         code = {name: archive.read(name).decode("latin-1") for name in archive.namelist()}
     folder = Path(self._py_files).parent
@@ -81,7 +81,7 @@ from offset_ledger.airflow import operators
 from offset_ledger.stage import step as stage
 
 submitted = []
-SparkSubmitHook.submit = lambda self, application: submitted.append(application)
+SparkSubmitHook.submit = lambda self, application, env: submitted.append(application)
 operators.batch_id_of = lambda ti: 1
 stage.next_stage = lambda pipeline, batch_id: os.kill(os.getpid(), signal.SIGTERM)
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
@@ -138,6 +138,33 @@ def test_a_task_that_is_stopped_ends_spark_submit_and_the_application_on_the_clu
     assert killed.read_text() == "application -kill application_17_4\n"
 
 
+_RUN = """
+import sys
+from offset_ledger.airflow import operators
+from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.stage import step as stage
+
+operators.batch_id_of = lambda ti: 1
+stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
+print("null")
+"""
+
+
+def test_spark_submit_inherits_no_secret(tmp_path: Path) -> None:
+    file, programs, environment = tmp_path / "orders.yaml", tmp_path / "bin", tmp_path / "environment"
+    file.write_text(PIPELINE.format(topic="orders"))
+    programs.mkdir()
+    (programs / "spark-submit").write_text(f"#!/bin/sh\nenv > {environment}\n")
+    (programs / "spark-submit").chmod(0o755)
+    secrets = {"AIRFLOW_CONN_ELSEWHERE": "s3cr3t", "PGPASSWORD": "s3cr3t", "AIRFLOW__CORE__FERNET_KEY": "s3cr3t" * 8}
+    known = {**os.environ, **CONNECTIONS, **secrets, "SHOP_REGION": "eu", "PATH": f"{programs}:{os.environ['PATH']}"}
+    answer_of(_RUN, tmp_path, str(file), **known)
+    names = {line.partition("=")[0] for line in environment.read_text().splitlines()}
+    assert {name for name in names if name in secrets or name.startswith("AIRFLOW_CONN_")} == set()
+    assert "SHOP_REGION" in names
+
+
 _FAILED = """
 import json, sys
 from pathlib import Path
@@ -148,7 +175,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
-def submit(self, application):
+def submit(self, application, env):
     self._yarn_application_id = "application_17_4"
     raise AirflowException("Error code is: 1.")
 
@@ -205,7 +232,7 @@ from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage import step as stage
 
 commands = []
-SparkSubmitHook.submit = lambda self, application: commands.append(self._build_spark_submit_command(application))
+SparkSubmitHook.submit = lambda self, application, env: commands.append(self._build_spark_submit_command(application))
 operators.batch_id_of = lambda ti: 7
 run = SimpleNamespace(conf={}, clear_number=0, run_after=datetime(2026, 1, 1))
 ti = SimpleNamespace(

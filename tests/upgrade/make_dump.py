@@ -75,7 +75,8 @@ def write_dump(stack: Stack) -> Path:
     """Dump the database, with the ids of topic and cluster as names that a test replaces."""
     database = stack.postgres.connection()
     program = binary("pg_dump")
-    where = f"postgresql://postgres@{database.host}:{database.port}/{database.schema}"
+    superuser = stack.postgres.superuser(str(database.schema))
+    where = f"host={superuser.host} port={superuser.port} user={superuser.login} dbname={superuser.schema}"
     options = ["--no-owner", "--no-privileges", "--rows-per-insert=100", "--no-comments"]
     text = subprocess.run([program, where, *options], check=True, stdout=subprocess.PIPE, text=True).stdout
     cluster = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.config.spark_application import DeployMode, Spark
-from offset_ledger.connections import Connection, get_connection
+from offset_ledger.connections import Connection, get_connection, without_secrets
 from offset_ledger.extras import missing
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
@@ -46,7 +47,7 @@ class StageOperator(BaseOperator):
 
     If the connection names a Spark Connect server, the task is its client. Otherwise it submits a Spark job, which is a
     process of its own and cannot ask Airflow for connections: they reach its driver in a file that is written when the
-    task runs, so no secret is shown in the UI or on a command line.
+    task runs, so no secret is shown in the UI, on a command line or in the environment of Spark.
 
     ``application``, ``conf`` and ``name`` are for the UI: the pipeline file is read when the task runs.
     """
@@ -140,7 +141,7 @@ class StageOperator(BaseOperator):
             given = submit_arguments(folder, at, pipeline, submission)
             self._hook = self._submit_hook(at, pipeline.spark, given, batch_id)
             try:
-                self._hook.submit(str(application))
+                self._hook.submit(str(application), env=without_secrets(os.environ))
             except AirflowException as error:
                 if failed := self._failure(folder, pipeline, submission):
                     raise as_airflow(getattr(errors, failed.error)(failed.message)) from None

@@ -28,7 +28,7 @@ from offset_ledger.local.layout import HOST, require_free
 from offset_ledger.local.postgres import AIRFLOW_DATABASE, Postgres
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.process import Daemon, run
-from offset_ledger.postgres_connection import postgres_url
+from offset_ledger.postgres_connection import postgres_arguments, postgres_url
 
 USER = "admin"
 VIEWER = "viewer"
@@ -200,7 +200,8 @@ class Airflow:
         marker.write_text(f"{release} {self._revision()}")
 
     def _revision(self) -> str | None:
-        connection = psycopg2.connect(self.postgres.url(self.database))
+        arguments = postgres_arguments(self.postgres.connection(self.database))
+        connection = psycopg2.connect(**arguments)  # type: ignore[call-overload]
         try:
             with connection, connection.cursor() as cursor:
                 cursor.execute("SELECT version_num FROM alembic_version")

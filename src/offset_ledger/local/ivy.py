@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from offset_ledger.errors import StackError
+from offset_ledger.local.checksums import check_fetched
 from offset_ledger.local.java import JavaRuntime
 from offset_ledger.local.spark_home import spark_home
 
@@ -26,6 +27,11 @@ class Artifact:
     classifier: str = ""
     extension: str = "jar"
 
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.{self.extension}"
+
 
 def retrieve(
     artifacts: Sequence[Artifact], without: Collection[str], java: JavaRuntime, draft: Path, cache: Path
@@ -33,7 +39,7 @@ def retrieve(
     """The folder, below ``draft``, of these artifacts and of what they need but those ``without``.
 
     Raises:
-        StackError: Ivy could not resolve them; the message has its reason.
+        StackError: Ivy could not resolve them, and the message has its reason; or one has not our checksum.
     """
     (draft / "ivy.xml").write_text(_ivy_file(artifacts, without))
     pattern = f"{draft}/files/[artifact]-[revision](-[classifier]).[ext]"
@@ -54,6 +60,7 @@ def retrieve(
             f"could not fetch {first.name}-{first.version}: {_last_line(done.stdout)}; check the network, "
             "or name your repository in a settings file of Ivy with OFFSET_LEDGER_IVY_SETTINGS"
         )
+    check_fetched((draft / "files").iterdir(), artifacts[0].file)
     return draft / "files"
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.local.checksums import known, pinned_name, unpinned_line
 from offset_ledger.local.ivy import Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
@@ -32,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Artifacts resolved together into the cache folder ``<name>-<version>`` of the first."""
+    """Artifacts resolved together into a cache folder that is named after the first."""
 
     artifacts: tuple[Artifact, ...]
     without: frozenset[str] = frozenset()  # names of artifacts that are there already
@@ -41,7 +42,7 @@ class Bundle:
     def folder(self) -> Path:
         """Where the jars are, once they are."""
         first = self.artifacts[0]
-        return cache_root() / "jars" / f"{first.name}-{first.version}"
+        return cache_root() / "jars" / pinned_name(f"{first.name}-{first.version}", first.file)
 
 
 KAFKA_VERSION = "4.2.0"
@@ -99,12 +100,15 @@ def fetch(bundle: Bundle, java: JavaRuntime | None, say: Callable[[str], None]) 
     """The jars of the bundle, from the cache or fetched into it.
 
     Raises:
-        StackError: Ivy could not resolve them; the message has its reason.
+        StackError: Ivy could not resolve them, and the message has its reason; or one has not our checksum.
     """
     if not bundle.folder.exists():
         with only_one("jars"):
             if not bundle.folder.exists():
-                say(f"fetching {bundle.folder.name} (once)")
+                first = bundle.artifacts[0]
+                say(f"fetching {first.name}-{first.version} (once)")
+                if first.file not in known():
+                    say(unpinned_line(first.file))
                 _fill(bundle, java or find_java())
     return tuple(sorted(bundle.folder.glob("*.jar")))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.local.broker_jvm import kafka_archive, kafka_command
@@ -47,7 +47,7 @@ class Broker(Server):
     def start(self, java: JavaRuntime | None = None, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        launch.start(self.daemon, self._command(java or find_java()), os.environ)
+        launch.start(self.daemon, self._command(java or find_java()), without_secrets(os.environ))
 
     def stop(self, grace: float = 15) -> bool:
         """SIGTERM, and SIGKILL after ``grace`` seconds; False if it did not run."""

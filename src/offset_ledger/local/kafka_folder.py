@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from offset_ledger.connections import without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.local.broker_jvm import kafka_command
 from offset_ledger.local.java import JavaRuntime
@@ -68,7 +69,7 @@ class KafkaFolder:
             shutil.rmtree(data, ignore_errors=True)
         settings = str(first.parent / SETTINGS_FILE)
         tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
-        run(tool, os.environ, self.directory / "format.log", "formatting Kafka")
+        run(tool, without_secrets(os.environ), self.directory / "format.log", "formatting Kafka")
         meta = dict(_properties(first / "meta.properties"))
         for node, data in enumerate(others, start=2):
             shutil.copytree(first, data)

@@ -1,37 +1,41 @@
-"""A real PostgreSQL on the loopback: 18 of a package, or the one whose programs OFFSET_LEDGER_POSTGRES_BIN names."""
+"""A real PostgreSQL on the loopback: 18 of a package, or the one whose programs OFFSET_LEDGER_POSTGRES_BIN names.
+
+On TCP its role has a password; the superuser comes in by a socket in a private folder, and nowhere else.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import pwd
 import shutil
 import signal
-import stat
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg2
-from psycopg2 import sql
+from psycopg2 import extensions, sql
 
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, only_one, require_free
+from offset_ledger.local.layout import HOST, require_free
 from offset_ledger.local.postgres_binaries import binary, locale_options
+from offset_ledger.local.postgres_user import give, server_uid, superusers, system_user
+from offset_ledger.local.private_file import check_private, kept_secret, make_private, write_private
 from offset_ledger.local.process import Daemon, Server, run, silent
+from offset_ledger.postgres_connection import postgres_arguments
 
 ROLE = "offset_ledger"
 DATA_DATABASE = "offset_ledger"
 AIRFLOW_DATABASE = "airflow"
-_SYSTEM_USER = "pgserver"
 _SUPERUSER = "postgres"
 _READY_SECONDS = 60
 _MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 _SETTINGS = {
     "listen_addresses": HOST,
-    "unix_socket_directories": "",  # a socket's path has a length limit that a deep checkout exceeds
+    "unix_socket_permissions": "0700",
     "shared_buffers": f"{min(max(_MEMORY >> 23, 128), 4096)}MB",  # an eighth: staging that fits is not written to disk
     "wal_buffers": "64MB",
     "max_wal_size": "4GB",
@@ -41,6 +45,14 @@ _SETTINGS = {
     "log_timezone": "UTC",
     "log_checkpoints": "off",
 }
+_ACCESS = f"""\
+# offset-ledger writes this file at each start.
+local all,replication {_SUPERUSER} peer map=stack
+host all {_SUPERUSER} all reject
+host all all all scram-sha-256
+"""
+# Root starts it in its folder: its own user may not be able to enter the folders above.
+_HERE = "/proc/self/cwd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +74,25 @@ class Postgres(Server):
         """``host:port`` for clients."""
         return f"{HOST}:{self.port}"
 
-    def url(self, database: str = DATA_DATABASE) -> str:
-        """A libpq URL of that database, for psql and psycopg2."""
-        return f"postgresql://{ROLE}@{self.address}/{database}"
-
     def connection(self, database: str = DATA_DATABASE) -> Connection:
-        """The same as an Airflow connection, ``postgres_default``."""
-        return Connection("postgres_default", "postgres", HOST, self.port, database, ROLE)
+        """The role of the stack, which may make databases, as an Airflow connection: ``postgres_default``."""
+        password = kept_secret(self.directory / "password")
+        return Connection("postgres_default", "postgres", HOST, self.port, database, ROLE, password)
+
+    def superuser(self, database: str = "postgres") -> Connection:
+        """The superuser, for root and the user of the stack alone.
+
+        Raises:
+            StackError: the folder of the socket is another user's.
+        """
+        with suppress(FileNotFoundError):  # a server that does not run
+            check_private(self._sockets, server_uid())
+        return Connection("postgres_superuser", "postgres", str(self._sockets), self.port, database, _SUPERUSER)
+
+    @property
+    def passfile(self) -> Path:
+        """The password for psql, as PGPASSFILE names it."""
+        return self.directory / "pgpass"
 
     def up(self, launch: Launch) -> None:
         """Start the server if it does not run, and return when it has its role and databases.
@@ -80,17 +104,25 @@ class Postgres(Server):
             require_free("Postgres", self.port)
             self._initialise()
             self.start(launch)
+        elif not self._sockets.exists():
+            raise StackError(
+                f"Postgres in {self.directory} runs as an earlier release has started it, without {self._sockets}; run "
+                "`offset-ledger stack down`, then `offset-ledger stack up`"
+            )
         self.wait(launch)
-        self._create_databases()
+        self._set_up()
 
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        wanted = {**_SETTINGS, "port": str(self.port), **self.settings}
-        settings = [f"--{name}={value}" for name, value in wanted.items()]
-        user = _system_user()
-        self._open_folders(user)
-        launch.start(self.daemon, [binary("postgres"), "-D", str(self._data), *settings], os.environ, user)
+        make_private(self._sockets, server_uid())
+        self._write_access()
+        own = {"port": str(self.port), "unix_socket_directories": str(self._sockets)}
+        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self.settings}.items()]
+        user = system_user()
+        data = _HERE if user else str(self._data)
+        command = [binary("postgres"), "-D", data, *settings]
+        launch.start(self.daemon, command, without_secrets(os.environ), user, cwd=self._data)
 
     def wait(self, launch: Launch | None = None) -> None:
         """Return when it answers.
@@ -102,7 +134,10 @@ class Postgres(Server):
 
     def stop(self, immediate: bool = False) -> bool:
         """A fast shutdown, or an immediate one that leaves recovery to the next start; False if it did not run."""
-        return self.daemon.stop(how=signal.SIGQUIT if immediate else signal.SIGINT)
+        ran = self.daemon.stop(how=signal.SIGQUIT if immediate else signal.SIGINT)
+        with suppress(OSError):
+            self._sockets.rmdir()
+        return ran
 
     def restart(self, immediate: bool = False) -> None:
         """Stop and start it, and return when it answers."""
@@ -113,17 +148,31 @@ class Postgres(Server):
     def ready(self) -> bool:
         """Whether it accepts a session."""
         try:
-            psycopg2.connect(self._superuser_url(), connect_timeout=2).close()
+            with self._as_superuser(connect_timeout=2):
+                return True
         except psycopg2.OperationalError:
             return False
-        return True
 
     @property
     def _data(self) -> Path:
         return self.directory / "data"
 
-    def _superuser_url(self) -> str:
-        return f"postgresql://{_SUPERUSER}@{self.address}/postgres"
+    @property
+    def _sockets(self) -> Path:
+        """The folder of the socket: its path may have no more than 107 bytes, which a deep checkout exceeds."""
+        name = hashlib.sha256(str(self.directory.resolve()).encode()).hexdigest()[:12]
+        return Path("/tmp") / f"offset-ledger-{os.geteuid()}-{name}"
+
+    @contextmanager
+    def _as_superuser(self, **more: int) -> Iterator[extensions.cursor]:
+        """A session of the superuser that commits each statement."""
+        session = psycopg2.connect(**postgres_arguments(self.superuser()), **more)  # type: ignore[call-overload]
+        try:
+            session.autocommit = True
+            with session.cursor() as cursor:
+                yield cursor
+        finally:
+            session.close()
 
     def _initialise(self) -> None:
         if (self._data / "PG_VERSION").exists():
@@ -132,70 +181,36 @@ class Postgres(Server):
         draft = self.directory / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        user = _system_user()
-        if user:
-            shutil.chown(draft, user, user)
-        self._open_folders(user)
+        give(draft)
+        user = system_user()
         locale = ["--encoding=UTF8", *locale_options()]
-        command = [binary("initdb"), "-D", str(draft), "-U", _SUPERUSER, "--auth=trust", "--no-sync", *locale]
-        run(command, os.environ, self.directory / "initdb.log", "initdb", user)
+        # By the socket alone until :meth:`_write_access`, which comes before the first start.
+        access = ["-U", _SUPERUSER, "--auth-local=peer", "--auth-host=reject"]
+        command = [binary("initdb"), "-D", _HERE if user else str(draft), *access, "--no-sync", *locale]
+        run(command, without_secrets(os.environ), self.directory / "initdb.log", "initdb", user, cwd=draft)
         draft.rename(self._data)
 
-    def _open_folders(self, user: str | None) -> None:
-        if user:
-            _open_folders_above(self._data)
-            _open_folders_above(Path(binary("postgres")))
+    def _write_access(self) -> None:
+        """Say who is let in; an earlier release has let in everybody."""
+        names = "".join(f'stack "{name}" {_SUPERUSER}\n' for name in superusers())
+        for file, text in {"pg_hba.conf": _ACCESS, "pg_ident.conf": names}.items():
+            write_private(self._data / file, text)
+            give(self._data / file)
 
-    def _create_databases(self) -> None:
-        connection = psycopg2.connect(self._superuser_url())
-        try:
-            connection.autocommit = True
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT rolname FROM pg_roles UNION ALL SELECT datname || '/db' FROM pg_database")
-                existing = {name for (name,) in cursor.fetchall()}
-                if ROLE not in existing:
-                    # CREATEDB: tests make a database each from a template.
-                    cursor.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB").format(sql.Identifier(ROLE)))
-                for name in (DATA_DATABASE, AIRFLOW_DATABASE):
-                    if f"{name}/db" not in existing:
-                        statement = sql.SQL("CREATE DATABASE {} OWNER {}")
-                        cursor.execute(statement.format(sql.Identifier(name), sql.Identifier(ROLE)))
-        finally:
-            connection.close()
-
-
-def _system_user() -> str | None:
-    """The user to run as: PostgreSQL refuses to run as root, so root has one made."""
-    if os.geteuid() != 0:
-        return None
-    if not _has_user():
-        with only_one("user"):  # of several stacks that start at once
-            if not _has_user():
-                _add_user()
-    return _SYSTEM_USER
-
-
-def _has_user() -> bool:
-    try:
-        pwd.getpwnam(_SYSTEM_USER)
-    except KeyError:
-        return False
-    return True
-
-
-def _add_user() -> None:
-    try:
-        subprocess.run(["useradd", "--system", _SYSTEM_USER], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise StackError(
-            f"PostgreSQL does not run as root and the user {_SYSTEM_USER} could not be made ({error}); "
-            "make it, or run this as another user than root"
-        ) from None
-
-
-def _open_folders_above(path: Path) -> None:
-    """Let that user pass (not list) the folders above ``path``."""
-    for folder in path.parents:
-        mode = folder.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            folder.chmod(mode | stat.S_IXOTH)
+    def _set_up(self) -> None:
+        """Make the role and the databases, unless they are there, and set the password."""
+        role, password = sql.Identifier(ROLE), kept_secret(self.directory / "password")
+        with self._as_superuser() as cursor:
+            cursor.execute("SELECT rolname FROM pg_roles UNION ALL SELECT datname || '/db' FROM pg_database")
+            existing = {name for (name,) in cursor.fetchall()}
+            if ROLE not in existing:
+                cursor.execute(sql.SQL("CREATE ROLE {}").format(role))
+            # What the server would check a login with: a statement that fails is in its log. CREATEDB: tests make a
+            # database each from a template.
+            verifier = extensions.encrypt_password(password, ROLE, cursor.connection, "scram-sha-256")
+            statement = sql.SQL("ALTER ROLE {} LOGIN CREATEDB PASSWORD {}")
+            cursor.execute(statement.format(role, sql.Literal(verifier)))
+            for name in (DATA_DATABASE, AIRFLOW_DATABASE):
+                if f"{name}/db" not in existing:
+                    cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), role))
+        write_private(self.passfile, f"{HOST}:{self.port}:*:{ROLE}:{password}\n")

@@ -1,10 +1,13 @@
-"""Files with secrets: whole or absent, and for their owner alone."""
+"""Files and folders with secrets: for their owner alone, and a file whole or absent."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
+
+from offset_ledger.errors import StackError
 
 
 def write_private(path: Path, text: str) -> None:
@@ -22,3 +25,31 @@ def kept_secret(path: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, secrets.token_urlsafe(32))
     return path.read_text()
+
+
+def make_private(folder: Path, owner: int) -> None:
+    """Make the folder for that user alone, unless it is there.
+
+    Raises:
+        StackError: as :func:`check_private`, of a folder that was there.
+    """
+    try:
+        folder.mkdir(0o700)
+    except FileExistsError:
+        check_private(folder, owner)
+    else:
+        os.chown(folder, owner, -1, follow_symlinks=False)
+
+
+def check_private(folder: Path, owner: int) -> None:
+    """Return if it is a folder that only that user may enter: where everybody may write, another one can have made it.
+
+    Raises:
+        StackError: it is not.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
+        raise StackError(
+            f"{folder} should be a folder of user {owner} with mode 0700, found {stat.filemode(found.st_mode)} of user "
+            f"{found.st_uid}; stop the stack, remove that and start again"
+        )

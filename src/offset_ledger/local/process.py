@@ -180,7 +180,9 @@ def silent(line: str) -> None:
     del line
 
 
-def run(argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, user: str | None = None) -> None:
+def run(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, user: str | None = None, cwd: Path | None = None
+) -> None:
     """Run a command to its end, its output appended to ``log``.
 
     Raises:
@@ -195,7 +197,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, what: str, user:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=log.parent,
+            cwd=cwd or log.parent,
             user=user,
             group=user,
             extra_groups=[] if user else None,

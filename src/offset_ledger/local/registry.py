@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from offset_ledger.connections import Connection, without_connections
+from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
+from offset_ledger.local.checksums import pinned_name
 from offset_ledger.local.ivy import Artifact, retrieve
 from offset_ledger.local.java import JavaRuntime
 from offset_ledger.local.launch import Launch
@@ -58,7 +59,7 @@ class Registry(Server):
         if self.daemon.pid() is None:
             program = registry_program(java, launch.say)
             require_free("the schema registry", self.port)
-            launch.start(self.daemon, self._command(java, program), without_connections(os.environ))
+            launch.start(self.daemon, self._command(java, program), without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
     def stop(self) -> bool:
@@ -92,9 +93,9 @@ def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
     """The jar to run, from the cache or fetched and unpacked into it.
 
     Raises:
-        StackError: it could not be fetched.
+        StackError: it could not be fetched, or has not our checksum.
     """
-    folder = cache_root() / "apicurio" / APICURIO_VERSION
+    folder = cache_root() / "apicurio" / pinned_name(APICURIO_VERSION, _APP.file)
     if not folder.exists():
         with only_one("apicurio"):
             if not folder.exists():

@@ -127,7 +127,8 @@ class Stack:
 
     def write_env(self) -> None:
         """Write ``env``, secrets included."""
-        lines = (f"export {name}={shlex.quote(value)}\n" for name, value in self.environment().items())
+        exported = {**self.environment(), "PGPASSFILE": str(self.postgres.passfile)}
+        lines = (f"export {name}={shlex.quote(value)}\n" for name, value in exported.items())
         write_private(self.home / "env", "".join(lines))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
 from offset_ledger.local.private_file import kept_secret
@@ -66,7 +66,7 @@ class SparkConnect(Server):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         command = [sys.executable, "-m", "offset_ledger.cli", "spark-server", "--host", HOST, "--port", str(self.port)]
-        known = {**os.environ, **environment, TOKEN: self._token(), "TMPDIR": str(temporary)}
+        known = {**without_secrets({**os.environ, **environment}), TOKEN: self._token(), "TMPDIR": str(temporary)}
         launch.start(self.daemon, command, known)
 
     def stop(self) -> bool:

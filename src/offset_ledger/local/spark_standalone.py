@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from offset_ledger.connections import Connection, without_connections
+from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, accepts, require_free
 from offset_ledger.local.private_file import kept_secret, write_private
@@ -108,10 +108,10 @@ class SparkStandalone:
         return [program, main, "--properties-file", str(self._properties()), "--webui-port", "0", *arguments]
 
     def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the processes and of the executors: without connections, which each job brings."""
+        """The environment of the processes and of the executors: each job brings the connections that it needs."""
         temporary = self.directory / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
-        kept = without_connections({**os.environ, **environment})
+        kept = without_secrets({**os.environ, **environment})
         own = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(temporary)}
         return {**kept, **own, "SPARK_DAEMON_MEMORY": "256m", "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from offset_ledger.connections import without_secrets
 from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.scratch import scratch, with_scratch
@@ -45,7 +46,11 @@ def _record(say: Callable[[str], None], option: str) -> None:
         for name, value in with_scratch(archiving, folder).items():
             command += ["--conf", f"{name}={value}"]
         subprocess.run(
-            [*command, str(_JOB)], env={**os.environ, **known}, check=True, capture_output=True, timeout=_SECONDS
+            [*command, str(_JOB)],
+            env={**without_secrets(os.environ), **known},
+            check=True,
+            capture_output=True,
+            timeout=_SECONDS,
         )
 
 

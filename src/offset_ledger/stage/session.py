@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.spark_application import Spark
-from offset_ledger.connections import Connection, environment_name, get_connection
+from offset_ledger.connections import Connection, environment_name, get_connection, without_secrets
 from offset_ledger.errors import SparkUnavailable
 from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
@@ -139,8 +139,25 @@ def _start(master: str, settings: Mapping[str, str], properties: str | None = No
     builder = SparkSession.builder.master(master).appName("offset-ledger")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _submit_arguments(properties):
+    with _submit_arguments(properties), _java_without_secrets():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _java_without_secrets() -> Iterator[None]:
+    """Keep what is secret in the environment of this process from the Java that is started meanwhile, and its workers.
+
+    pyspark gives Java this environment, and has no setting for another one; other threads need it as it is.
+    """
+    from pyspark import java_gateway
+
+    gateway: Any = java_gateway
+    popen = gateway.Popen
+    gateway.Popen = lambda command, **given: popen(command, **{**given, "env": without_secrets(given["env"])})
+    try:
+        yield
+    finally:
+        gateway.Popen = popen
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offset_ledger.connections import without_connections
+from offset_ledger.connections import without_secrets
 from offset_ledger.local.layout import DEFAULT_PORTS, HOST
+from offset_ledger.local.private_file import write_private
+from offset_ledger.local.spark_connect import TOKEN
 from offset_ledger.local.spark_home import spark_home
 from offset_ledger.stage.cds_archive import with_archive
 from offset_ledger.stage.installed_spark import check_spark
@@ -53,15 +55,18 @@ class SparkServer:
         return [*command, str(_DRIVER)]
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the server: without connections, since each job brings those it needs."""
+        """The environment of the server and its workers: each job brings the connections that it needs."""
         known = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         if self.master.startswith("local"):  # executors elsewhere have to reach the driver
             known["SPARK_LOCAL_IP"] = "127.0.0.1"
-        return {**known, **without_connections(outer), "SPARK_HOME": str(spark_home())}
+        return {**known, **without_secrets(outer), "SPARK_HOME": str(spark_home())}
 
 
 def become_server(server: SparkServer, folder: Path) -> None:
-    """Replace this process by the server; does not return."""
+    """Replace this process by the server; does not return. The token of the environment goes there by a file."""
     check_spark()
     command = server.command(folder)
+    if token := os.environ.get(TOKEN):
+        write_private(folder / "token", token)
+        command.append(str(folder / "token"))
     os.execve(command[0], command, server.environment(os.environ))

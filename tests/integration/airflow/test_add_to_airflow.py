@@ -100,7 +100,7 @@ def exports(stack: Stack, database: Connection) -> str:
         ('"host": "db"', f'"host": "{database.host}"'),
         ("5432", str(database.port)),
         ('"shop"', f'"{database.schema}"'),
-        ('"ledger"', f'"{database.login}"'),
+        ('"ledger"', f'"{database.login}", "password": "{database.password}"'),
     ):
         assert theirs in text
         text = text.replace(theirs, ours)

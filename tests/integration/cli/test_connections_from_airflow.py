@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import FROM_AIRFLOW, environment_name, without_connections
+from offset_ledger.connections import FROM_AIRFLOW, environment_name, without_secrets
 from offset_ledger.operations.doctor.airflow import check_airflow
 from tests.paths import ROOT
 
@@ -47,7 +47,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     in_file = {name: {"conn_type": "kafka", "host": "file"} for name in ("in_all", "in_both", "in_file")}
     (folder / "connections.json").write_text(json.dumps(in_file))
     made = {
-        **without_connections(os.environ),
+        **without_secrets(os.environ),
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -87,12 +87,14 @@ def as_written(beginning: str, name: str) -> str:
 @pytest.fixture
 def roles(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roles]:
     name = f"r{uuid.uuid4().hex[:8]}"
-    admin = replace(servers.postgres, login="postgres")
+    admin = servers.superuser
     execute(admin, f"CREATE DATABASE {name}")
-    inside = replace(admin, schema=name)
+    inside = replace(servers.postgres, schema=name)
     made = Roles(*(replace(inside, login=f"{name}_{role}") for role in ("owner", "writer", "reader")))
     try:
-        execute(inside, as_written("-- once, as superuser", name) + f"ALTER ROLE {name}_reader LOGIN")
+        execute(servers.stack.postgres.superuser(name), as_written("-- once, as superuser", name))
+        for login in (made.owner.login, made.writer.login, made.reader.login):
+            execute(admin, f"ALTER ROLE {login} LOGIN PASSWORD '{inside.password}'")
         with connect(made.owner) as session:
             migrate(session)
         for _ in range(2):  # as after a later migrate

@@ -170,7 +170,7 @@ def test_the_timeouts_of_a_connection_are_its_own(servers: Servers) -> None:
 def test_no_session_works_while_triggers_and_foreign_keys_are_off(
     servers: Servers, pipeline: Pipeline, where: str
 ) -> None:
-    database, superuser = servers.postgres.schema, replace(servers.postgres, login="postgres")
+    database, superuser = servers.postgres.schema, servers.superuser
     setting = f"ALTER {where.format(database=database, login=servers.postgres.login)} SET session_replication_role"
     execute(superuser, f"{setting} TO replica")
     refusal = r"session_replication_role is replica .*RESET session_replication_role"

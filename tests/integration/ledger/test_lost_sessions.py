@@ -325,8 +325,8 @@ def second(servers: Servers, session: Session) -> Iterator[Connection]:
     """Another login with every right on ledger, staging and target, but none over the first one's sessions."""
     planned(session, a_pipeline(), [OffsetRange(0, 0, 1)])
     role = f"r{uuid.uuid4().hex[:8]}"
-    admin = replace(servers.postgres, login="postgres")
-    execute(admin, f"CREATE ROLE {role} LOGIN")
+    admin = servers.superuser
+    execute(admin, f"CREATE ROLE {role} LOGIN PASSWORD '{servers.postgres.password}'")
     for schema in ("offset_ledger", "offset_ledger_staging", "public"):
         execute(admin, f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {role}")
         execute(admin, f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} TO {role}")
@@ -358,7 +358,7 @@ def test_a_second_login_that_waits_for_the_first_ones_lock_says_what_to_grant(
         with pytest.raises(AccessDenied, match=f"GRANT pg_signal_backend TO {second.login}"):
             claim(other, pipeline, 1, ME)
         assert epochs(session) == [1]
-        execute(replace(servers.postgres, login="postgres"), f"GRANT pg_signal_backend TO {second.login}")
+        execute(servers.superuser, f"GRANT pg_signal_backend TO {second.login}")
         claim(other, pipeline, 1, ME)
         assert epochs(session) == [2]
 

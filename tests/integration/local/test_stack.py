@@ -21,6 +21,7 @@ from offset_ledger.local.broker_jvm import kafka_archive
 from offset_ledger.local.class_archive import ClassArchive
 from offset_ledger.local.layout import HOST, PortChoice
 from offset_ledger.local.stack import Stack
+from offset_ledger.postgres_connection import postgres_arguments
 from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 
 pytestmark = pytest.mark.minutes(1)
@@ -57,7 +58,7 @@ def empty() -> Iterator[Path]:
 
 
 def query(stack: Stack, statement: str) -> list[tuple[object, ...]]:
-    with closing(psycopg2.connect(stack.postgres.url())) as connection:
+    with closing(psycopg2.connect(**postgres_arguments(stack.postgres.connection()))) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
             cursor.execute(statement)

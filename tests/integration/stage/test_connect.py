@@ -54,6 +54,7 @@ from tests.fixtures.staged import ME
 pytestmark = pytest.mark.minutes(2)
 
 SECRET = "s3cr3t-of-the-test"
+SECRETS = ("AIRFLOW_CONN_ELSEWHERE", "AIRFLOW__CORE__FERNET_KEY", "PGPASSWORD", "SHOP_API_TOKEN")
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: {topic}, start: earliest}}
@@ -79,7 +80,9 @@ def connected(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathF
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONF_DIR", str(settings))
-        patch.setenv("AIRFLOW_CONN_ELSEWHERE", SECRET)
+        for name in SECRETS:
+            patch.setenv(name, SECRET)
+        patch.setenv("SHOP_URL", f"https://me:{SECRET}@shop.example.com")
         patch.setenv(VARIABLE, f"@{failpoints}")
         made = local.up(home=stack.home, spark=SparkKind.CONNECT)
     yield made
@@ -134,13 +137,13 @@ def bench(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Bench]:
-    """Its connections have passwords, which Postgres and Kafka do not ask for here."""
+    """Its connections have passwords, of which Kafka asks for none here."""
     topic, path = topic_name(), tmp_path / "orders.yaml"
     create_topic(dict(servers.kafka.extra), topic, 2, 1, {"message.timestamp.after.max.ms": f"{2**63 - 1}"})
     path.write_text(PIPELINE.format(topic=topic))
     kafka = replace(servers.kafka, extra={**servers.kafka.extra, "ssl.key.password": SECRET})
     spark = connected.spark.connection()
-    for connection in (replace(servers.postgres, password=SECRET), kafka, spark):
+    for connection in (servers.postgres, kafka, spark):
         monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
     with connect(servers.postgres) as opened:
         yield Bench(servers, spark, topic, path, opened)
@@ -237,14 +240,20 @@ def test_no_secret_stays_with_the_server(
         stage(by_spark(spark), bench.pipeline, batch_id, ME)
         properties = spark.conf.getAll
     assert bench.staged(batch_id) == {("a", "of a", 0, 0)}
+    secrets = (SECRET, str(bench.servers.postgres.password), str(bench.spark.password))
     places = (connected.spark.directory, tmp_path_factory.getbasetemp())
     files = {file: file.read_bytes() for place in places for file in place.rglob("*") if file.is_file()}
+    token = files.pop(connected.spark.directory / "token")
+    assert token.decode() == bench.spark.password
     assert b"SparkListenerConnectOperationStarted" in b"".join(files.values())  # so the events are among them
-    assert [file for file, content in files.items() if SECRET.encode() in content] == []
-    assert [name for name, value in properties.items() if SECRET in value or str(bench.spark.password) in value] == []
+    having = [file for file, content in files.items() for secret in secrets if secret.encode() in content]
+    assert having == []
+    assert [name for name, value in properties.items() for secret in secrets if secret in value] == []
     members = list(family(connected))
-    assert len(members) > 1
-    assert SECRET not in json.dumps(members)
+    kinds = [each for each in members if "offset_ledger.stage.worker_daemon" in each["cmdline"]]
+    assert len(kinds) > 1  # the daemon and its workers
+    assert any(each["cmdline"][0].endswith("java") for each in members)
+    assert [each for each in members for secret in secrets if secret in json.dumps(each)] == []
 
 
 def test_a_token_that_is_not_the_servers_is_refused(bench: Bench) -> None:
@@ -301,7 +310,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 
 submitted = []
-SparkSubmitHook.submit = lambda self, application: submitted.append(self._conn_id)
+SparkSubmitHook.submit = lambda self, application, env: submitted.append(self._conn_id)
 operators.batch_id_of = lambda ti: int(sys.argv[2])
 for server in sys.argv[3:]:
     os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = server

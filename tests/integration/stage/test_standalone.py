@@ -360,7 +360,7 @@ from offset_ledger.airflow import operators
 master, folder, python, *runs = sys.argv[1:]
 elsewhere = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_HOME")}
 
-def as_on_a_cluster(self, application):
+def as_on_a_cluster(self, application, env):
     command = self._build_spark_submit_command(application)
     command[command.index("--master") + 1] = master
     command[command.index("--deploy-mode") + 1] = "client"

@@ -537,12 +537,12 @@ def test_an_unlogged_partition_is_refused_by_the_plan_and_by_the_commit(session:
     assert stands(session) == {("a", "2/0/2", 0, 2), ("b", "1/0/1", 0, 1)}
 
 
-def test_a_partition_in_another_database_is_refused(session: Session, database: Connection) -> None:
+def test_a_partition_in_another_database_is_refused(session: Session, database: Connection, stack: Stack) -> None:
     pipeline = a_pipeline()
     with transaction(session) as cursor:
         ensure_target(cursor, pipeline)
     execute(
-        replace(database, login="postgres"),
+        stack.postgres.superuser(database.schema),
         "DROP FOREIGN DATA WRAPPER IF EXISTS elsewhere CASCADE; CREATE FOREIGN DATA WRAPPER elsewhere;"
         f"CREATE SERVER elsewhere FOREIGN DATA WRAPPER elsewhere;"
         f"GRANT USAGE ON FOREIGN SERVER elsewhere TO {database.login}",

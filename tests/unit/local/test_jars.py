@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from offset_ledger.errors import StackError
+from offset_ledger.local import checksums, jars, registry
 from offset_ledger.local.jars import Artifact, Bundle, artifact_name, fetch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.process import silent
@@ -60,7 +62,57 @@ def test_what_is_there_already_is_left_out() -> None:
 def test_the_second_time_nothing_is_fetched() -> None:
     said: list[str] = []
     first = fetch(bundle(), find_java(), said.append)
-    assert (fetch(bundle(), find_java(), said.append), said) == (first, ["fetching whole-1.0 (once)"])
+    assert fetch(bundle(), find_java(), said.append) == first
+    assert said == [
+        "fetching whole-1.0 (once)",
+        checksums.unpinned_line("whole-1.0.jar"),
+    ]
+
+
+@pytest.fixture
+def pinned(repository: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Our checksums of the jars of the repository, as they are now."""
+    digests = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in repository.rglob("*.jar")}
+    monkeypatch.setattr(checksums, "known", lambda: digests)
+    monkeypatch.setattr(jars, "known", lambda: digests)
+    return digests
+
+
+def test_jars_with_our_checksums_are_taken_and_those_fetched_without_are_not(pinned: dict[str, str]) -> None:
+    others = dict(pinned)
+    pinned.clear()
+    trusted = fetch(bundle(), find_java(), silent)
+    pinned.update(others)
+    said: list[str] = []
+    checked = fetch(bundle(), find_java(), said.append)
+    assert [jar.name for jar in checked] == [jar.name for jar in trusted]
+    assert checked[0].parent.name == f"whole-1.0-{pinned['whole-1.0.jar'][:8]}" != trusted[0].parent.name
+    assert said == ["fetching whole-1.0 (once)"]
+
+
+@pytest.mark.parametrize("name", ["whole", "part"])
+def test_a_jar_with_another_content_is_not_used(repository: Path, pinned: dict[str, str], name: str) -> None:
+    with zipfile.ZipFile(repository / "org" / "example" / name / "1.0" / f"{name}-1.0.jar", "a") as jar:
+        jar.writestr("planted.class", "planted")
+    expected = (
+        rf"^{name}-1\.0\.jar should have the SHA-256 {pinned[f'{name}-1.0.jar']}, found [0-9a-f]{{64}}; it was not"
+    )
+    with pytest.raises(StackError, match=expected):
+        fetch(bundle(), find_java(), silent)
+    assert list(bundle().folder.parent.iterdir()) == []
+
+
+def test_a_jar_that_nobody_expects_is_not_used(pinned: dict[str, str]) -> None:
+    del pinned["part-1.0.jar"]
+    with pytest.raises(StackError, match=r"^part-1\.0\.jar should have the SHA-256 of no file: it is not"):
+        fetch(bundle(), find_java(), silent)
+
+
+def test_every_version_that_the_package_names_has_a_checksum() -> None:
+    tools = jars.Artifact("org.apache.kafka", "kafka-tools", jars.KAFKA_VERSION)
+    named = (*jars.broker_bundle(jars.KAFKA_VERSION).artifacts, tools, registry._APP)
+    assert [each.file for each in named if each.file not in checksums.known()] == []
+    assert {len(digest) for digest in checksums.known().values()} == {64}
 
 
 def test_a_failure_is_one_line_and_leaves_no_folder(repository: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.errors import StackError
+from offset_ledger.local import checksums
 from offset_ledger.local.java import find_java
 from offset_ledger.local.process import silent
 from offset_ledger.local.registry import APICURIO_VERSION, registry_program
@@ -36,6 +38,8 @@ def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             entry = tarfile.TarInfo(name)
             entry.size = len(name)
             packed.addfile(entry, io.BytesIO(name.encode()))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    monkeypatch.setattr(checksums, "known", lambda: {path.name: digest})
     (tmp_path / "settings.xml").write_text(SETTINGS.format(root=tmp_path / "repository"))
     monkeypatch.setenv("OFFSET_LEDGER_IVY_SETTINGS", str(tmp_path / "settings.xml"))
     monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
@@ -54,7 +58,8 @@ def test_it_is_fetched_and_unpacked_once(archive: Path, tmp_path: Path) -> None:
     assert said == [f"fetching Apicurio Registry {APICURIO_VERSION}, 136 MiB (once)"]
     assert program.read_text() == program.name == f"{NAME}-{APICURIO_VERSION}-runner.jar"
     assert (program.parent / "lib" / "other.jar").is_file()
-    assert cached(tmp_path) == [APICURIO_VERSION]
+    (folder,) = cached(tmp_path)
+    assert folder == f"{APICURIO_VERSION}-{checksums.known()[archive.name][:8]}"
 
 
 def test_a_failure_is_one_line_and_leaves_nothing(archive: Path, tmp_path: Path) -> None:
@@ -66,8 +71,18 @@ def test_a_failure_is_one_line_and_leaves_nothing(archive: Path, tmp_path: Path)
     assert cached(tmp_path) == []
 
 
-def test_a_broken_archive_is_one_line_and_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+def test_an_archive_with_another_content_is_not_unpacked(archive: Path, tmp_path: Path) -> None:
+    archive.write_bytes(archive.read_bytes() + b"planted")
+    with pytest.raises(StackError, match=rf"^{archive.name} should have the SHA-256 [0-9a-f]{{64}}, found .* not used"):
+        registry_program(find_java(), silent)
+    assert cached(tmp_path) == []
+
+
+def test_a_broken_archive_is_one_line_and_leaves_nothing(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive.write_bytes(archive.read_bytes()[:-40])
+    monkeypatch.setattr(checksums, "known", dict)
     with pytest.raises(StackError, match=rf"^{archive.name} cannot be unpacked \(.*\); run the command again$"):
         registry_program(find_java(), silent)
     assert cached(tmp_path) == []

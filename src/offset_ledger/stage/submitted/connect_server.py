@@ -1,4 +1,5 @@
-"""spark-submit entry point: a Spark Connect server, until its Spark context ends.
+"""spark-submit entry point: a Spark Connect server, until its Spark context ends. Argument: a file with the token that
+clients must send, which is removed; without it whoever reaches the port is let in.
 
 Not Spark's own main class: that gives each session artifacts of its own, and so a Python daemon of its own, which stays
 when the session has ended.
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,6 +20,8 @@ from pyspark.sql import SparkSession
 
 from offset_ledger.stage.same_code import PROPERTY, code_of_this_process
 from offset_ledger.stage.submitted import first_job
+
+_TOKEN_SETTING = "spark.connect.authenticate.token"
 
 
 def main() -> int:
@@ -30,13 +34,14 @@ def main() -> int:
     tasks = session.sparkContext.defaultParallelism
     session.sparkContext.environment.clear()  # what clients have: workers of another environment are others
     port = str(session.conf.get("spark.connect.grpc.binding.port"))
+    token = _taken(Path(sys.argv[1])) if sys.argv[1:] else ""
     client = [sys.executable, str(first_job.__file__), port, str(tasks)]
     with subprocess.Popen(client, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as second:
         with suppress(Py4JError, PySparkException):
             first_job.run_first_jobs(session, tasks)
-        serve(session)
+        serve(session, token)
         with suppress(subprocess.TimeoutExpired):
-            second.communicate(b"\n", timeout=60)
+            second.communicate(f"{token}\n".encode(), timeout=60)
         second.kill()
     print("the Spark Connect server is ready", flush=True)
     with suppress(Py4JError, OSError):  # its Java is gone
@@ -45,11 +50,22 @@ def main() -> int:
     return 1
 
 
-def serve(session: SparkSession) -> None:
+def serve(session: SparkSession, token: str) -> None:
     """Let the session's Spark answer clients, with sessions that share its Python workers."""
     jvm: Any = session._jvm
     jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(session._jsparkSession)
+    settings = jvm.org.apache.spark.SparkEnv.get().conf()
+    if token:  # a setting of the start alone: clients can read those that stay
+        settings.set(_TOKEN_SETTING, token)
     jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext._jsc.sc())
+    if token:
+        settings.remove(_TOKEN_SETTING)
+
+
+def _taken(file: Path) -> str:
+    token = file.read_text()
+    file.unlink()
+    return token
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """spark-submit entry point: jobs as short as can be that load what the staging of a batch loads.
 
-With the port of a Spark Connect server it is a client of that instead, once there is a line at its standard input.
+With the port of a Spark Connect server it is a client of that instead, once the token is a line at its standard input.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from offset_ledger.connections import Connection
-from offset_ledger.local.spark_connect import TOKEN
 from offset_ledger.stage.remote_session import remote_session
 from offset_ledger.stage.same_code import for_same_code
 
@@ -37,8 +35,8 @@ def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _as_client(port: int, tasks: int) -> None:
     from pyspark.sql.connect import session  # noqa: F401 - before the server is there
 
-    sys.stdin.readline()
-    connection = Connection("", "spark_connect", "sc://localhost", port, password=os.environ.get(TOKEN))
+    token = sys.stdin.readline().strip() or None
+    connection = Connection("", "spark_connect", "sc://localhost", port, password=token)
     with remote_session(connection, wait=False) as remote:
         run_first_jobs(remote, tasks)
 

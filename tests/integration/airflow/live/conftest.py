@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -36,7 +35,6 @@ from tests.fixtures.statsd import Statsd
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 # Postgres trusts the loopback and Kafka speaks plaintext: neither looks at a password, and both are told this one.
-PASSWORD = secrets.token_urlsafe(24)
 
 
 @pytest.fixture(scope="package")
@@ -80,7 +78,7 @@ def world(
 ) -> Iterator[World]:
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
-    postgres = replace(postgres, schema="runs", password=PASSWORD)
+    postgres = replace(postgres, schema="runs")
     server = SparkConnect(stack.home / "spark-of-airflow", free_ports(1)[0])
     known = (kafka, postgres, server.connection(), replace(spark, conn_id="spark_submitted"))
     connections = {environment_name(each.conn_id): each.to_json() for each in known}
@@ -124,7 +122,7 @@ def sent_to(lineage: Answering) -> dict[str, str]:
 
 def stored(world: World) -> tuple[Connection, Connection]:
     """The connections that Airflow finds in its own database, and in no environment."""
-    extra = {**world.kafka.extra, "sasl.username": "me", "sasl.password": PASSWORD}
+    extra = {**world.kafka.extra, "sasl.username": "me", "sasl.password": str(world.postgres.password)}
     return replace(world.kafka, conn_id="kafka_stored", extra=extra), replace(world.postgres, conn_id="postgres_stored")
 
 

@@ -13,6 +13,7 @@ import pytest
 from psycopg2 import sql
 
 from offset_ledger.local.postgres import AIRFLOW_DATABASE
+from offset_ledger.postgres_connection import postgres_arguments
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.statsd import Metric
 
@@ -103,7 +104,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 def metadata(world: World) -> list[tuple[str, str]]:
     """Every row of Airflow's database as text; passwords of connections are encrypted in it."""
-    session = psycopg2.connect(world.airflow.postgres.url(AIRFLOW_DATABASE))
+    session = psycopg2.connect(**postgres_arguments(world.airflow.postgres.connection(AIRFLOW_DATABASE)))
     try:
         with session, session.cursor() as cursor:
             cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
