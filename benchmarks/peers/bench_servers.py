@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+import psycopg2
 from benchmarks.bench_stack import bench_stack
 from benchmarks.peers.task import COLUMNS
 from benchmarks.peers.workload import PARTITIONS, AnswerLines, Width, Workload, records
@@ -111,3 +113,12 @@ def cpu_seconds(pids: Iterator[int] | list[int]) -> float:
                 with suppress(psutil.Error):
                     total += sum(child.cpu_times()[:4])
     return total
+
+
+def settle(superuser: Mapping[str, Any]) -> None:
+    """Let Postgres do its old work now: what is timed next does not pay for the pages of what came before."""
+    with closing(psycopg2.connect(**superuser)) as admin:
+        admin.autocommit = True
+        with admin.cursor() as cursor:
+            cursor.execute("VACUUM (ANALYZE)")
+            cursor.execute("CHECKPOINT")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ingest import PIPELINE, steps
+from benchmarks.peers.bench_servers import settle
 from benchmarks.peers.task import Task, answer
 
 from offset_ledger.config.model import Pipeline
@@ -63,6 +64,7 @@ def work(task: Task) -> Callable[[], dict[str, Any]]:
     if task.variant == "server":
         for n in range(2):
             steps(pipeline(task, f"{task.name}_warm_up_{n}", f"{task.table}_warm_up_{n}", WARM_UP), spark)
+        settle(task.superuser)
 
     def run() -> dict[str, Any]:
         seconds, _, _ = steps(measured, spark)

@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class Task:
     last: list[tuple[str, str]]
     """Event id and publish_at of the last record of each partition."""
     faucet: str = ""
+    superuser: dict[str, Any] = field(default_factory=dict)
+    """For libpq, of the superuser, who alone may end the old work of the server."""
 
     @property
     def columns(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.bench_servers import PEERS, cpu_seconds
+from benchmarks.peers.bench_servers import PEERS, cpu_seconds, settle
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.results import Trial
 from benchmarks.peers.task import RESULT, Task
@@ -73,7 +73,7 @@ def _measure(
 ) -> Trial:
     if contender.makes_table:
         _process(bench, contender, task, "make-table")
-    _prepare(bench, session, contender, workload, task)
+    _prepare(session, contender, workload, task)
     postgres, broker = [bench.stack.postgres.daemon.pid() or 0], [bench.stack.kafka.broker(1).daemon.pid() or 0]
     before = cpu_seconds(postgres), cpu_seconds(broker)
     found, wall, cpu = _process(bench, contender, task)
@@ -92,6 +92,7 @@ def _task(bench: Bench, contender: Contender, workload: Workload, last: list[tup
     kafka, postgres, _ = bench.stack.connections()
     return Task(
         bootstrap=kafka.extra["bootstrap.servers"], postgres=dict(postgres_arguments(postgres)), topic=workload.topic,
+        superuser=dict(postgres_arguments(bench.stack.postgres.superuser())),
         partitions=PARTITIONS, records=workload.records, wide=workload.width is Width.WIDE,
         table=f"peer.t{next(bench.numbers)}", scratch=str(scratch), variant=contender.variant,
         java=str(bench.stack.java.home), jars=bench.jars, last=last, faucet=bench.faucet,
@@ -107,7 +108,7 @@ def _scratch() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _prepare(bench: Bench, session: Session, contender: Contender, workload: Workload, task: Task) -> None:
+def _prepare(session: Session, contender: Contender, workload: Workload, task: Task) -> None:
     """The table with the rows that it has before, and a server without old work to do."""
     with transaction(session) as cursor:
         if not contender.makes_table:
@@ -117,17 +118,7 @@ def _prepare(bench: Bench, session: Session, contender: Contender, workload: Wor
             names = ", ".join([*task.columns, *contender.extra])
             values = ", ".join([*task.columns, *contender.extra.values()])
             cursor.execute(f"INSERT INTO {task.table} ({names}) SELECT {values} FROM ({query}) AS before")
-    session.autocommit = True
-    with session.cursor() as cursor:
-        cursor.execute(f"VACUUM ANALYZE {task.table}")
-    session.autocommit = False
-    # Only a superuser may, and without it one contender would pay for the pages of the one before.
-    import psycopg2
-
-    admin = psycopg2.connect(**postgres_arguments(bench.stack.postgres.superuser()))  # type: ignore[call-overload]
-    admin.autocommit = True
-    admin.cursor().execute("CHECKPOINT")
-    admin.close()
+    settle(task.superuser)
 
 
 def _drop_tables(session: Session, task: Task) -> None:
