@@ -482,7 +482,9 @@ def test_a_plan_made_from_an_old_snapshot_does_not_cry_damage(bench: Bench, monk
         answers = [kafka.snapshot(bench.topic)]
     produced(bench, seed=2)
     bench.drain()
-    monkeypatch.setattr(KafkaClient, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
+    monkeypatch.setattr(
+        KafkaClient, "snapshot", lambda self, *given, **more: answers.pop() if answers else real(self, *given, **more)
+    )
     assert plan(bench.pipeline, Origin("late planner")).batch is None
     assert answers == []
 
@@ -494,7 +496,9 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
     with connect_kafka(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
         old = kafka.snapshot(bench.topic)
     answers = [replace(old, partitions=old.partitions[:2])]
-    monkeypatch.setattr(KafkaClient, "snapshot", lambda self, topic: answers.pop() if answers else real(self, topic))
+    monkeypatch.setattr(
+        KafkaClient, "snapshot", lambda self, *given, **more: answers.pop() if answers else real(self, *given, **more)
+    )
     assert plan(bench.pipeline, Origin("a partition seems gone")).batch is None
     produced(bench, seed=2)
     planned = plan(bench.pipeline, Origin("next")).batch
