@@ -44,9 +44,9 @@ def check_fetched(files: Iterable[Path], first: str) -> None:
         if expected is None and first not in known():
             continue
         with file.open("rb") as opened:
-            found = hashlib.file_digest(opened, "sha256").hexdigest()
-        if found != expected:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        if digest != expected:
             raise StackError(
-                f"{file.name} should have the SHA-256 {expected or 'of no file: it is not needed'}, found {found}; it "
+                f"{file.name} should have the SHA-256 {expected or 'of no file: it is not needed'}, found {digest}; it "
                 "was not used; ask whoever runs the repository that it came from"
             )

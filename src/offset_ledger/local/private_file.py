@@ -47,9 +47,9 @@ def check_private(folder: Path, owner: int) -> None:
     Raises:
         StackError: it is not.
     """
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner or status.st_mode & 0o077:
         raise StackError(
-            f"{folder} should be a folder of user {owner} with mode 0700, found {stat.filemode(found.st_mode)} of user "
-            f"{found.st_uid}; stop the stack, remove that and start again"
+            f"{folder} should be a folder of user {owner} with mode 0700, found {stat.filemode(status.st_mode)} of "
+            f"user {status.st_uid}; stop the stack, remove that and start again"
         )
