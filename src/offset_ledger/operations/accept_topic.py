@@ -77,6 +77,6 @@ def _to_abandon(cursor: Cursor, pipeline: Pipeline, change: LogChange) -> list[i
     """The open batches that need records of the earlier log; of a topic that is gone, those that are not staged."""
     if not change.is_gone:
         return batches.open_batches(cursor, pipeline.name, heads_only=not change.start_offsets)
-    found = [batches.read_batch(cursor, batch_id) for batch_id in batches.open_batches(cursor, pipeline.name)]
-    reading = [each for each in found if each.kind is not BatchKind.REDRIVE]
+    unended = [batches.read_batch(cursor, batch_id) for batch_id in batches.open_batches(cursor, pipeline.name)]
+    reading = [each for each in unended if each.kind is not BatchKind.REDRIVE]
     return [each.batch_id for each in reading if not is_whole(cursor, each)]
