@@ -120,8 +120,8 @@ def without_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
         merged, rows = given[4], given[5]
         assert isinstance(merged, dict)
         assert isinstance(rows, dict)
-        counts = {p: merged.get(p, (0, 0, 0)) for p in rows}
-        return {p: MergeCounts(*c, standing=sum(c), older=rows[p] - sum(c)) for p, c in counts.items()}
+        counts = {p: merged.get(p, MergeCounts()) for p in rows}
+        return {p: replace(c, standing=c.written, older=rows[p] - c.written) for p, c in counts.items()}
 
     monkeypatch.setattr(merge, "_account", believing)
 
