@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.model.invariants import GOES_BACK, TRANSITION, broken, every_record_has_an_end
+from tests.model.invariants import allowed, broken, every_record_has_an_end
 from tests.model.rules import Defect, Rules, Step, World
 from tests.model.state import State
 
@@ -69,10 +69,9 @@ class _Explorer:
             walk.taken[step.name] += 1
             to = self._enter(step.state, at)
             self.before[to].append(at)
-            if before.db is not step.state.db and step.name not in GOES_BACK:
-                wrong = next((each.__name__ for each in TRANSITION if not each(walk.world, before, step.state)), None)
-                if wrong and not walk.violated:
-                    walk.violated = wrong
+            if before.db is not step.state.db and not walk.violated:
+                if wrong := allowed(walk.world, before, step.state, step.name):
+                    walk.violated = wrong[0]
                     self._tell([*self._path(at), (at, step)])
             if walk.violated:
                 return

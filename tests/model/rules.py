@@ -36,9 +36,9 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """A small world. ``left`` bounds faults and what people do without need; steps of recovery have no bound.
+    """A small world. Faults, and what people do without need, are bounded; steps of recovery are not.
 
-    ``scripts`` are the topics that it may start with; ``fused`` lets one attempt take a batch up to its commit.
+    ``left`` says how often something may happen, "this or that" together. ``scripts`` are the topics that it may start with.
     """
 
     name: str
@@ -49,7 +49,6 @@ class World:
     attempts: int = 1
     keys: int = 1
     width: int = 1
-    fused: bool = False
     cuts: bool = False
     transactional: bool = False
     compacted: bool = False
@@ -75,7 +74,7 @@ class Rules:
 
     def __init__(self, world: World, defect: Defect | None = None) -> None:
         self.world, self.defect = world, defect
-        self._places = {name: place for place, name in enumerate(world.left)}
+        self._places = {name: place for place, names in enumerate(world.left) for name in names.split(" or ")}
 
     def may(self, state: State, name: str) -> bool:
         """Whether the world has something of that left."""
