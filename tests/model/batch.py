@@ -541,20 +541,40 @@ def _with_quarantine(rules: Rules, db: Database, batch: Batch, tables: Staging) 
 
 def load(rules: Rules, state: State) -> Iterator[Step]:
     """One attempt takes a batch from its claim, or from what is staged, through the gate."""
+    others = state.attempts
     for step in (*claim(rules, state), *take_up(rules, state)):
+        after = step.state
+        while (a := _at_work(after)) and a.doing != COMMITTING:
+            some = (*stage_slice(rules, after), *seal(rules, after)) if a.doing == STAGING else validate(rules, after)
+            after = next(iter(some)).state
         if step.parameters[-1] != COMMITTING:
-            after = step.state
-            while after.attempts and after.attempts[0].doing != COMMITTING:
-                staging = after.attempts[0].doing == STAGING
-                some = [*stage_slice(rules, after), *seal(rules, after)] if staging else validate(rules, after)
-                after = next(iter(some)).state
-            yield Step("load", step.parameters[:2], after._replace(attempts=()))
+            yield Step("load", step.parameters[:2], after._replace(attempts=others))
+
+
+def _at_work(state: State) -> Attempt | None:
+    return next((a for a in state.attempts if a.doing != LOOKED), None)
 
 
 def commit_at_once(rules: Rules, state: State) -> Iterator[Step]:
     """An attempt commits a validated batch."""
     for step in take_up(rules, state):
-        if step.parameters[-1] == COMMITTING:
-            db, _ = committed(rules, state, step.state.attempts[0])
+        if step.parameters[-1] == COMMITTING and (a := _at_work(step.state)):
+            db, _ = committed(rules, state, a)
             if db is not None:
                 yield Step("commit", step.parameters[:2], state._replace(db=db))
+
+
+def ingest(rules: Rules, state: State) -> Iterator[Step]:
+    """A run takes an open batch through all its steps."""
+    for loaded in load(rules, state):
+        for done in commit_at_once(rules, loaded.state):
+            if done.parameters[0] == loaded.parameters[0]:
+                yield Step("ingest", done.parameters, done.state)
+
+
+def run(rules: Rules, state: State) -> Iterator[Step]:
+    """A run plans the next head batch and takes it through all its steps."""
+    for planned in plan_at_once(rules, state):
+        head = planned.state.db.head(planned.parameters[0])
+        done = (each.state for each in ingest(rules, planned.state) if head and each.parameters[0] == head.number)
+        yield Step("run", planned.parameters, next(done, planned.state))

@@ -209,8 +209,10 @@ def edit(rules: Rules, state: State) -> Iterator[Step]:
     """Somebody edits the pipeline file: another order, a wider column, or so that it decodes what was refused."""
     file = state.file
     order = TIMESTAMP if file.order == PATH else PATH
-    if rules.may(state, "edits") or any(each.order == order for each in state.db.sources):
-        yield Step("edit", ("order", order), state._replace(file=file._replace(order=order)))
+    back = any(each.order == order for each in state.db.sources)  # to what the table has, as often as it is needed
+    if back or rules.may(state, "edits"):
+        after = state if back else rules.spend(state, "edits")
+        yield Step("edit", ("order", order), after._replace(file=file._replace(order=order)))
     if rules.may(state, "widen") and not file.columns:
         yield Step("edit", ("columns", 1), rules.spend(state, "widen")._replace(file=file._replace(columns=1)))
     if rules.may(state, "fix") and not file.fixed:
