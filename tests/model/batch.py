@@ -14,7 +14,7 @@ from tests.model.merge import close, merge
 from tests.model.rules import Defect, Rules, Step, decodes
 from tests.model.state import (
     COMMITTING, DELETE, LOOKED, PATH, STAGING, TORN, UNSURE, VALIDATING, WAITING, Attempt, Batch, Database, File, Log,
-    Look, Place, Quarantined, Range, Slice, Source, Staged, Staging, State, Topic,
+    Look, Place, Quarantined, Range, Row, Slice, Source, Staged, Staging, State, Topic,
 )  # fmt: skip
 
 # -- what is asked of the topic and of the ledger ----------------------------------------------------------------------
@@ -52,12 +52,16 @@ def in_order(rules: Rules, db: Database, file: File, topic: int) -> bool:
     if rules.defect is Defect.UNPLANNED_IS_OLD or (rules.defect is Defect.ORDER_PER_PIPELINE and own):
         known = {own} - {None}
     if not known:  # a table from before orders were recorded, if it has any row
-        return not any(_is_stray(row.record.what == DELETE, file) for row in db.table if row)
+        return not _has_strays([row for row in db.table if row], file)
     return known == {file.order} or not any(db.table)
 
 
-def _is_stray(deleted: bool, file: File) -> bool:
-    return file.order == PATH and deleted
+def _has_strays(rows: list[Row], file: File) -> bool:
+    """Whether rows of unknown order cannot be of the file's: markers once came of tombstones alone, by Kafka's moment."""
+    deleted = [row.record.what == DELETE for row in rows]
+    if file.order == PATH:
+        return any(deleted)
+    return any(row.at != row.record.timestamp for row in rows) or (any(deleted) and all(deleted))
 
 
 def write_order(rules: Rules, db: Database, topic: int, order: str) -> Database:
@@ -241,7 +245,8 @@ def claim(rules: Rules, state: State) -> Iterator[Step]:
         if batch.state in CLAIMABLE and kept_staging(rules, state, batch) is not Kept.USABLE:
             lost = batch.kind is not BatchKind.REDRIVE and lost_range(state, batch)
             if not lost and in_order(rules, state.db, state.file, batch.topic):
-                rival = batch.late or any((a.batch, a.epoch) == (batch.number, batch.epoch) for a in state.attempts)
+                undecided = batch.late != batch.late_approved and batch.late
+                rival = undecided or any((a.batch, a.epoch) == (batch.number, batch.epoch) for a in state.attempts)
                 if not rival:
                     yield Step("claim", (batch.number, batch.epoch + 1), claimed(state, batch)[0])
                 elif rules.may(state, "rival"):
@@ -552,7 +557,7 @@ def load(rules: Rules, state: State) -> Iterator[Step]:
 
 
 def _at_work(state: State) -> Attempt | None:
-    return next((a for a in state.attempts if a.doing != LOOKED), None)
+    return next((a for a in state.attempts if a.doing in (STAGING, VALIDATING, COMMITTING)), None)
 
 
 def commit_at_once(rules: Rules, state: State) -> Iterator[Step]:

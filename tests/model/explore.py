@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -29,15 +30,24 @@ class Walk:
     first: State | None = None
     story: list[Step] = field(default_factory=list)
 
+    @property
+    def never_taken(self) -> list[str]:
+        """The actions of the world that were not possible in any state."""
+        return [action.__name__ for action in self.world.actions if not self.taken[action.__name__]]
 
-def explore(world: World, defect: Defect | None = None, progress: bool = True, limit: int | None = None) -> Walk:
-    """Walk the world up to its first violation, or to its end; ``limit`` states at most."""
-    return _Explorer(Walk(world, defect), progress, limit).run()
+
+def explore(world: World, defect: Defect | None = None) -> Walk:
+    """Walk the world up to its first violation, or to its end."""
+    gc.disable()  # nothing here is cyclic, and there are millions of tuples to look at
+    try:
+        return _Explorer(Walk(world, defect)).run()
+    finally:
+        gc.enable()
 
 
 class _Explorer:
-    def __init__(self, walk: Walk, progress: bool, limit: int | None) -> None:
-        self.walk, self.progress, self.limit = walk, progress, limit
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
         self.rules = Rules(walk.world, walk.defect)
         self.numbers: dict[State, int] = {}
         self.states: list[State] = []
@@ -52,10 +62,10 @@ class _Explorer:
         for state in self.walk.world.initial():
             self._enter(state, -1)
         at = 0
-        while at < len(self.states) and not self.walk.violated and (not self.limit or at < self.limit):
+        while at < len(self.states) and not self.walk.violated:
             self._leave(at)
             at += 1
-        if not self.walk.violated and self.progress:
+        if not self.walk.violated:
             self._look_for_a_wedge()
         self.walk.states = len(self.states)
         self.walk.depth = max(self.depths)
@@ -64,9 +74,9 @@ class _Explorer:
 
     def _leave(self, at: int) -> None:
         before, walk = self.states[at], self.walk
-        for step in self.rules.actions(before):
+        for action, step in ((action, step) for action in walk.world.actions for step in action(self.rules, before)):
             walk.transitions += 1
-            walk.taken[step.name] += 1
+            walk.taken[action.__name__] += 1
             to = self._enter(step.state, at)
             self.before[to].append(at)
             if before.db is not step.state.db and not walk.violated:

@@ -110,14 +110,15 @@ def send(rules: Rules, state: State) -> Iterator[Step]:
             orphan = a.memory[-1] == "orphan"
             sent = a.memory[1:-1] if orphan else a.memory[1:]
             after = state._replace(letters=(*state.letters, *sent))  # type: ignore[arg-type]
-            yield Step("send", (len(sent),), after.with_attempt(a, None if orphan else a._replace(doing=SENT)))
+            published = a._replace(doing=SENT, memory=(a.memory[0], len(after.letters), *sent))
+            yield Step("send", (len(sent),), after.with_attempt(a, None if orphan else published))
 
 
 def mark(rules: Rules, state: State) -> Iterator[Step]:
     """The delivery marks what it has published; not beyond a letter whose record is to be quarantined again."""
     for a in set(state.attempts):
         if a.doing == SENT:
-            ahead, *sent = a.memory
-            db = _delivered(state.db, tuple(sent))  # type: ignore[arg-type]
-            db = db if ahead else db._replace(mark=max(db.mark, len(state.letters)))
+            ahead, end, *sent = a.memory
+            db = _delivered(state.db, tuple(sent))
+            db = db if ahead else db._replace(mark=max(db.mark, end))
             yield Step("mark", (len(sent),), state._replace(db=db).with_attempt(a, None))

@@ -229,7 +229,7 @@ def remerge(rules: Rules, state: State) -> Iterator[Step]:
             table = changed(db.table, lambda row: row and row._replace(at=row.record.timestamp))
             topics = [t] if rules.defect is Defect.ORDER_PER_PIPELINE else range(len(db.sources))
             parts = (Part(u, each.log, ranges) for u in topics if (each := db.sources[u]).log and (ranges := _reach(each)))
-            after = write_order(rules, db, t, TIMESTAMP)._replace(table=table, parts=tuple(parts))
+            after = write_order(rules, db, t, TIMESTAMP)._replace(table=table, parts=(*db.parts, *parts))
             yield Step("remerge", (t,), state._replace(db=after))
 
 

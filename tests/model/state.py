@@ -6,7 +6,7 @@ Everything below ``Database`` could be read from the ledger's tables; ``docs/mod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
@@ -332,7 +332,7 @@ class Attempt(NamedTuple):
     epoch: int = 0
     claim: int = 0
     done: tuple[int, ...] = ()
-    memory: tuple[object, ...] = ()
+    memory: tuple[Any, ...] = ()
 
 
 class State(NamedTuple):

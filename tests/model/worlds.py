@@ -60,9 +60,10 @@ MOMENTS = (
 FENCING = World(
     "fencing",
     "two attempts at a batch: crashes, lost answers, an older attempt that goes on, a transaction that may abort",
-    (kafka.produce, kafka.end_transaction, batch.plan_at_once, *STEPS, batch.resolve, failover.crash, failover.kill, repair.abandon),
+    (kafka.produce, kafka.end_transaction, batch.plan_at_once, *STEPS, batch.resolve, failover.crash, failover.kill,
+     repair.edit, repair.abandon),
     scripts=((to_come([row(0, 1), row(0, 2, fate=OPEN)]),),),
-    left={"rival": 1, "crash": 1, "kill or abandon": 1, "lost answer": 1},
+    left={"rival": 1, "crash or fix": 1, "kill or abandon or lost answer": 1},
     attempts=2,
     transactional=True,
 )  # fmt: skip
@@ -86,9 +87,9 @@ QUARANTINE = World(
 COMPACTION = World(
     "compaction",
     "tombstones on a compacted topic, time that passes, batches that are read too late",
-    (kafka.produce, kafka.compact, kafka.tick, batch.plan_at_once, *STEPS, repair.approve_tombstones, repair.abandon, failover.crash),
+    (kafka.produce, kafka.compact, kafka.tick, *AT_ONCE, repair.approve_tombstones, repair.abandon, failover.crash),
     scripts=((to_come([row(0, 1), delete(0, 2), row(1, 3)]),), (to_come([row(0, 1), delete(0, 2)], [row(1, 1)]),)),
-    left={"compact": 2, "tick": 2, "abandon or crash or rival": 1},
+    left={"compact": 2, "tick": 2, "abandon or crash": 1},
     keys=2,
     compacted=True,
     file=File(TIMESTAMP),
@@ -116,12 +117,22 @@ SNAPSHOTS = World(
 )  # fmt: skip
 FAILOVER = World(
     "failover",
-    "an earlier database: a standby or a backup, tasks of the lost period, lost answers, dead letters that were sent",
+    "an earlier database, promoted or restored: tasks of the lost period, lost answers, records that are gone",
     (kafka.produce, kafka.expire, batch.plan_at_once, *STEPS, batch.resolve, failover.replicate, failover.failover, failover.restore,
-     failover.kill, failover.read_back, failover.send, failover.mark, repair.skip, repair.abandon),
+     failover.kill, repair.skip, repair.abandon),
     scripts=((to_come([bad(0, 1), row(0, 2)]),),),
     left={"replicate": 1, "failover or restore": 1, "kill or lost answer or expire": 1, "rival": 1},
     attempts=2,
+)  # fmt: skip
+LETTERS = World(
+    "letters",
+    "dead letters: deliveries that die or are overtaken, and a database that goes back",
+    (batch.run, failover.replicate, failover.failover, failover.restore, failover.kill, failover.read_back, failover.send,
+     failover.mark, repair.dismiss),
+    scripts=((topic([bad(0, 1), bad(0, 2)]),), (topic([bad(0, 1)], [bad(0, 2)]),)),
+    left={"replicate": 1, "failover or restore": 1, "kill": 1, "dismiss": 1},
+    attempts=2,
+    cuts=True,
     letters=True,
 )  # fmt: skip
 EVOLVE = World(
@@ -139,4 +150,4 @@ FIRST_STAYS = World(
     left={"replay": 1, "widen": 1, "prune": 1, "abandon or crash": 1},
     skip_existing=True,
 )
-WORLDS = (FENCING, ORDER, QUARANTINE, COMPACTION, LOGS, SNAPSHOTS, FAILOVER, EVOLVE, FIRST_STAYS)
+WORLDS = (FENCING, ORDER, QUARANTINE, COMPACTION, LOGS, SNAPSHOTS, FAILOVER, LETTERS, EVOLVE, FIRST_STAYS)
