@@ -1,4 +1,4 @@
-"""``python -m tests.model``: every world without a defect, then every defect; exits 1 on a violation or a blind spot."""
+"""``python -m tests.model``: every world as it should be, then every defect; exits 1 on a violation or a blind spot."""
 
 from __future__ import annotations
 

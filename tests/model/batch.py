@@ -13,8 +13,31 @@ from offset_ledger.model.states import State as BatchState
 from tests.model.merge import close, merge
 from tests.model.rules import Defect, Rules, Step, decodes
 from tests.model.state import (
-    COMMITTING, DELETE, LOOKED, PATH, STAGING, TORN, UNSURE, VALIDATING, WAITING, Attempt, Batch, Database, File, Log,
-    Look, Place, Quarantined, Range, Row, Slice, Source, Staged, Staging, State, Topic,
+    COMMITTING,
+    DELETE,
+    LOOKED,
+    PATH,
+    STAGING,
+    TORN,
+    UNSURE,
+    VALIDATING,
+    WAITING,
+    Attempt,
+    Batch,
+    Database,
+    File,
+    Log,
+    Look,
+    Place,
+    Quarantined,
+    Range,
+    Row,
+    Slice,
+    Source,
+    Staged,
+    Staging,
+    State,
+    Topic,
 )  # fmt: skip
 
 # -- what is asked of the topic and of the ledger ----------------------------------------------------------------------
@@ -50,14 +73,14 @@ def in_order(rules: Rules, db: Database, file: File, topic: int) -> bool:
     own = db.sources[topic].order
     known = {source.order for source in db.sources if source.order}
     if rules.defect is Defect.UNPLANNED_IS_OLD or (rules.defect is Defect.ORDER_PER_PIPELINE and own):
-        known = {own} - {None}
+        known = {own} if own else set()
     if not known:  # a table from before orders were recorded, if it has any row
         return not _has_strays([row for row in db.table if row], file)
     return known == {file.order} or not any(db.table)
 
 
 def _has_strays(rows: list[Row], file: File) -> bool:
-    """Whether rows of unknown order cannot be of the file's: markers once came of tombstones alone, by Kafka's moment."""
+    """Whether rows of unknown order cannot be in the file's: markers once came of tombstones alone, by Kafka's moment."""
     deleted = [row.record.what == DELETE for row in rows]
     if file.order == PATH:
         return any(deleted)
@@ -288,7 +311,7 @@ def stage_slice(rules: Rules, state: State) -> Iterator[Step]:
 
 def _as_known(batch: Batch, a: Attempt) -> Batch:
     ranges = a.memory[:-1] if a.memory and a.memory[-1] == "orphan" else a.memory
-    return batch._replace(ranges=tuple(Range(*r) for r in ranges))  # type: ignore[misc]
+    return batch._replace(ranges=tuple(Range(*r) for r in ranges))
 
 
 def _write_slice(rules: Rules, state: State, a: Attempt, number: int) -> Iterator[Step]:
@@ -312,7 +335,11 @@ def staged_slice(state: State, batch: Batch, tables: Staging, number: int, span:
     """The state with the records of a slice in staging, and the slice in the manifest."""
     p, start, end = span
     if batch.kind is BatchKind.REDRIVE:
-        kept = {(q.partition, q.offset): q.record for q in state.db.quarantine if (q.topic, q.log) == (batch.topic, batch.log)}
+        kept = {
+            (q.partition, q.offset): q.record
+            for q in state.db.quarantine
+            if (q.topic, q.log) == (batch.topic, batch.log)
+        }
         records = [(offset, kept[p, offset]) for q, offset in batch.chosen if q == p]
     else:
         records = list(state.log(batch.topic, p).read(start, end))
@@ -417,7 +444,9 @@ def validated(rules: Rules, state: State, a: Attempt) -> Step:
     judged = (tables.file, len(tables.rows), len(tables.refused))
     rejected = bool(rules.world.rejects and tables.refused and batch.kind is not BatchKind.REDRIVE)
     passed = not rejected or batch.approval == judged
-    after = batch._replace(state=BatchState.VALIDATED if passed else BatchState.REJECTED, rejected=rejected, moved_by=a.epoch)
+    after = batch._replace(
+        state=BatchState.VALIDATED if passed else BatchState.REJECTED, rejected=rejected, moved_by=a.epoch
+    )
     state = state._replace(db=state.db.with_batch(after))
     if passed:
         return Step("validate", (a.batch, a.epoch), state.with_attempt(a, a._replace(doing=COMMITTING)))
@@ -489,10 +518,7 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     table, counts = merged
     slices = tuple(each for each in batch.slices if each.epoch == a.epoch)
     if rules.defect is Defect.STAGING_WITHOUT_MANIFEST:
-        slices = tuple(
-            Slice(a.epoch, r.partition, r.partition, *(sum(s.partition == r.partition for s in some) for some in (tables.rows, tables.refused)), 0, 0, 0)
-            for r in batch.ranges
-        )  # fmt: skip
+        slices = tuple(_counted(tables, r.partition) for r in batch.ranges)
     ranges = []
     for r in batch.ranges:
         closed = close(
@@ -509,6 +535,12 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     if batch.kind is BatchKind.HEAD and (rules.defect is not Defect.CURSOR_APART or blindly):
         db = _with_cursors(db, after)
     return db, ""
+
+
+def _counted(tables: Staging, partition: int) -> Slice:
+    """What the tables have of a partition, as if a slice had said so."""
+    rows, refused = (sum(s.partition == partition for s in some) for some in (tables.rows, tables.refused))
+    return Slice(tables.epoch, partition, partition, rows, refused, 0, 0, 0)
 
 
 def _with_cursors(db: Database, batch: Batch) -> Database:
@@ -536,8 +568,8 @@ def _with_quarantine(rules: Rules, db: Database, batch: Batch, tables: Staging) 
     kept = list(db.quarantine)
     for at, each in enumerate(kept):
         if (each.topic, each.log) == (batch.topic, batch.log) and (each.partition, each.offset) in batch.chosen:
-            outcome = "tried_by" if (each.partition, each.offset) in refused else "resolved_by"
-            kept[at] = each._replace(**{outcome: batch.number})
+            again = (each.partition, each.offset) in refused
+            kept[at] = each._replace(tried_by=batch.number) if again else each._replace(resolved_by=batch.number)
     return db._replace(quarantine=(*kept, *new))
 
 

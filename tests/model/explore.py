@@ -74,15 +74,15 @@ class _Explorer:
 
     def _leave(self, at: int) -> None:
         before, walk = self.states[at], self.walk
-        for action, step in ((action, step) for action in walk.world.actions for step in action(self.rules, before)):
+        for name, step in ((each.__name__, step) for each in walk.world.actions for step in each(self.rules, before)):
             walk.transitions += 1
-            walk.taken[action.__name__] += 1
+            walk.taken[name] += 1
             to = self._enter(step.state, at)
             self.before[to].append(at)
-            if before.db is not step.state.db and not walk.violated:
-                if wrong := allowed(walk.world, before, step.state, step.name):
-                    walk.violated = wrong[0]
-                    self._tell([*self._path(at), (at, step)])
+            wrong = before.db is not step.state.db and allowed(walk.world, before, step.state, step.name)
+            if wrong and not walk.violated:
+                walk.violated = wrong[0]
+                self._tell([*self._path(at), (at, step)])
             if walk.violated:
                 return
 

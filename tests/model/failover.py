@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from offset_ledger.model.states import State as BatchState
 from tests.model.rules import Defect, Rules, Step
 from tests.model.state import (
-    DELIVERED, SENDING, SENT, STAGING, UNSURE, WAITING, Attempt, Database, Position, Staging, State, changed,
+    DELIVERED,
+    SENDING,
+    SENT,
+    STAGING,
+    UNSURE,
+    WAITING,
+    Attempt,
+    Database,
+    Position,
+    Staging,
+    State,
+    changed,
 )  # fmt: skip
 
 
@@ -55,7 +66,7 @@ def restore(rules: Rules, state: State) -> Iterator[Step]:
 
 
 def _gone_back(state: State, earlier: Database) -> State:
-    """Staging is UNLOGGED, so empty. The session of a step is lost; tasks that stage slices connect to what is there."""
+    """Staging is UNLOGGED, so empty. Sessions of steps are lost; tasks that stage slices connect to what is there."""
     claimed = (b for b in earlier.batches if b.state.is_open and b.epoch)
     staging = tuple(Staging(b.number, b.epoch, b.file) for b in claimed)
     attempts = (a for a in state.attempts if a.doing in (STAGING, UNSURE, SENDING))
@@ -98,7 +109,8 @@ def _is_read(db: Database, position: Position) -> bool:
 def _delivered(db: Database, positions: tuple[Position, ...]) -> Database:
     return db._replace(
         quarantine=changed(
-            db.quarantine, lambda q: q._replace(letter=DELIVERED) if q.letter == WAITING and q.position in positions else q
+            db.quarantine,
+            lambda q: q._replace(letter=DELIVERED) if q.letter == WAITING and q.position in positions else q,
         )
     )
 
@@ -109,7 +121,7 @@ def send(rules: Rules, state: State) -> Iterator[Step]:
         if a.doing == SENDING:
             orphan = a.memory[-1] == "orphan"
             sent = a.memory[1:-1] if orphan else a.memory[1:]
-            after = state._replace(letters=(*state.letters, *sent))  # type: ignore[arg-type]
+            after = state._replace(letters=(*state.letters, *sent))
             published = a._replace(doing=SENT, memory=(a.memory[0], len(after.letters), *sent))
             yield Step("send", (len(sent),), after.with_attempt(a, None if orphan else published))
 

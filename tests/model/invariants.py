@@ -237,8 +237,9 @@ def cursors_go_forward(world: World, before: State, after: State) -> bool:
 
 
 def a_row_goes_forward(world: World, before: State, after: State) -> bool:
-    """A row is replaced by a later one only; with ``skip_existing`` by none. A remerge alone gives rows another moment."""
-    if before.db.table is after.db.table or any(s.order != t.order for s, t in zip(before.db.sources, after.db.sources)):
+    """A row is replaced by a later one only, with ``skip_existing`` by none; a remerge gives rows another moment."""
+    orders = [[source.order for source in state.db.sources] for state in (before, after)]
+    if before.db.table is after.db.table or orders[0] != orders[1]:
         return True
     return all(
         was is None or (now is not None and (now == was or (now.place > was.place and not world.skip_existing)))

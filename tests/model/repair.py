@@ -7,11 +7,22 @@ from itertools import groupby
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from tests.model.batch import in_order, is_whole, kept_staging, log_change, lost_range, write_order
-from tests.model.batch import Kept
+from tests.model.batch import Kept, agrees, in_order, is_whole, kept_staging, log_change, lost_range, write_order
 from tests.model.rules import Defect, Rules, Step
 from tests.model.state import (
-    PATH, TIMESTAMP, WAITING, Batch, Database, Part, Place, Range, Sheet, Source, State, Topic, changed,
+    PATH,
+    TIMESTAMP,
+    WAITING,
+    Batch,
+    Database,
+    Part,
+    Place,
+    Range,
+    Sheet,
+    Source,
+    State,
+    Topic,
+    changed,
 )  # fmt: skip
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -123,19 +134,21 @@ def accept_topic(rules: Rules, state: State) -> Iterator[Step]:
 
 
 def _is_cut(topic: Topic, r: Range) -> bool:
-    from tests.model.batch import agrees
-
     return r.partition < len(topic.logs) and not agrees(topic.logs[r.partition], r.end, r.era)
 
 
 def _boundary(db: Database, t: int, topic: Topic, place: Place) -> Place:
     """Where a partition goes on: at its cursor, or at the last boundary where log and ledger agree."""
-    from tests.model.batch import agrees
-
     log = topic.logs[place.partition]
     if agrees(log, place.next, place.era):
         return Place(place.log, place.partition, place.next, place.era)
-    ends = ((r.end, r.era) for b in db.of(t) if b.log == place.log and is_link(b) for r in b.ranges if r.partition == place.partition)
+    ends = (
+        (r.end, r.era)
+        for b in db.of(t)
+        if b.log == place.log and is_link(b)
+        for r in b.ranges
+        if r.partition == place.partition
+    )
     agreed = [each for each in ((place.start, place.start_era), *ends) if agrees(log, *each)]
     start, era = max(agreed, default=(log.start, -1))
     return Place(place.log, place.partition, start, era)
@@ -183,7 +196,9 @@ def redrive(rules: Rules, state: State) -> Iterator[Step]:
                 ranges = tuple(_span(p, [o for _, o in some]) for p, some in groupby(chosen, key=lambda each: each[0]))
                 number = state.db.last + 1
                 batch = Batch(number, t, BatchKind.REDRIVE, BatchState.PLANNED, source.log, ranges, chosen=chosen)
-                yield Step("redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=state.db.with_batch(batch)))
+                yield Step(
+                    "redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=state.db.with_batch(batch))
+                )
 
 
 def _span(partition: int, offsets: list[int]) -> Range:
@@ -196,10 +211,13 @@ def dismiss(rules: Rules, state: State) -> Iterator[Step]:
         held = {(b.topic, b.log, *place) for b in state.db.batches if b.state.is_open for place in b.chosen}
         for q in state.db.quarantine:
             if not q.resolved_by and q.position not in held:
-                kept = changed(state.db.quarantine, lambda each, q=q: each._replace(dismissed=not q.dismissed) if each == q else each)  # type: ignore[misc]
+                settled = q._replace(dismissed=not q.dismissed)
+                kept = tuple(settled if each is q else each for each in state.db.quarantine)
                 name = "undo dismissal" if q.dismissed else "dismiss"
                 after = rules.spend(state, "dismiss")
-                yield Step(name, (q.topic, q.partition, q.offset), after._replace(db=state.db._replace(quarantine=kept)))
+                yield Step(
+                    name, (q.topic, q.partition, q.offset), after._replace(db=state.db._replace(quarantine=kept))
+                )
 
 
 # -- the file and the order of rows ------------------------------------------------------------------------------------
@@ -228,7 +246,9 @@ def remerge(rules: Rules, state: State) -> Iterator[Step]:
         if source.log and source.log[0] == state.topics[t].id and not in_order(rules, db, file, t):
             table = changed(db.table, lambda row: row and row._replace(at=row.record.timestamp))
             topics = [t] if rules.defect is Defect.ORDER_PER_PIPELINE else range(len(db.sources))
-            parts = (Part(u, each.log, ranges) for u in topics if (each := db.sources[u]).log and (ranges := _reach(each)))
+            parts = (
+                Part(u, each.log, ranges) for u in topics if (each := db.sources[u]).log and (ranges := _reach(each))
+            )
             after = write_order(rules, db, t, TIMESTAMP)._replace(table=table, parts=(*db.parts, *parts))
             yield Step("remerge", (t,), state._replace(db=after))
 
@@ -254,10 +274,15 @@ def replay_part(rules: Rules, state: State) -> Iterator[Step]:
         is_open = any(b.part == number and b.state.is_open for b in state.db.batches)
         if is_open or source.log is None or not (topic.id == source.log[0] == part.log[0]):
             continue
-        cut = ((r.partition, max(r.start, topic.logs[r.partition].start), min(r.end, topic.logs[r.partition].stable)) for r in part.ranges)
+        cut = (
+            (r.partition, max(r.start, topic.logs[r.partition].start), min(r.end, topic.logs[r.partition].stable))
+            for r in part.ranges
+        )
         ranges = tuple(Range(p, start, end, topic.logs[p].era) for p, start, end in cut if start < end)
         if ranges and in_order(rules, state.db, state.file, part.topic):
-            batch = Batch(state.db.last + 1, part.topic, BatchKind.REPLAY, BatchState.PLANNED, source.log, ranges, part=number)
+            batch = Batch(
+                state.db.last + 1, part.topic, BatchKind.REPLAY, BatchState.PLANNED, source.log, ranges, part=number
+            )
             yield Step("replay part", (part.topic, number), state._replace(db=state.db.with_batch(batch)))
 
 
@@ -311,8 +336,8 @@ def _summed(db: Database, run: list[Batch], others: list[Batch]) -> Database:
         ranges.append(Range(p, parts[0].start, parts[-1].end, parts[-1].era, sheet, added))
     rereads = (*(r for b in run for r in b.rereads), *(r for b in others for r in b.ranges))
     pruned = Batch(
-        summary.number, summary.topic, BatchKind.PRUNED, BatchState.COMMITTED, summary.log, tuple(ranges), summary.epoch,
-        summary.claim, summary.epoch, expected=0, rereads=tuple(sorted(rereads)),
+        summary.number, summary.topic, BatchKind.PRUNED, BatchState.COMMITTED, summary.log, tuple(ranges),
+        summary.epoch, summary.claim, summary.epoch, expected=0, rereads=tuple(sorted(rereads)),
     )  # fmt: skip
     gone = {b.number for b in (*run, *others)} - {summary.number}
     return db._replace(batches=tuple(b for b in db.batches if b.number not in gone)).with_batch(pruned)

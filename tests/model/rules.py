@@ -38,7 +38,7 @@ class Step(NamedTuple):
 class World:
     """A small world. Faults, and what people do without need, are bounded; steps of recovery are not.
 
-    ``left`` says how often something may happen, "this or that" together. ``scripts`` are the topics that it may start with.
+    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics that it may start with.
     """
 
     name: str
@@ -55,7 +55,7 @@ class World:
     skip_existing: bool = False
     rejects: bool = False
     letters: bool = False
-    file: File = File()
+    file: File = field(default_factory=File)
 
     @property
     def gaps(self) -> bool:

@@ -266,7 +266,7 @@ class Part(NamedTuple):
 
 
 class Database(NamedTuple):
-    """What commits together, and goes back together. ``columns`` are those of the table, ``last`` the newest batch id."""
+    """What commits, and goes back, together. ``columns`` are those of the table, ``last`` is the newest batch id."""
 
     sources: tuple[Source, ...]
     table: tuple[Row | None, ...]
@@ -284,7 +284,9 @@ class Database(NamedTuple):
 
     def head(self, topic: int) -> Batch | None:
         """The open head batch."""
-        return next((b for b in self.batches if b.topic == topic and b.kind is BatchKind.HEAD and b.state.is_open), None)
+        return next(
+            (b for b in self.batches if b.topic == topic and b.kind is BatchKind.HEAD and b.state.is_open), None
+        )
 
     def of(self, topic: int) -> Iterator[Batch]:
         """The batches of a topic."""
@@ -336,7 +338,7 @@ class Attempt(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything. ``claims`` and ``time`` are clocks, ``letters`` the dead letter topic, ``left`` what may still fail."""
+    """Everything: ``claims`` and ``time`` are clocks, ``letters`` the dead letter topic, ``left`` what may still fail."""
 
     topics: tuple[Topic, ...]
     db: Database

@@ -63,7 +63,7 @@ OTHERS = {
 }
 
 
-def told(first: State, story: Sequence[Step]) -> Iterator[str]:
+def lines_of(first: State, story: Sequence[Step]) -> Iterator[str]:
     """The lines of a story."""
     before, woken = first, set()
     for step in story:
@@ -85,7 +85,7 @@ def violation(walk: Walk) -> Iterator[str]:
     """The statement that does not hold, and the shortest story of it."""
     assert walk.violated is not None
     assert walk.first is not None
-    yield f"{walk.violated.replace('_', ' ')}: no longer, after {len(walk.story)} steps of the world {walk.world.name!r}"
-    yield from (f"  {number:2}. {line}" for number, line in enumerate(told(walk.first, walk.story), start=1))
+    yield f"{walk.violated.replace('_', ' ')}: no longer, after {len(walk.story)} steps of {walk.world.name!r}"
+    yield from (f"  {number:2}. {line}" for number, line in enumerate(lines_of(walk.first, walk.story), start=1))
     if walk.violated == PROGRESS:
         yield "      from here nothing leads to a state in which every record has its end"
