@@ -6,7 +6,7 @@ import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.model.defects import FOUND_IN
+from tests.model.defects import CAUGHT
 from tests.model.explore import Walk, explore
 from tests.model.stories import violation
 from tests.model.worlds import WORLDS
@@ -21,8 +21,8 @@ def main() -> int:
     worlds = [world for world in WORLDS if asked.world in (None, world.name)]
     with ProcessPoolExecutor(asked.processes, max_tasks_per_child=1) as pool:
         sound = [_show(walk) for walk in pool.map(explore, worlds)]
-        defects = () if asked.world else FOUND_IN
-        caught = [_show_defect(walk) for walk in pool.map(explore, map(FOUND_IN.get, defects), defects)]
+        defects = () if asked.world else CAUGHT
+        caught = [_show_defect(walk) for walk in pool.map(explore, (CAUGHT[each].world for each in defects), defects)]
     return 0 if all((*sound, *caught)) else 1
 
 

@@ -80,7 +80,7 @@ def in_order(rules: Rules, db: Database, file: File, topic: int) -> bool:
 
 
 def _has_strays(rows: list[Row], file: File) -> bool:
-    """Whether rows of unknown order cannot be in the file's: markers once came of tombstones alone, by Kafka's moment."""
+    """Whether rows of unknown order cannot be in the file's; markers once came of tombstones alone, by Kafka's."""
     deleted = [row.record.what == DELETE for row in rows]
     if file.order == PATH:
         return any(deleted)

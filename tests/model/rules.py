@@ -38,7 +38,7 @@ class Step(NamedTuple):
 class World:
     """A small world. Faults, and what people do without need, are bounded; steps of recovery are not.
 
-    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics that it may start with.
+    ``left`` says how often something may happen, "this or that" together; ``scripts`` are topics to start with.
     """
 
     name: str
