@@ -338,7 +338,7 @@ class Attempt(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything; ``claims`` and ``time`` are clocks, ``letters`` the dead letter topic, ``left`` what may still fail."""
+    """Everything. ``claims`` and ``time`` are clocks, ``letters`` the dead letter topic, ``left`` what may yet fail."""
 
     topics: tuple[Topic, ...]
     db: Database

@@ -109,14 +109,44 @@ COMPACTION = World(
 LOGS = World(
     "logs",
     "a log that changes while it is read: retention, recreation, truncation, a partition that comes later",
-    (*CHANGE, batch.plan_at_once, *STEPS, repair.skip, repair.accept_topic, repair.abandon),
+    (*CHANGE, batch.plan_at_once, *STEPS, failover.kill, repair.skip, repair.accept_topic, repair.abandon),
     scripts=((to_come([row(0, 1), row(0, 2)], added=[Log(later=(row(0, 3),))]),),),
-    left={"expire": 2, "truncate or recreate": 1},
+    left={"expire": 1, "truncate or recreate": 1, "kill": 1},
+)
+LAST_COPY = World(
+    "last copy",
+    "staging of which the topic no longer has the records, while the pipeline file changes",
+    (
+        *CHANGE[1:-1],
+        batch.plan_at_once,
+        *STEPS,
+        batch.resolve,
+        failover.kill,
+        failover.crash,
+        repair.edit,
+        repair.skip,
+        repair.accept_topic,
+        repair.approve,
+        repair.abandon,
+    ),
+    scripts=((topic([bad(0, 1), row(0, 2)]),),),
+    left={"expire or truncate or recreate": 2, "fix or widen": 1, "kill or lost answer": 1, "crash": 1},
+    rejects=True,
+    width=2,
 )
 SNAPSHOTS = World(
     "snapshots",
     "plans by snapshots that are outdated when they write: another plan, an accepted log, a loss comes between",
-    (*CHANGE, kafka.add_topic, batch.look, batch.plan, batch.ingest, repair.skip, repair.accept_topic, repair.abandon),
+    (
+        *CHANGE[1:],
+        kafka.add_topic,
+        batch.look,
+        batch.plan,
+        batch.ingest,
+        repair.skip,
+        repair.accept_topic,
+        repair.abandon,
+    ),
     scripts=(
         (topic([row(0, 1), row(0, 2)], added=[Log((row(0, 3),))]),),
         (topic([row(0, 1)]), topic([row(0, 2)], there=False)),
@@ -158,4 +188,4 @@ FIRST_STAYS = World(
     left={"replay": 1, "widen": 1, "prune": 1, "abandon or crash": 1},
     skip_existing=True,
 )
-WORLDS = (FENCING, ORDER, QUARANTINE, COMPACTION, LOGS, SNAPSHOTS, FAILOVER, LETTERS, EVOLVE, FIRST_STAYS)
+WORLDS = (FENCING, ORDER, QUARANTINE, COMPACTION, LOGS, LAST_COPY, SNAPSHOTS, FAILOVER, LETTERS, EVOLVE, FIRST_STAYS)
