@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def _show(walk: Walk) -> bool:
-    figures = f"{walk.states:,} states, {walk.transitions:,} transitions, depth {walk.depth}, {walk.seconds:.0f} s"
+    figures = f"{walk.states:,} states, {walk.transitions:,} transitions, depth {walk.depth}, {walk.seconds:.0f} CPU s"
     print(f"{walk.world.name}: {figures}", f"  {walk.world.about}", sep="\n")
     print("  " + ", ".join(f"{name} {count:,}" for name, count in walk.taken.items()))
     if walk.violated:

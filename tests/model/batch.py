@@ -327,7 +327,8 @@ def _write_slice(rules: Rules, state: State, a: Attempt, number: int) -> Iterato
     if batch.kind is not BatchKind.REDRIVE and (topic.logs[p].stable < end or topic.logs[p].start > start):
         yield Step("end", (a.batch, a.epoch, "the topic has lost the offsets"), state.with_attempt(a, None))
         return
-    after = staged_slice(state, batch, tables, number, (p, start, end))
+    written = any((each.epoch, each.number) == (a.epoch, number) for each in batch.slices)  # by a concurrent task
+    after = state if written else staged_slice(state, batch, tables, number, (p, start, end))
     yield Step("stage slice", (a.batch, a.epoch, number), after.with_attempt(a, a._replace(done=(*a.done, number))))
 
 

@@ -162,6 +162,8 @@ FAILOVER = World(
     scripts=((to_come([bad(0, 1), row(0, 2)]),),),
     left={"replicate": 1, "failover or restore": 1, "kill or lost answer or expire": 1, "rival": 1},
     attempts=2,
+    width=2,
+    transactional=True,
 )
 LETTERS = World(
     "letters",
