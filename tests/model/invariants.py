@@ -8,9 +8,9 @@ from itertools import groupby
 
 from offset_ledger.model.states import TRANSITIONS, BatchKind
 from offset_ledger.model.states import State as BatchState
-from tests.model.batch import log_change
+from tests.model.batch import is_whole, log_change
 from tests.model.repair import is_link, pending_parts
-from tests.model.rules import World
+from tests.model.rules import Rules, World
 from tests.model.state import DELETE, GONE, MARKER, THERE, Batch, Database, Range, Row, State
 
 SEALED = (BatchState.STAGED, BatchState.VALIDATED, BatchState.REJECTED)
@@ -153,12 +153,14 @@ def every_record_below_a_cursor_has_its_effect(world: World, state: State) -> bo
 
 
 def rows_are_records(world: World, state: State) -> bool:
-    """A row is a record of the log in every field, and none of an aborted transaction."""
+    """A row is a record of its batch's log, equal in every field, and none of an aborted transaction."""
     return all(_is_record(state, row) for row in state.db.table if row)
 
 
 def _is_record(state: State, row: Row) -> bool:
     batch, topic = state.db.batch(row.batch), state.topics[row.topic]
+    if batch is not None and batch.log[0] != row.record.topic_id:
+        return False
     if batch is None or batch.log[0] != topic.id or row.offset >= len(topic.logs[row.partition].records):
         return True  # of another log: it was compared while that was there
     record = topic.logs[row.partition].records[row.offset]
@@ -270,6 +272,15 @@ def a_record_is_resolved_once(world: World, before: State, after: State) -> bool
     return all(there[q.position][5:9] == q[5:9] for q in settled)
 
 
+def only_a_person_gives_up_what_is_staged(world: World, before: State, after: State) -> bool:
+    """A head batch whose staging is complete is given up by ``abandon`` alone: by no skip, and for no other log."""
+    if before.db.sources == after.db.sources:
+        return True
+    open_heads = (b for b in before.db.batches if b.kind is BatchKind.HEAD and b.state in SEALED)
+    ended = (b for b in open_heads if (now := after.db.batch(b.number)) and now.state is BatchState.ABANDONED)
+    return not any(is_whole(Rules(world), before, b) for b in ended)
+
+
 OfDatabase = Callable[[World, Database], bool]
 OfState = Callable[[World, State], bool]
 OfTransition = Callable[[World, State, State], bool]
@@ -300,6 +311,7 @@ TRANSITION: tuple[OfTransition, ...] = (
     a_row_goes_forward,
     only_a_commit_writes,
     a_record_is_resolved_once,
+    only_a_person_gives_up_what_is_staged,
 )
 GOES_BACK = ("failover", "restore")
 SEVERAL = ("load", "ingest", "run")  # several transitions of a batch in one step

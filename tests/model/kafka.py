@@ -19,7 +19,7 @@ def produce(rules: Rules, state: State) -> Iterator[Step]:
     """A producer sends the next record of a partition; one of the script's OPEN records begins a transaction."""
     for t, p, log in logs_of(state):
         if log.later:
-            record = log.later[0]._replace(era=log.era)
+            record = log.later[0]._replace(topic_id=state.topics[t].id, era=log.era)
             after = log._replace(records=(*log.records, record), later=log.later[1:])
             yield Step("produce", (t, p, record.what), state.with_log(t, p, after))
 

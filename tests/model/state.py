@@ -27,13 +27,14 @@ SENDING, SENT = "is sending letters", "has sent letters"
 
 
 class Record(NamedTuple):
-    """A record. ``era`` is the leader epoch that wrote it, ``cleaned`` when compaction first met a tombstone."""
+    """A record. ``topic_id`` and ``era``, a leader epoch, say in which log it is; ``cleaned``: compaction has met it."""
 
     what: str
     key: int = 0
     path: int = 0
     timestamp: int = 0
     fate: str = THERE
+    topic_id: int = 1
     era: int = 0
     cleaned: int = -1
 

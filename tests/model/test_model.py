@@ -14,6 +14,7 @@ from tests.model.defects import CAUGHT, FENCED, GONE_BACK, SMALL_WORLDS
 from tests.model.explore import Walk, explore
 from tests.model.invariants import DATABASE, STATE, TRANSITION, allowed, broken
 from tests.model.rules import Defect, Rules, World
+from tests.model.state import State
 from tests.model.stories import OF_AN_ATTEMPT, OTHERS, violation
 from tests.paths import ROOT
 
@@ -64,7 +65,7 @@ def test_a_transition_that_the_diagram_does_not_have_is_not_allowed() -> None:
     assert allowed(FENCED, before, reopened) == ["batches_move_as_the_diagram_says"]
 
 
-def end_of(walk: Walk) -> worlds.State:
+def end_of(walk: Walk) -> State:
     return walk.story[-1].state
 
 
