@@ -27,7 +27,7 @@ SENDING, SENT = "is sending letters", "has sent letters"
 
 
 class Record(NamedTuple):
-    """A record. ``topic_id`` and ``era``, a leader epoch, say in which log it is; ``cleaned``: compaction has met it."""
+    """A record. ``topic_id`` and ``era``, a leader epoch, say in which log it is; ``cleaned``: compaction met it."""
 
     what: str
     key: int = 0
