@@ -97,7 +97,9 @@ def add_partition(rules: Rules, state: State) -> Iterator[Step]:
     """A topic gets another partition."""
     for t, topic in enumerate(state.topics):
         if topic.id and topic.added:
-            after = topic._replace(logs=(*topic.logs, topic.added[0]), added=topic.added[1:])
+            records = tuple(each._replace(topic_id=topic.id) for each in topic.added[0].records)
+            log = topic.added[0]._replace(records=records)
+            after = topic._replace(logs=(*topic.logs, log), added=topic.added[1:])
             yield Step("add partition", (t,), state._replace(topics=(*state.topics[:t], after, *state.topics[t + 1 :])))
 
 
