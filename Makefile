@@ -88,6 +88,10 @@ chaos: install ## Random faults against the main job: make chaos CYCLES=50 SEED=
 soak: install ## An hour of batches with faults, schemas and prunes; fails on what grows: make soak MINUTES=60
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(CSV),--csv $(CSV))
 
+.PHONY: model
+model: install ## Walk all states of the model's small worlds, and show the story of every defect: some minutes
+	@$(BIN)/python -m tests.model
+
 .PHONY: fuzz
 fuzz: install ## Fuzz the decoders of Avro, Protobuf and JSON for MINUTES=5
 	@$(BIN)/python -m tests.fuzz $(or $(MINUTES),5) 2> >(grep -v "is unused" >&2)

@@ -1,0 +1,60 @@
+"""Each defect with a world that is small and shows it, and the statement that it breaks there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from tests.model.explore import PROGRESS
+from tests.model.rules import Defect, World
+from tests.model.worlds import FENCING, FIRST_STAYS, LETTERS, ORDER, bad, delete, row, to_come, topic
+
+FENCED = replace(
+    FENCING,
+    name="fencing of one record",
+    scripts=((to_come([row(0, 1)]),),),
+    actions=FENCING.actions[:1] + FENCING.actions[2:],  # without transactions
+    left={"rival": 1, "crash or fix": 1, "kill or abandon or lost answer": 1},
+)
+PAIRS = replace(
+    ORDER,
+    name="order of two records",
+    scripts=tuple((topic([first]), topic([row(0, 2, 1)])) for first in (row(0, 1, 2), delete(0, 1, 2))),
+)
+WIDENED = replace(
+    FIRST_STAYS,
+    name="first stays, one record",
+    scripts=((to_come([row(0, 1)]),),),
+    actions=FIRST_STAYS.actions[:-3],
+    left={"replay": 1, "widen": 1},
+)
+GONE_BACK = replace(
+    LETTERS,
+    name="letters of two records",
+    scripts=((topic([bad(0, 1), bad(0, 2)]),),),
+    left={"replicate": 1, "failover or restore": 1, "kill": 1, "dismiss": 1},
+)
+SMALL_WORLDS = (FENCED, PAIRS, WIDENED, GONE_BACK)
+
+
+class Caught(NamedTuple):
+    """Where a defect is met, and by which statement."""
+
+    world: World
+    statement: str
+
+
+BELOW_A_CURSOR = "every_record_below_a_cursor_has_its_effect"
+CAUGHT: dict[Defect, Caught] = {
+    Defect.EPOCH_NOT_COMPARED: Caught(FENCED, "only_the_newest_claim_moves_a_batch"),
+    Defect.CURSOR_APART: Caught(FENCED, "a_cursor_is_the_end_of_its_chain"),
+    Defect.LAST_WRITE_WINS: Caught(PAIRS, BELOW_A_CURSOR),
+    Defect.SEAL_NOT_FENCED: Caught(FENCED, "what_is_sealed_is_whole"),
+    Defect.LOST_ANSWER_IS_FAILURE: Caught(FENCED, "the_table_has_what_was_added"),
+    Defect.STAGING_WITHOUT_MANIFEST: Caught(FENCED, BELOW_A_CURSOR),
+    Defect.SLICE_WITHOUT_SEAL: Caught(FENCED, BELOW_A_CURSOR),
+    Defect.ORDER_PER_PIPELINE: Caught(PAIRS, BELOW_A_CURSOR),
+    Defect.UNPLANNED_IS_OLD: Caught(PAIRS, PROGRESS),
+    Defect.REWRITE_IS_WRITTEN: Caught(WIDENED, PROGRESS),
+    Defect.LETTERS_FORGOTTEN: Caught(GONE_BACK, "a_letter_is_sent_once"),
+}
