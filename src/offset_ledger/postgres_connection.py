@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from offset_ledger.connections import Connection
@@ -68,7 +69,7 @@ def with_token(connection: Connection) -> Connection:
     return replace(connection, login=login, password=token, port=int(port), extra=extra)
 
 
-def postgres_arguments(connection: Connection) -> dict[str, str | int]:
+def postgres_arguments(connection: Connection) -> dict[str, Any]:
     """Keyword arguments of ``psycopg2.connect``; ``extra`` may add or change libpq's own (sslmode, keepalives ...)."""
     arguments = {
         "host": connection.host,

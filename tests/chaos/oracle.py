@@ -71,9 +71,8 @@ class Journal:
 
     def order_by_timestamps(self) -> None:
         """Let Kafka's timestamp be the moment that orders each record, as a remerge does."""
-        for records in (self.acknowledged, self.unknown):
-            for place, record in records.items():
-                records[place] = replace(record, publish_at=record.timestamp)  # type: ignore[index]
+        self.acknowledged = {place: replace(r, publish_at=r.timestamp) for place, r in self.acknowledged.items()}
+        self.unknown = {mark: replace(r, publish_at=r.timestamp) for mark, r in self.unknown.items()}
 
     def of(self, *kinds: Kind) -> Iterator[tuple[Place, Produced]]:
         """The acknowledged records of these kinds."""

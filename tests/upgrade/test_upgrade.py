@@ -39,7 +39,7 @@ def restore(dump: Path, servers: Servers, topic: str) -> None:
     for name, value in (("@topic_id@", snapshot.topic_id), ("@cluster_id@", snapshot.cluster_id), ("@topic@", topic)):
         text = text.replace(name, value)
     execute(servers.postgres, "DROP SCHEMA offset_ledger, offset_ledger_staging CASCADE")
-    with closing(psycopg2.connect(**postgres_arguments(servers.postgres))) as session:  # type: ignore[call-overload]
+    with closing(psycopg2.connect(**postgres_arguments(servers.postgres))) as session:
         session.autocommit = True
         session.cursor().execute("SET standard_conforming_strings = on")  # before the text is parsed
         session.cursor().execute(text)

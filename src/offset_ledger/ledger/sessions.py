@@ -13,7 +13,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.postgres_connection import KEEPALIVE, postgres_arguments, takes_token, with_token
 
-Arguments = Mapping[str, str | int]
+Arguments = Mapping[str, Any]
 
 # A process that was paused inside a transaction, or whose machine is gone, keeps its locks until the server ends it.
 # A session that waits for Spark is idle for as long as Spark reads.
@@ -59,7 +59,7 @@ _ELSEWHERE = f"name = 'transaction_timeout' AND source <> 'client' AND {_SET}"
 _UNLIMITED = f"SELECT set_config(name, '0', false) FROM pg_settings WHERE {_ELSEWHERE}"  # noqa: S608 - two constants
 
 
-def session_arguments(connection: Connection, name: str) -> dict[str, str | int]:
+def session_arguments(connection: Connection, name: str) -> dict[str, Any]:
     """What ``open_session`` takes; the connection's extra may set other timeouts by ``options``.
 
     A token in it is good for the next minutes: ask again for a later session.
@@ -80,7 +80,7 @@ def open_session(arguments: Arguments) -> connection:
     # From the start, for psycopg2 keeps how texts are quoted then, and encodes texts of COPY by it.
     options = f"{arguments.get('options', '')} -c standard_conforming_strings=on".strip()
     given = {**arguments, "client_encoding": "UTF8", "options": options}
-    session: connection = psycopg2.connect(**given)  # type: ignore[call-overload]
+    session: connection = psycopg2.connect(**given)
     try:
         session.autocommit = True
         with session.cursor() as cursor:

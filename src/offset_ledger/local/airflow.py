@@ -200,8 +200,7 @@ class Airflow:
         marker.write_text(f"{release} {self._revision()}")
 
     def _revision(self) -> str | None:
-        arguments = postgres_arguments(self.postgres.connection(self.database))
-        connection = psycopg2.connect(**arguments)  # type: ignore[call-overload]
+        connection = psycopg2.connect(**postgres_arguments(self.postgres.connection(self.database)))
         try:
             with connection, connection.cursor() as cursor:
                 cursor.execute("SELECT version_num FROM alembic_version")

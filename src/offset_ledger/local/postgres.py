@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 from psycopg2 import extensions, sql
@@ -164,9 +165,9 @@ class Postgres(Server):
         return Path("/tmp") / f"offset-ledger-{os.geteuid()}-{name}"
 
     @contextmanager
-    def _as_superuser(self, **more: int) -> Iterator[extensions.cursor]:
+    def _as_superuser(self, **more: Any) -> Iterator[extensions.cursor]:
         """A session of the superuser that commits each statement."""
-        session = psycopg2.connect(**postgres_arguments(self.superuser()), **more)  # type: ignore[call-overload]
+        session = psycopg2.connect(**postgres_arguments(self.superuser()), **more)
         try:
             session.autocommit = True
             with session.cursor() as cursor:

@@ -56,7 +56,7 @@ def arguments() -> Iterator[Arguments]:
 
 @pytest.fixture(scope="module")
 def session(arguments: Arguments) -> Iterator[Session]:
-    opened = psycopg2.connect(**arguments)  # type: ignore[call-overload]
+    opened = psycopg2.connect(**arguments)
     opened.autocommit = True
     with opened.cursor() as cursor:
         cursor.execute(f"CREATE SCHEMA {SCHEMA}")
