@@ -21,9 +21,9 @@ from tabulate import tabulate
 
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.stack import SparkKind, Stack
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.cds_archive import make_archive
+from offset_ledger.stage.spark_server import make_archive
 
 _PAUSE = 0.05
 

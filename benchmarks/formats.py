@@ -29,7 +29,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.writer_schema import SchemaLanguage
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.schema_registry.client import connect_registry

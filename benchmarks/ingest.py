@@ -34,11 +34,11 @@ from offset_ledger.ledger.database import connect, named_sql, transaction
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.ledger.staging import StagingTables, create, row_columns
 from offset_ledger.local.stack import Stack
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.plan.step import plan
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.session import local_session

@@ -34,10 +34,10 @@ from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.model.batch import Origin
+from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind
-from offset_ledger.model.truncation import Boundary
 from offset_ledger.stage.claim import Written, claim, seal
 from offset_ledger.target.table import ensure_target
 from offset_ledger.validate.step import validate

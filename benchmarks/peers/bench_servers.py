@@ -19,9 +19,9 @@ from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
 from offset_ledger.local.stack import Stack
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.stage.cds_archive import make_archive
+from offset_ledger.stage.spark_server import make_archive
 
 PEERS = Path(".venv-peers")
 _POSTGRES = Artifact("org.postgresql", "postgresql", "42.7.7")

@@ -18,9 +18,9 @@ from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.operations import ingest as _ingest
-from offset_ledger.operations import replay as _replay
+from offset_ledger.operations import requests as _replay
 from offset_ledger.operations import verify as _verify
-from offset_ledger.operations.check_table import compare_table
+from offset_ledger.operations.diff import compare_table
 from offset_ledger.operations.ingest import Ingested
 from offset_ledger.operations.status import PipelineStatus
 from offset_ledger.operations.status import status as _status

@@ -23,7 +23,7 @@ from offset_ledger.local.process import silent
 from offset_ledger.local.registry import Registry
 from offset_ledger.local.spark_connect import SparkConnect
 from offset_ledger.local.stack import Stack
-from offset_ledger.reliability.labs.proxy import Proxy
+from offset_ledger.reliability.labs.lossy import Proxy
 from tests.paths import ROOT
 
 

@@ -21,9 +21,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from offset_ledger.connections import Connection
 from offset_ledger.errors import SparkFailed
 from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
-from offset_ledger.kafka import offsets, snapshot, topics
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka import client, offsets, topics
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.kafka.python_client import Admin
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.model.batch import Origin
@@ -32,7 +32,7 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage import spark_reader
-from offset_ledger.stage.spark_failures import classify
+from offset_ledger.stage.spark_reader import classify
 from offset_ledger.stage.step import stage
 from offset_ledger.stage.topic_check import topic_checks
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
@@ -521,7 +521,7 @@ def test_an_old_description_gives_a_range_no_old_epoch(bench: Bench, monkeypatch
 
     with connect_kafka(Connection("kafka_default", "kafka", extra=bench.extra)) as kafka:
         true = kafka.snapshot(bench.topic).partitions
-        for module in (snapshot, offsets):  # the two that ask for a description
+        for module in (client, offsets):  # the two that ask for a description
             monkeypatch.setattr(module, "describe_available_topic", old)
         assert kafka.snapshot(bench.topic).partitions == true
         assert kafka.epoch_ends(bench.topic, {p.partition: p.leader_epoch for p in true}) == {

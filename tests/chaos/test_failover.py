@@ -31,8 +31,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local.postgres import ROLE, Postgres
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Batch
-from offset_ledger.operations.dead_letter_record import source_position
-from offset_ledger.operations.dead_letters import Delivery, deliver
+from offset_ledger.operations.dead_letters import Delivery, deliver, source_position
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.report.consumer_group import mirror

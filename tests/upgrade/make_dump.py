@@ -20,7 +20,7 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice
-from offset_ledger.local.postgres_binaries import binary
+from offset_ledger.local.postgres import binary
 from offset_ledger.local.stack import Stack
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.topics import create_topic

@@ -1,11 +1,17 @@
-"""The stage task: it reads the batch itself, is a client of a Spark Connect server, or submits a Spark job."""
+"""The tasks stage and commit, as operators.
+
+The stage task reads the batch itself, is a client of a Spark Connect server, or submits a Spark job. The commit is one
+transaction, an event of the table's asset, and lineage where OpenLineage's provider is installed.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import uuid
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +26,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection, without_secrets
+from offset_ledger.errors import one_line
 from offset_ledger.extras import missing
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
@@ -35,8 +42,10 @@ from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArgum
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from offset_ledger.ledger.stage_failures import StageFailure
+    from offset_ledger.commit.step import Committed
+    from offset_ledger.ledger.staging import StageFailure
     from offset_ledger.stage.step import StagedBatch
+
 
 JOB = Path(submitted.__file__).with_name("stage_batch.py")
 _DEFAULT = Spark()
@@ -180,16 +189,16 @@ class StageOperator(BaseOperator):
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
         """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
-        from offset_ledger.ledger import stage_failures
+        from offset_ledger.ledger import staging
         from offset_ledger.ledger.database import transaction
         from offset_ledger.ledger.open import open_ledger
 
         if (file := folder / FAILURE_FILE).exists():
-            return stage_failures.StageFailure(**json.loads(file.read_text()))
+            return staging.StageFailure(**json.loads(file.read_text()))
         if pipeline.spark.deploy_mode is DeployMode.CLIENT:
             return None
         with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
-            return stage_failures.read(cursor, submission.submission_id)
+            return staging.read_failure(cursor, submission.submission_id)
         return None
 
     def _unrecorded(self, batch_id: int) -> errors.SparkFailed:
@@ -214,3 +223,70 @@ def _with_lineage(settings: dict[str, str]) -> dict[str, str]:
     if conf.getboolean("openlineage", "spark_inject_transport_info", fallback=False):
         settings = spark.inject_transport_information_into_spark_properties(settings, get_current_context())
     return settings
+
+
+log = logging.getLogger(__name__)
+
+
+class CommitOperator(BaseOperator):
+    """Commit the validated batch; skipped where nothing was planned or the batch is abandoned.
+
+    Its outlet is the asset of the table, whose event says what was committed.
+    """
+
+    template_fields = ("topic",)
+
+    def __init__(self, *, pipeline_file: str, topic: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline_file = pipeline_file
+        self.topic = topic
+        self._lineage: Any = None
+
+    def execute(self, context: Context) -> None:
+        """Commit; a batch that an earlier attempt has committed counts as well."""
+        from offset_ledger.commit.step import commit, given_up
+        from offset_ledger.ledger.origin import current_origin
+
+        batch_id = batch_id_of(context["ti"])
+        if batch_id is None:
+            raise AirflowSkipException("nothing was planned: nothing to commit")
+        with airflow_failures():
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
+            if given_up(pipeline, batch_id):
+                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
+            committed = commit(pipeline, batch_id, current_origin())
+        (table,) = self.outlets
+        context["outlet_events"][table].extra = {
+            "batch_id": batch_id,
+            "kind": committed.batch.kind.value,
+            "topic": pipeline.source.topic,
+            "ranges": {str(r.partition): [r.from_offset, r.until_offset] for r in committed.batch.ranges},
+            "counts": asdict(committed.total),
+        }
+        print(f"committed batch {batch_id}: {committed.total}")
+        self._lineage = _lineage(pipeline, committed)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """What the provider of OpenLineage asks an operator for; None where nothing was committed."""
+        return self._lineage
+
+
+def _lineage(pipeline: Pipeline, committed: Committed) -> Any:
+    """The batch for OpenLineage, where that is installed and switched on.
+
+    Made here and not when the provider asks, because that is in a forked process, which cannot ask Airflow for
+    connections. The batch is committed: a failure is only logged.
+    """
+    try:
+        from airflow.providers.openlineage.api import is_openlineage_active
+    except ImportError:
+        return None
+    try:
+        if not is_openlineage_active():
+            return None
+        from offset_ledger.airflow.lineage import lineage_of
+
+        return lineage_of(pipeline, committed)
+    except Exception as error:  # noqa: BLE001 - whatever a version of the provider raises
+        log.warning("the lineage of %s is not sent: %s", committed.batch, one_line(error))
+        return None

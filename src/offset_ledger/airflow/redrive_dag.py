@@ -164,9 +164,9 @@ def _plan(path: Path, of: Any) -> Any:
 
 def _dismiss(pipeline: Pipeline, asked: QuarantineRequest, person: Origin) -> str:
     """Dismiss the records of the form, or undo that; the line for the log."""
-    from offset_ledger.ledger.dismissals import Selection
+    from offset_ledger.ledger.redrive import Selection
     from offset_ledger.model.moments import parse_since
-    from offset_ledger.operations.dismiss import dismiss
+    from offset_ledger.operations.redrive import dismiss
 
     selection = Selection(asked.partition, asked.offsets, asked.reason, parse_since(asked.since))
     done = dismiss(pipeline, selection, person, asked.why, asked.action is QuarantineAction.UNDO)

@@ -88,7 +88,7 @@ class PlanOperator(BaseOperator, SkipMixin):
 
     def _in_the_way(self, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
         """A loss that an open batch would meet at its read, since it was planned, or a schema to decide about."""
-        from offset_ledger.operations.accept_schema import schema_question
+        from offset_ledger.operations.accept_topic import schema_question
         from offset_ledger.operations.answers import question_before_staging
 
         if planned.batch is None or planned.batch.judged:

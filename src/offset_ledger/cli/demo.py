@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from offset_ledger.demo.run import Proof
 
 
-def add_verb(verbs: Verbs) -> None:
+def add_demo(verbs: Verbs) -> None:
     """Add it to the command line."""
     verb = verbs.add(
         "demo",
         "load real flights through Airflow, and prove every row",
-        run,
+        run_demo,
         example="offset-ledger demo --flights 20000",
     )
     verb.add_argument(
@@ -34,7 +34,7 @@ def add_verb(verbs: Verbs) -> None:
     )
 
 
-def run(arguments: Namespace) -> Outcome:
+def run_demo(arguments: Namespace) -> Outcome:
     """The main job on real data, or the record formats."""
     require("local", "the demo")
     if arguments.formats:

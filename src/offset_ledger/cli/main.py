@@ -10,42 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from offset_ledger.cli import (
-    abandon,
-    accept_schema,
-    accept_table,
-    accept_topic,
-    approve,
-    audit,
-    batches,
-    check,
-    completion,
-    dead_letters,
-    demo,
-    diff,
-    dismiss,
-    doctor,
-    ingest,
-    init,
-    lab,
-    metrics,
-    migrate,
-    notify,
-    preview,
-    prune,
-    publish,
-    quarantine,
-    redrive,
-    remerge,
-    replay,
-    report,
-    skip,
-    spark_server,
-    stack,
-    status,
-    topic,
-    verify,
-)
+from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
 from offset_ledger.cli.completer import complete
 from offset_ledger.cli.parser import Parser
 from offset_ledger.cli.verbs import Verbs, run_verb
@@ -55,13 +20,31 @@ from offset_ledger.version import __version__
 
 # The verbs as ``--help`` lists them: a new one is registered here, in its group.
 _GROUPS = {
-    "set up": (stack, migrate, init, check, preview, diff, doctor, completion),
-    "run": (ingest, replay, redrive, dead_letters),
-    "look": (status, batches, quarantine, verify, report),
-    "decide": (approve, abandon, skip, dismiss, accept_topic, accept_schema, accept_table, remerge),
-    "Kafka": (publish, audit, topic, lab),
-    "in production": (metrics, notify, prune, spark_server),
-    "try it": (demo,),
+    "set up": (
+        set_up.add_stack,
+        set_up.add_migrate,
+        set_up.add_init,
+        set_up.add_check,
+        set_up.add_preview,
+        set_up.add_diff,
+        set_up.add_doctor,
+        set_up.add_completion,
+    ),
+    "run": (running.add_ingest, running.add_replay, running.add_redrive, running.add_dead_letters),
+    "look": (inspect.add_status, inspect.add_batches, inspect.add_quarantine, inspect.add_verify, inspect.add_report),
+    "decide": (
+        decide.add_approve,
+        decide.add_abandon,
+        decide.add_skip,
+        decide.add_dismiss,
+        decide.add_accept_topic,
+        decide.add_accept_schema,
+        decide.add_accept_table,
+        decide.add_remerge,
+    ),
+    "Kafka": (publish.add_publish, kafka.add_audit, kafka.add_topic, kafka.add_lab),
+    "in production": (production.add_metrics, production.add_notify, production.add_prune, production.add_spark_server),
+    "try it": (demo.add_demo,),
 }
 
 
@@ -75,10 +58,10 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     verbs = Verbs(parser)
-    for title, modules in _GROUPS.items():
+    for title, add_verbs in _GROUPS.items():
         verbs.begin_group(title)
-        for module in modules:
-            module.add_verb(verbs)
+        for add_verb in add_verbs:
+            add_verb(verbs)
     return parser
 
 

@@ -132,7 +132,7 @@ def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, N
 def _outcome(arguments: Namespace) -> Outcome:
     """The outcome for one topic, also if it is an error; a verb that needs a topic that was retired has none."""
     from offset_ledger.errors import OffsetLedgerError, UnknownTopic
-    from offset_ledger.ledger.retired_topics import read_retirement
+    from offset_ledger.ledger.pipelines import read_retirement
 
     try:
         outcome: Outcome = arguments.run(arguments)

@@ -1,4 +1,4 @@
-"""The merge: one statement that is independent of the order of batches, and the account of what it did.
+"""The merge: one statement that is independent of the order of batches, the account of what it did, and its errors.
 
 MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDATE and an INSERT in one statement do.
 """
@@ -6,21 +6,24 @@ MERGE says what it did with each row from PostgreSQL 17 on; before that an UPDAT
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+import psycopg2
+from psycopg2 import errors as pg
 from psycopg2 import sql
 from psycopg2.extras import DictRow
 
-from offset_ledger.commit.merge_errors import explained
 from offset_ledger.config.model import Merge, Pipeline, RecordShape
-from offset_ledger.errors import IncompleteStaging, LedgerViolation
-from offset_ledger.ledger.database import Cursor, named_sql, set_local, transaction_id
+from offset_ledger.connections import get_connection
+from offset_ledger.errors import IncompleteStaging, LedgerViolation, OffsetLedgerError, TargetMismatch, TransientError
+from offset_ledger.ledger.database import Cursor, connect, named_sql, set_local, transaction, transaction_id
 from offset_ledger.ledger.row_places import order_formats
+from offset_ledger.ledger.sqlstates import RAISED, REFUSED, in_a_function, meaning, refusal
 from offset_ledger.ledger.staging import StagingTables, row_columns
 from offset_ledger.model.balance_sheet import MergeCounts
-from offset_ledger.target.declared_columns import no_longer_declared, record_columns
-from offset_ledger.target.fit import enabled_triggers
+from offset_ledger.target.fit import enabled_triggers, no_longer_declared, record_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +186,99 @@ def _incomplete(tables: StagingTables) -> IncompleteStaging:
         f"{tables.attempt}: the staging table {tables.rows} holds other rows than its slices say (a server that "
         "stopped empties UNLOGGED tables); nothing was committed; stage the batch again"
     )
+
+
+@contextmanager
+def explained(pipeline: Pipeline, tables: StagingTables, triggers: Sequence[str] = ()) -> Iterator[None]:
+    """Raise what an error of Postgres in the block means for the table, whose enabled triggers these are.
+
+    Raises:
+        TransientError: another writer changed the table at the same time.
+        IncompleteStaging: a table is missing.
+        LedgerViolation, TargetMismatch: the table, or a trigger of it, refuses a row.
+        psycopg2.Error: any other, as it is.
+    """
+    try:
+        yield
+    except psycopg2.Error as error:
+        meant = _meant(pipeline, tables, error, triggers)
+        if meant is None:
+            raise
+        raise meant from error
+
+
+def _meant(
+    pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error, triggers: Sequence[str]
+) -> OffsetLedgerError | None:
+    """The error to raise; None where it is not about the table."""
+    target = f"{pipeline.target.schema}.{pipeline.target.table}"
+    if _is_raised(error, triggers):
+        names = f" (triggers: {', '.join(triggers)})" if triggers else ""
+        return refusal(RAISED, error, f"table {target}{names}")
+    if _is_of_another_writer(error, pipeline):
+        return TransientError(
+            f"another writer changed {target} during the merge ({type(error).__name__}); nothing was committed; "
+            "let only its pipeline write this table, and try again"
+        )
+    if isinstance(error, pg.UndefinedTable):
+        return IncompleteStaging(
+            f"{tables.attempt}: a table is missing ({str(error).splitlines()[0]}); nothing was committed; "
+            "stage the batch again"
+        )
+    if error.diag.column_name == "_timestamp":
+        return TargetMismatch(
+            f"table {target} expects a timestamp of every record, and one has none; nothing was committed; "
+            f"run ALTER TABLE {target} ALTER COLUMN _timestamp DROP NOT NULL, and try again"
+        )
+    known = meaning(error.pgcode, str(error)) or (None if _is_lost(error) else REFUSED)
+    if known is None or not issubclass(known.kind, (LedgerViolation, TargetMismatch)):
+        return None
+    return refusal(known, error, f"table {target}", largest(pipeline, tables, error))
+
+
+def _is_lost(error: psycopg2.Error) -> bool:
+    return isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+
+
+def _is_raised(error: psycopg2.Error, triggers: Sequence[str]) -> bool:
+    """Whether a function raised it, whatever its code; what a table with triggers gives a context comes of them."""
+    if _is_lost(error) or isinstance(error, pg.InsufficientPrivilege):
+        return False
+    return in_a_function(error) or bool(triggers and error.diag.context)
+
+
+def _is_of_another_writer(error: psycopg2.Error, pipeline: Pipeline) -> bool:
+    """Whether somebody else wrote the same events at the same time: other unique constraints are the table's own."""
+    if not isinstance(error, pg.UniqueViolation):
+        return isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected))
+    table = (error.diag.schema_name, error.diag.table_name) == (pipeline.target.schema, pipeline.target.table)
+    return table and "(event_id)=(" in (error.diag.message_detail or "")
+
+
+_TOO_LARGE = "54"
+_SECONDS = 5
+
+
+def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) -> str:
+    """The event with the most bytes in the columns of the index that refused one; empty where none can be named.
+
+    In a session of its own: the transaction of the merge has failed.
+    """
+    if (error.pgcode or "")[:2] != _TOO_LARGE:
+        return ""
+    index = (error.diag.schema_name, error.diag.constraint_name)
+    with suppress(OffsetLedgerError, psycopg2.Error):
+        database = get_connection(pipeline.target.connection)
+        with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
+            return _largest(cursor, tables, index)
+    return ""
+
+
+def _largest(cursor: Cursor, tables: StagingTables, index: tuple[str | None, str | None]) -> str:
+    cursor.execute(named_sql("commit/columns_of_index"), {"schema": index[0], "name": index[1]})
+    names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
+    sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
+    query = sql.SQL(named_sql("commit/largest_event")).format(staging=tables.identifier(tables.rows), size=sizes)
+    cursor.execute(query)
+    event_id, partition, offset = cursor.one()
+    return f"the largest is event {event_id!r}, record {partition}:{offset}"

@@ -29,11 +29,10 @@ from offset_ledger.ledger.database import (
     rename_session,
     transaction,
 )
-from offset_ledger.ledger.fencing import wait_for_claims
+from offset_ledger.ledger.fencing import wait_for, wait_for_claims
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.ledger.stalled import wait_for
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.states import BatchKind, State

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import yaml
 
@@ -13,7 +14,6 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.keys import Attributes, Key, Kind, Section, note_missing, section
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import REST, Condition, JsonPath, RecordShape, Tombstone
-from offset_ledger.config.places import ReadPath, check_paths
 from offset_ledger.config.values import FLAG, PLAIN_VALUE, choice, filled_text, one_or_more, text, word
 
 
@@ -186,3 +186,48 @@ RECORD: Kind[RecordShape] = section(
         "then": {"properties": {"event_id": {"const": "key"}, "publish_at": {"const": "kafka_timestamp"}}},
     },
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPath:
+    """A path, the value of the file that reads it, and the type it is read as."""
+
+    value: Value
+    path: JsonPath
+    type: str
+
+
+def check_paths(paths: Iterable[ReadPath]) -> None:
+    """Note each path that cannot stand in one record with an earlier one: only jsonb has members inside it.
+
+    Those of one value of the file are never read of the same record.
+    """
+    leaves: dict[JsonPath, ReadPath] = {}
+    above: dict[JsonPath, ReadPath] = {}
+    for each in paths:
+        if refused := _conflict(each, leaves, above):
+            each.value.note(refused)
+        if each.path not in leaves or leaves[each.path].type == "jsonb":
+            leaves[each.path] = each
+        for prefix in _prefixes(each.path):
+            above.setdefault(prefix, each)
+
+
+def _prefixes(path: JsonPath) -> list[JsonPath]:
+    return [path[:length] for length in range(1, len(path))]
+
+
+def _conflict(each: ReadPath, leaves: dict[JsonPath, ReadPath], above: dict[JsonPath, ReadPath]) -> Refused | None:
+    shown, line = format_path(each.path), each.value.line
+    for prefix in _prefixes(each.path):
+        if (leaf := leaves.get(prefix)) and leaf.type != "jsonb" and leaf.value is not each.value:
+            wrong = f"{shown} lies inside {format_path(prefix)}, which {leaf.value.where} reads as {leaf.type}"
+            return Refused(wrong, "drop one of them, or read the outer one as jsonb", line)
+    if each.type == "jsonb":
+        return None
+    if (leaf := leaves.get(each.path)) and leaf.type != "jsonb":
+        return Refused(f"{shown} is read by {leaf.value.where} already", "drop one of them", line)
+    if (inner := above.get(each.path)) and inner.value is not each.value:
+        wrong = f"{shown} is read as {each.type}, and {inner.value.where} reads {format_path(inner.path)} inside it"
+        return Refused(wrong, "drop one of them, or read the outer one as jsonb", line)
+    return None

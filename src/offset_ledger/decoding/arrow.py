@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.floats import single_text
+from offset_ledger.decoding.decimals import single_text
 from offset_ledger.decoding.kafka_columns import KafkaColumns, kafka_fields, take, timestamp_of
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Reason, Refusal, Skip, printable

@@ -10,8 +10,8 @@ from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, Rea
 from offset_ledger.decoding.heads import OtherKind
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
-from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
 from offset_ledger.model.writer_schema import WriterSchema
@@ -88,7 +88,7 @@ def _json_schema(_: Source, schema: WriterSchema, record: RecordShape, limits: L
 
 
 def _avro_key(schema: WriterSchema) -> ReadKey:
-    from offset_ledger.decoding.avro.keys import key_text
+    from offset_ledger.decoding.avro.decoder import key_text
 
     return key_text(schema)
 

@@ -26,7 +26,7 @@ from offset_ledger.decoding.outcome import (
     Skip,
 )
 from offset_ledger.decoding.proven import Proven, joined
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
 Lookup = Callable[[frozenset[int]], Mapping[int, WriterSchema | SchemaProblem]]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import json_schema_names
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
 ReadKind = Callable[[bytes], tuple[str, int]]
@@ -39,7 +38,7 @@ def kind_reader(schema: WriterSchema) -> ReadKind:
     """
     match schema.language:
         case SchemaLanguage.AVRO:
-            from offset_ledger.decoding.avro.unions import branch_reader
+            from offset_ledger.decoding.avro.reader import branch_reader
 
             return branch_reader(schema)
         case SchemaLanguage.PROTOBUF:

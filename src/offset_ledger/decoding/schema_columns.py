@@ -9,8 +9,7 @@ from offset_ledger.config.column_types import MAX_PRECISION
 from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.inferred import Inferred
 from offset_ledger.decoding.schema_fit import decimal_digits
-from offset_ledger.decoding.typed.schema_field import SchemaField
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 
 _TYPES = {
     TypeName.BOOLEAN: "boolean",

@@ -9,8 +9,7 @@ from offset_ledger.config.model import JsonPath
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind
 from offset_ledger.decoding.typed.convert import refusal
-from offset_ledger.decoding.typed.schema_field import SchemaField
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _EXACT = {"real": 24, "double precision": 53}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
 LANGUAGES: Mapping[str, SchemaLanguage] = {

@@ -1,25 +1,220 @@
-"""A collector of prometheus_client: each scrape asks ledgers and topics, and waits for none that is away."""
+"""A collector of prometheus_client: each scrape asks ledgers and topics, and waits for none that is away.
+
+A ledger is read in one short read-only transaction; families are the metrics' names, kinds, help and labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.exporter.families import FAMILIES, PREFIX, Family
-from offset_ledger.exporter.ledger import read_ledger
-from offset_ledger.exporter.reading import LedgerReading
-from offset_ledger.exporter.samples import Sample, pipeline_samples
-from offset_ledger.page.cached_answers import CachedAnswers
-from offset_ledger.page.live import BrokerCache
+from offset_ledger.errors import OffsetLedgerError, one_line
+from offset_ledger.ledger.database import Cursor, named_sql
+from offset_ledger.ledger.pipelines import retirements
+from offset_ledger.page import queries
+from offset_ledger.page.live import BrokerCache, CachedAnswers
 from offset_ledger.page.pipelines import KnownPipelines, by_ledger, read_pipelines
+from offset_ledger.page.positions import LedgerPartition, Position, Totals, positions, recreated, totals
+from offset_ledger.page.queries import COUNTED
 from offset_ledger.page.snapshots import BrokerAnswer
 from offset_ledger.version import __version__
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReading:
+    """By pipeline what the ledger knows, or why it could not be read; a pipeline that has not planned has no row."""
+
+    heads: Mapping[str, Row] = field(default_factory=dict)
+    partitions: Mapping[str, Sequence[LedgerPartition]] = field(default_factory=dict)
+    waiting: Mapping[str, Row] = field(default_factory=dict)
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    findings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    retired: Collection[str] = ()
+    problem: str | None = None
+
+
+_STEPS = ("stage", "validate", "commit")
+_SEVERITIES = ("error", "warning")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value of the family of that name, with the labels that it has beside the pipeline's."""
+
+    family: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def pipeline_samples(
+    pipeline: Pipeline, ledger: LedgerReading | None, answer: BrokerAnswer, now: datetime
+) -> Iterator[Sample]:
+    """Every sample of a pipeline, without those of a server that did not answer, and the age of a retired topic."""
+    topic, retired = answer.snapshot, bool(answer.gone and ledger and pipeline.name in ledger.retired)
+    yield Sample("pipeline_info", 1, {"table": f"{pipeline.target.schema}.{pipeline.target.table}"})
+    if not retired:
+        yield Sample("topic_readable", float(topic is not None))
+    if ledger is None or ledger.problem is not None:
+        return
+    if head := ledger.heads.get(pipeline.name):
+        yield Sample("topic_retired", float(retired))
+        yield from _of_ledger(pipeline.name, head, ledger, retired)
+    if topic is not None:
+        topic_id = head["topic_id"] if head else None
+        anew = recreated(topic_id, topic)
+        known = () if anew else ledger.partitions.get(pipeline.name, ())
+        yield from _of_log(positions(known, topic), anew, now)
+
+
+def _of_ledger(name: str, head: Row, ledger: LedgerReading, retired: bool) -> Iterator[Sample]:
+    waiting = ledger.waiting[name]
+    if head["batch_id"] is not None:
+        yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
+    if not retired:
+        yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
+        yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
+    yield Sample("rejected_batches", waiting["rejected"])
+    yield Sample("open_questions", waiting["questions"])
+    yield Sample("quarantined_records", waiting["quarantined"])
+    yield Sample("waiting_dead_letters", waiting["dead_letters"])
+    for disposition, offsets in ledger.offsets.get(name, {}).items():
+        yield Sample("offsets", offsets, {"disposition": disposition})
+    for step in _STEPS:
+        if waiting[step] is not None:
+            yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
+    if (counts := ledger.findings.get(name)) is not None:
+        for severity in _SEVERITIES:
+            yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
+
+
+def _of_log(shown: tuple[Position, ...], anew: bool, now: datetime) -> Iterator[Sample]:
+    for each in shown:
+        if each.lag is not None:
+            yield Sample("lag_offsets", each.lag, {"partition": str(each.partition)})
+    yield Sample("log_changed", float(anew or any(_cut_off(each) for each in shown)))
+    whole = totals(shown)
+    yield Sample("lost_offsets", whole.lost)
+    yield from _moment("unread_expiry_timestamp_seconds", whole.gone_after)
+    waited = _longest_wait(whole, now)
+    if waited is not None:
+        yield Sample("lag_seconds", waited)
+
+
+def _cut_off(each: Position) -> bool:
+    return each.cursor is not None and each.high_watermark is not None and each.cursor > each.high_watermark
+
+
+def _longest_wait(whole: Totals, now: datetime) -> float | None:
+    if whole.lag == 0:
+        return 0.0
+    if whole.complete_to is None or whole.dated_long_ago(now):
+        return None
+    return max(0.0, (now - whole.complete_to).total_seconds())
+
+
+def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
+    if moment is not None:
+        yield Sample(family, moment.timestamp())
+
+
+log = logging.getLogger(__name__)
+SESSION = "offset-ledger exporter"
+
+
+def read_ledger(conn_id: str, names: Sequence[str]) -> LedgerReading:
+    """Everything about these pipelines; a ledger that is away, or not migrated, is a reading with a problem."""
+    try:
+        with queries.reading(conn_id, SESSION) as cursor:
+            return LedgerReading(
+                queries.pipelines(cursor, names),
+                queries.partitions(cursor, names),
+                _by_pipeline(_rows(cursor, "pipelines", names)),
+                {name: _offsets(row) for name, row in _by_pipeline(_rows(cursor, "offsets", names)).items()},
+                _findings(_rows(cursor, "findings", names)),
+                retirements(cursor, names),
+            )
+    except OffsetLedgerError as error:
+        log.warning("the ledger of connection %r cannot be read: %s", conn_id, error)
+        return LedgerReading(problem=str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the scrape has the rest
+        log.warning("reading the ledger of connection %r failed: %s", conn_id, one_line(error))
+        return LedgerReading(problem=type(error).__name__)
+
+
+def _rows(cursor: Cursor, name: str, names: Sequence[str]) -> list[Row]:
+    cursor.execute(named_sql(f"exporter/{name}"), {"pipelines": list(names), "limit": COUNTED})
+    return [dict(row) for row in cursor.fetchall()]
+
+
+def _by_pipeline(rows: Sequence[Row]) -> dict[str, Row]:
+    return {row["pipeline"]: row for row in rows}
+
+
+def _offsets(row: Row) -> dict[str, int]:
+    return {name: value for name, value in row.items() if name != "pipeline"}
+
+
+def _findings(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        counts.setdefault(row["pipeline"], {})[row["severity"]] = row["findings"]
+    return counts
+
+
+PREFIX = "offset_ledger_"
+_OF_PIPELINE = ("pipeline", "topic")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric; the samples of a pipeline have its name and its topic as labels, and perhaps more."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = _OF_PIPELINE
+    kind: Literal["gauge", "counter"] = "gauge"
+
+    @property
+    def exposed(self) -> str:
+        """The name as Prometheus has it."""
+        return f"{PREFIX}{self.name}" + ("_total" if self.kind == "counter" else "")
+
+
+FAMILIES = (
+    Family("build_info", "The version of offset-ledger that exports.", ("version",)),
+    Family("up", "Whether the server of an Airflow connection answered: kafka or postgres.", ("server", "connection")),
+    Family("pipeline_file_mistakes", "Mistakes in the pipeline files; their pipelines have no other series.", ()),
+    Family("pipeline_info", "A pipeline and its table.", (*_OF_PIPELINE, "table")),
+    Family("topic_readable", "Whether the broker described the topic; without that the series of its log are absent."),
+    Family("topic_retired", "Whether a person has settled that the topic is gone; its topic_readable is absent then."),
+    Family("log_changed", "Whether the topic was recreated, or its log ends below a cursor: the pipeline stops."),
+    Family("lag_offsets", "Offsets up to the last stable offset that are not committed.", (*_OF_PIPELINE, "partition")),
+    Family("lag_seconds", "The longest that an unread record can have waited, by record timestamps; 0 without lag."),
+    Family("lost_offsets", "Offsets that retention deleted before they were read."),
+    Family("unread_expiry_timestamp_seconds", "When retention may delete the oldest unread record."),
+    Family("newest_record_timestamp_seconds", "Timestamp of the newest committed record."),
+    Family("last_commit_timestamp_seconds", "When the cursors last moved."),
+    Family("open_batch_timestamp_seconds", "When the open head batch was planned.", (*_OF_PIPELINE, "state")),
+    Family("rejected_batches", "Batches that the gate rejected and nobody has decided about."),
+    Family("open_questions", "Questions to people without an answer."),
+    Family("quarantined_records", "Records in quarantine, neither fixed nor dismissed; counted up to 10,000."),
+    Family("waiting_dead_letters", "Dead letters that are not delivered yet."),
+    Family("audit_findings", "Findings of the newest audit of the topic.", (*_OF_PIPELINE, "severity")),
+    Family("last_batch_step_seconds", "How long each step of the newest head batch took.", (*_OF_PIPELINE, "step")),
+    Family("offsets", "Committed offsets by what became of them.", (*_OF_PIPELINE, "disposition"), "counter"),
+)
+
 
 Metrics = Mapping[str, GaugeMetricFamily | CounterMetricFamily]
 

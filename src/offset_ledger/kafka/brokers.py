@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeClusterRequest
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.python_client import Admin
 
 OLDEST = (3, 6)
 _PREFERRED = 0

@@ -1,8 +1,12 @@
-"""Committed records of offset ranges, in lists, by librdkafka: a third of the processor time of kafka-python."""
+"""Committed records of offset ranges, in lists, by librdkafka: a third of the processor time of kafka-python.
+
+Its errors become the package's: which are final, and what a broker that refuses the login means.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +17,23 @@ from typing import Any, Protocol, cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetLedgerError, UnreadableRecords
+from offset_ledger.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    LostRange,
+    OffsetLedgerError,
+    UnreadableRecords,
+    one_line,
+)
 from offset_ledger.kafka.connection import bootstrap_servers, librdkafka_arguments
-from offset_ledger.kafka.librdkafka_errors import final, refused
+from offset_ledger.kafka.security import login_of, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
+from offset_ledger.web.tls_failures import untrusted
 
 __all__ = ["Message", "Next", "ReadLists", "bulk_reader"]
+
 
 Next = Callable[[], OffsetRange | None]
 
@@ -160,3 +173,30 @@ def _before(end: int, records: list[Message]) -> list[Message]:
 def _offset(message: Message) -> int:
     """Its type allows None, for messages that are to be produced."""
     return cast(int, message.offset())
+
+
+_VERIFY = re.compile(r"certificate verify failed: ([^:()]+)")
+_OF_THE_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+def refused(connection: Connection, name: str, text: str) -> OffsetLedgerError | None:
+    """The error for what librdkafka says of a login or a certificate that was refused; None if it may yet succeed."""
+    where = f"Kafka at {bootstrap_servers(connection)}"
+    if name == "_SSL" and (reason := _VERIFY.search(text)):
+        return untrusted(where, reason.group(1))
+    if name == "_AUTHENTICATION" and "SASL authentication error" in text:
+        login = login_of(security_of(connection))
+        return AccessDenied(f"{where} refuses {login} ({one_line(text, 200)}); correct the login of the connection")
+    return None
+
+
+def final(servers: str, error: KafkaError) -> OffsetLedgerError | None:
+    """The error for an answer of a broker that stays the same; None for what may pass, or is of librdkafka itself."""
+    if error.code() < 0 or error.code() == _OF_THE_GROUP:
+        return None
+    from kafka import errors as kafka_errors  # takes 0.3 s of CPU, and a reader without trouble needs none of it
+
+    from offset_ledger.kafka.errors import unavailable
+
+    kind = kafka_errors.for_code(error.code())
+    return None if kind.retriable else unavailable(servers, kind(error.str()))

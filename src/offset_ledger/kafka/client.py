@@ -1,4 +1,7 @@
-"""The client of one Kafka cluster: connects, asks, and retries what is transient."""
+"""The client of one Kafka cluster: connects, asks, and retries what is transient.
+
+What it asks: a topic at one moment, the sizes of its logs, and the offsets of consumer groups.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,31 @@ from datetime import datetime
 from math import inf
 from typing import Any, TypeVar
 
+from kafka import TopicPartition
 from kafka import errors as kafka_errors
+from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka import brokers, groups, offsets
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka import brokers, offsets
+from offset_ledger.kafka.brokers import cluster_id
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import is_transient, unavailable
-from offset_ledger.kafka.log_sizes import sized_logs
-from offset_ledger.kafka.python_client import kafka_python_arguments
+from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, oldest_records
+from offset_ledger.kafka.python_client import Admin, kafka_python_arguments
 from offset_ledger.kafka.settings import topic_settings
-from offset_ledger.kafka.snapshot import take_snapshot
-from offset_ledger.kafka.topics import allowed_operations, describe_topic, user_topics
-from offset_ledger.model.moments import FirstAt
+from offset_ledger.kafka.topics import (
+    allowed_operations,
+    describe_available_topic,
+    describe_topic,
+    leaders,
+    partition_numbers,
+    topic_id,
+    user_topics,
+)
+from offset_ledger.model.moments import FirstAt, moment_or_none
 from offset_ledger.model.retention import SizedLog
-from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.retry import retrying
 
 T = TypeVar("T")
@@ -141,7 +153,7 @@ class KafkaClient:
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
         """The offsets that a consumer group has committed for the topic, by partition."""
-        return self.ask(lambda admin: groups.group_offsets(admin, group, topic))
+        return self.ask(lambda admin: group_offsets(admin, group, topic))
 
     def set_group_offsets(self, group: str, topic: str, wanted: Mapping[int, int]) -> None:
         """Commit offsets in the name of a consumer group without members.
@@ -149,7 +161,7 @@ class KafkaClient:
         Raises:
             BrokerUnavailable: also where the group has members, or the coordinator refused.
         """
-        self.ask(lambda admin: groups.alter_group_offsets(admin, group, topic, wanted))
+        self.ask(lambda admin: alter_group_offsets(admin, group, topic, wanted))
 
 
 def _is_unknown(error: BaseException) -> bool:
@@ -183,3 +195,77 @@ def _connect(connection: Connection, timeout: float) -> Admin:
             f"connection {connection.conn_id!r}: bootstrap.servers should be host:port,host:port, found {servers!r} "
             f"({error})"
         ) from error
+
+
+def take_snapshot(admin: Admin, topic: str) -> TopicSnapshot:
+    """One snapshot of the topic, its ends being last stable offsets."""
+    described = describe_available_topic(admin, topic)
+    partitions = partition_numbers(described)
+    # Starts before ends: a start that moves between the two answers is caught by the read, not hidden by it.
+    starts = log_starts(admin, topic, partitions)
+    # The leader answers with its epoch: that of the description may be older than the records below this offset.
+    stable = last_stable(admin, topic, partitions)
+    ends = high_watermarks(admin, topic, partitions)
+    settings = topic_settings(admin, topic)
+    return TopicSnapshot(
+        cluster_id=cluster_id(admin),
+        topic=topic,
+        topic_id=topic_id(described, admin.servers),
+        compacted="compact" in settings["cleanup.policy"],
+        partitions=tuple(
+            PartitionSnapshot(p, starts[p], stable[p].offset, ends[p], stable[p].leader_epoch) for p in partitions
+        ),
+        delete_retention_ms=int(settings["delete.retention.ms"]),
+    )
+
+
+def group_offsets(admin: Admin, group: str, topic: str) -> dict[int, int]:
+    """The offsets that the group has committed for the topic, by partition."""
+    committed = admin.client.list_group_offsets({group: None})[group]
+    return {tp.partition: int(at.offset) for tp, at in committed.items() if tp.topic == topic and at.offset >= 0}
+
+
+def alter_group_offsets(admin: Admin, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Commit offsets in the name of a group without members; the error of a partition is raised."""
+    wanted = {TopicPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+    for tp, error in admin.client.alter_group_offsets(group, wanted).items():
+        if error is not kafka_errors.NoError:
+            raise error(f"{group} {tp.topic} {tp.partition}")
+
+
+def groups_with_offsets(admin: Admin, topic: str) -> dict[str, str]:
+    """The consumer groups that have committed offsets of the topic, by name, each with its state."""
+    states = {
+        str(group["group_id"]): str(group.get("group_state") or "")
+        for group in admin.client.list_groups()
+        if str(group.get("group_type") or "").lower() != "share"
+    }
+    if not states:
+        return {}
+    offsets = admin.client.list_group_offsets(list(states))
+    with_offsets = sorted(group for group, places in offsets.items() if any(tp.topic == topic for tp in places))
+    return {group: states[group] for group in with_offsets}
+
+
+def sized_logs(admin: Admin, topic: str) -> dict[int, SizedLog]:
+    """The log of each partition that has a leader."""
+    led = leaders(describe_topic(admin, topic))
+    sizes, oldest = log_sizes(admin, topic, led), oldest_records(admin, topic, led)
+    return {p: SizedLog(sizes.get(p), moment_or_none(oldest[p].timestamp)) for p in led}
+
+
+def log_sizes(admin: Admin, topic: str, led: Mapping[int, int]) -> dict[int, int]:
+    """By partition the bytes on its leader's disk.
+
+    Absent is unknown: without Describe on the cluster a broker answers with an error code, which kafka-python drops,
+    and with no log; a folder that failed is answered the same way.
+    """
+    answers = admin.client.describe_log_dirs([topic], brokers=sorted(set(led.values()))) if led else []
+    return {
+        int(partition["partition_index"]): int(partition["partition_size"])
+        for answer in answers
+        for folder in answer["log_dirs"]
+        for described in folder["topics"]
+        for partition in described["partitions"]
+        if led.get(int(partition["partition_index"])) == int(answer["broker"]) and not partition["is_future_key"]
+    }

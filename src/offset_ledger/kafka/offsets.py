@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 from kafka.protocol.consumer import IsolationLevel, OffsetForLeaderEpochRequest
 
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.python_client import Admin
 from offset_ledger.kafka.topics import describe_available_topic, partition_numbers
 from offset_ledger.model.moments import FirstAt, moment
 

@@ -1,20 +1,24 @@
-"""What kafka-python's clients are given to log in, and what a broker that refuses them means.
+"""kafka-python's consumer and admin client, with what they lack, and their arguments to log in.
 
 kafka-python itself tries again until its time is over, and then reports a timeout.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import errors as kafka_errors
+from kafka.consumer.fetcher import Fetcher
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
+from kafka.record.default_records import DefaultRecordBatch
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, OffsetLedgerError
@@ -22,6 +26,8 @@ from offset_ledger.extras import require
 from offset_ledger.kafka.connection import bootstrap_servers, kafka_python_settings
 from offset_ledger.kafka.security import KEYTAB, extensions, login_of, security_of
 from offset_ledger.kafka.tokens import CurrentToken, current_token
+from offset_ledger.model.header_name import HeaderName
+from offset_ledger.retry import retry_seconds
 from offset_ledger.web.tls_failures import tls_failure
 
 _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
@@ -113,3 +119,91 @@ def _prepare_kerberos(connection: Connection) -> None:
     require("kerberos", f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI")
     if keytab := security_of(connection).get(KEYTAB):
         os.environ["KRB5_CLIENT_KTNAME"] = keytab
+
+
+def connect_consumer(connection: Connection, **settings: object) -> KafkaConsumer:
+    """A consumer without a group; a header name that is not UTF-8 is a :class:`HeaderName` in its records.
+
+    kafka-python itself gives neither such a record nor those behind it. It raises kafka-python's errors.
+    """
+    ours = {"group_id": None, "enable_auto_commit": False, "bootstrap_timeout_ms": int(1000 * max(retry_seconds(), 4))}
+    consumer = KafkaConsumer(**kafka_python_arguments(connection), **ours, **settings)
+    consumer._fetcher.PartitionRecords = _Records
+    return consumer
+
+
+class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]
+    def _unpack_records(self, tp: Any, records: Any, *deserializers: Any) -> Iterator[Any]:
+        return super()._unpack_records(tp, _Batches(records), *deserializers)  # type: ignore[no-any-return]
+
+
+class _Batches:
+    def __init__(self, records: Any) -> None:
+        self._records = records
+
+    def next_batch(self) -> Any:
+        batch = self._records.next_batch()
+        return _Batch(batch._buffer) if isinstance(batch, DefaultRecordBatch) else batch
+
+
+class _Batch(DefaultRecordBatch):  # type: ignore[misc]
+    """A batch that is read on from a buffer that decodes any bytes, from the first name on that is not UTF-8."""
+
+    _buffer: bytearray
+
+    def _read_msg(self) -> Any:
+        try:
+            return super()._read_msg()
+        except UnicodeDecodeError:
+            self._buffer = _Buffer(self._buffer)
+            return super()._read_msg()
+
+
+class _Buffer(bytearray):
+    def __getitem__(self, place: Any) -> Any:
+        part = super().__getitem__(place)
+        return _Part(part) if isinstance(place, slice) else part
+
+
+class _Part(bytes):
+    def decode(self, *_: str) -> str:
+        return HeaderName.of(self)
+
+
+if (_client_log := logging.getLogger("kafka")).level == logging.NOTSET:
+    # It logs twenty lines for each connection, which would bury ours; what fails is raised, and logged by us.
+    _client_log.setLevel(logging.ERROR)
+
+
+class _Client(KafkaAdminClient):  # type: ignore[misc]
+    """An admin client that leaves no thread and no socket behind when no broker answers."""
+
+    def __init__(self, **arguments: object) -> None:
+        try:
+            super().__init__(**arguments)
+        except (kafka_errors.KafkaError, OffsetLedgerError):
+            self._closed = False  # the base class sets it only at the end, and close() needs it
+            self.close()
+            raise
+
+
+class Admin:
+    """The connection to one cluster; every call asks once and raises kafka-python's errors."""
+
+    def __init__(self, servers: str, arguments: Mapping[str, object]) -> None:
+        self.servers = servers
+        self.client: KafkaAdminClient = _Client(
+            **{"bootstrap_timeout_ms": 4000, "request_timeout_ms": 10_000, **arguments}
+        )
+
+    def send(self, request: Any, node: int | None = None) -> Any:
+        """The answer of one broker, or of any, to one request of the protocol."""
+
+        async def send() -> Any:
+            return await self.client._manager.send(request, node_id=node)
+
+        return self.client._manager.run(send)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.client.close()

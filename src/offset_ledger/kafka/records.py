@@ -14,7 +14,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, LostRange, error_line
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import unavailable
-from offset_ledger.kafka.python_consumer import connect_consumer
+from offset_ledger.kafka.python_client import connect_consumer
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.python_client import Admin
 
 _DEFAULTS = {"delete.retention.ms": "86400000"}  # not every broker that speaks the protocol has it in its answer
 _OF_THE_TOPIC = "DYNAMIC_TOPIC_CONFIG"

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
-from offset_ledger.kafka.python_consumer import connect_consumer
+from offset_ledger.kafka.python_client import connect_consumer
 from offset_ledger.model.moments import moment
 
 _SECONDS = 10.0

@@ -9,7 +9,7 @@ from uuid import UUID
 from kafka import errors as kafka_errors
 
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.python_client import Admin
 
 
 def user_topics(admin: Admin) -> tuple[str, ...]:

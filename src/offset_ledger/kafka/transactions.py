@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from offset_ledger.kafka.admin import Admin
+from offset_ledger.kafka.python_client import Admin
 
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _COORDINATORS = "__transaction_state"

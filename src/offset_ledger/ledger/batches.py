@@ -14,9 +14,8 @@ from psycopg2.extras import execute_values
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import Fenced, StateConflict, UnknownBatch
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot

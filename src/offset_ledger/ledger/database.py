@@ -26,7 +26,7 @@ from offset_ledger.errors import (
 )
 from offset_ledger.ledger.sessions import open_session, session_arguments
 from offset_ledger.ledger.sqlstates import explained
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.batch import Attempt
 from offset_ledger.retry import retrying
 
 Session = connection

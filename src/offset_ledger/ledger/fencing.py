@@ -1,10 +1,17 @@
-"""Sessions that a newer attempt ends: the claim finds them by name, and their own attempt learns why it lost them."""
+"""Sessions that a newer attempt ends: the claim finds them by name, and their own attempt learns why it lost them.
+
+A session that waits inside a transaction keeps itself awake, because a silent one is ended.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
+from time import monotonic
+from typing import TypeVar
 
 import psycopg2
 from psycopg2 import errors as pg
@@ -12,8 +19,17 @@ from psycopg2 import errors as pg
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, IncompleteStaging, OffsetLedgerError
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, connect, named_sql, transaction
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.ledger.database import (
+    SESSION_NAME,
+    Cursor,
+    Session,
+    connect,
+    named_sql,
+    set_local,
+    timeout_setting,
+    transaction,
+)
+from offset_ledger.model.batch import Attempt
 
 log = logging.getLogger(__name__)
 
@@ -100,3 +116,76 @@ def alongside_lower_epochs(cursor: Cursor, batch_id: int, logins: frozenset[str]
             f"{ours}, or run the pipeline with one login"
         ) from error
     cursor.execute("SELECT set_config('lock_timeout', '0', true)")
+
+
+def wait_for(session: Session, batch_ids: Collection[int], lock: Callable[[Cursor], object]) -> None:
+    """Wait until ``lock`` can be taken, and release it.
+
+    A ``lock_timeout`` of the session bounds it. Meanwhile the sessions of other attempts that validate or commit
+    one of these batches, and have been idle in a transaction for five seconds, are ended: their process is
+    paused or gone. What they had not committed is rolled back.
+
+    Raises:
+        psycopg2.errors.LockNotAvailable: after ``lock_timeout``.
+    """
+    limit, began = timeout_setting(session, "lock_timeout") or inf, monotonic()
+    while True:
+        try:
+            with transaction(session) as cursor:
+                set_local(cursor, "lock_timeout", f"{min(1.0, limit) * 1000:.0f}ms")
+                lock(cursor)
+            return
+        except pg.LockNotAvailable:
+            if monotonic() - began >= limit:
+                raise
+            with transaction(session) as cursor:
+                cursor.execute(
+                    named_sql("fencing/end_stalled"),
+                    {"name": f"^{SESSION_NAME} b({'|'.join(map(str, batch_ids))}) e[0-9]+ (validate|commit)$"},
+                )
+                if ended := cursor.fetchall():
+                    log.warning("ended %d stalled sessions of other attempts at batches %s", len(ended), batch_ids)
+
+
+T = TypeVar("T")
+
+
+def kept_awake(session: Session, source: Iterable[T]) -> Iterator[T]:
+    """The items of a slow source; a transaction that is open while the next one is waited for stays open.
+
+    A process that is paused pings no more, so that it loses its session as any other.
+    """
+    every = timeout_setting(session, "idle_in_transaction_session_timeout") / 4
+    items = iter(source)
+    while True:
+        with _pinging(session, every):
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item
+
+
+@contextmanager
+def _pinging(session: Session, every: float) -> Iterator[None]:
+    """Run a query every so many seconds (0: never) in a transaction that is open; it ends before the block is left."""
+    over = threading.Event()
+
+    def ping() -> None:
+        while not over.wait(every):
+            if session.status == psycopg2.extensions.STATUS_BEGIN:
+                try:
+                    with session.cursor(cursor_factory=Cursor) as cursor:
+                        cursor.execute("SELECT 1")
+                except psycopg2.Error:  # the session has ended, which its next statement says
+                    return
+
+    thread = threading.Thread(target=ping, daemon=True)
+    if every:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if every:
+            thread.join()

@@ -1,8 +1,9 @@
-"""A pipeline in the ledger: its topic, where it stands in the log, and what is known of the log below."""
+"""A pipeline in the ledger: its topics, where it stands in their logs, and what is known of the logs below."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from psycopg2 import errors as pg
@@ -10,9 +11,10 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, set_local
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, set_local, transaction
+from offset_ledger.ledger.open import open_ledger
+from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
-from offset_ledger.model.truncation import Boundary
 
 
 def lock_pipeline(cursor: Cursor, pipeline: str) -> None:
@@ -190,3 +192,49 @@ def read_boundaries(cursor: Cursor, pipeline: str, partitions: Sequence[int]) ->
     """Every offset of these partitions up to which the ledger knows the present log: its start, committed ends."""
     cursor.execute(named_sql("pipelines/boundaries"), {"pipeline": pipeline, "partitions": list(partitions)})
     return tuple(Boundary(*row) for row in cursor.fetchall())
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """The decision about a deleted topic; it says nothing while the cluster has a topic of that name."""
+
+    topic: str
+    since: datetime
+    who: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"topic {self.topic} is gone; retired since {self.since:%Y-%m-%d %H:%M} UTC by {self.who}: {self.why}"
+
+
+def retirements(cursor: Cursor, pipelines: Sequence[str]) -> dict[str, Retirement]:
+    """The decisions that hold for these pipelines, by pipeline."""
+    cursor.execute(named_sql("topics/retired"), {"pipelines": list(pipelines)})
+    return {row["pipeline"]: Retirement(*row[1:]) for row in cursor.fetchall()}
+
+
+def read_retirement(pipeline: Pipeline) -> Retirement | None:
+    """The decision that holds for this pipeline, if there is one.
+
+    Raises:
+        DatabaseUnavailable: the ledger is away.
+    """
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        return retirements(cursor, [pipeline.name]).get(pipeline.name)
+
+
+def record_topics(cursor: Cursor, pipeline: Pipeline, topics: Iterable[str]) -> None:
+    """Keep which topics the file reads; those that come after its first ones are later ones."""
+    cursor.execute(named_sql("topics/record"), {"file": pipeline.file, "topics": list(topics)})
+
+
+def read_topics(cursor: Cursor, pipeline: Pipeline) -> tuple[str, ...]:
+    """The topics that were recorded of the file, by name."""
+    cursor.execute("SELECT topic FROM offset_ledger.subscribed_topic WHERE file = %s ORDER BY topic", [pipeline.file])
+    return tuple(row["topic"] for row in cursor.fetchall())
+
+
+def came_later(cursor: Cursor, pipeline: Pipeline) -> bool:
+    """Whether the topic of this pipeline began to match the pattern of its file after others had been read."""
+    cursor.execute(named_sql("topics/came_later"), {"file": pipeline.file, "topic": pipeline.source.topic})
+    return bool(cursor.one()[0])

@@ -1,9 +1,11 @@
-"""Where head batches met schemas that their columns were not enough for, and what people have accepted of these."""
+"""Where head batches met schemas that their columns were not enough for, what people have accepted of these, and the
+schemas themselves, kept as they were written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from psycopg2 import sql
 from psycopg2.extras import Json
@@ -12,6 +14,7 @@ from offset_ledger.decoding.needed_columns import Difference, Needed
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Origin
+from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,3 +111,37 @@ def accept(cursor: Cursor, pipeline: str, differences: Iterable[Difference], ori
     for each in differences:
         said = {"path": each.path, "difference": each.text, "who": origin.who, "why": why}
         cursor.execute(named_sql("following/accept"), {"pipeline": pipeline, **said})
+
+
+def read_writer_schemas(cursor: Cursor, pipeline: str, schema_ids: Iterable[int]) -> dict[int, WriterSchema]:
+    """Those of these schemas that are kept, by id."""
+    cursor.execute(named_sql("schemas/read"), {"pipeline": pipeline, "schema_ids": list(schema_ids)})
+    return {row["schema_id"]: _schema(*row) for row in cursor.fetchall()}
+
+
+def all_writer_schemas(cursor: Cursor, pipeline: str) -> tuple[WriterSchema, ...]:
+    """All schemas that are kept of the pipeline's records."""
+    cursor.execute(named_sql("schemas/read_all"), {"pipeline": pipeline})
+    return tuple(_schema(*row) for row in cursor.fetchall())
+
+
+def freeze_writer_schema(cursor: Cursor, pipeline: str, schema: WriterSchema) -> None:
+    """Keep a schema for ever, unless there is one with its id."""
+    values = {
+        "pipeline": pipeline,
+        "schema_id": schema.schema_id,
+        "language": str(schema.language),
+        "text": schema.text,
+        "references": Json([asdict(each) for each in schema.references]),
+        "subjects": Json(schema.subjects),
+        "fingerprint": schema.fingerprint,
+    }
+    cursor.execute(named_sql("schemas/freeze"), values)
+
+
+def _schema(
+    schema_id: int, language: str, text: str, references: list[dict[str, object]], subjects: list[list[object]]
+) -> WriterSchema:
+    refers = tuple(SchemaReference(**each) for each in references)  # type: ignore[arg-type]  # as freeze() wrote them
+    under = tuple((str(subject), int(str(version))) for subject, version in subjects)
+    return WriterSchema(schema_id, SchemaLanguage(language), text, refers, under)

@@ -1,12 +1,15 @@
-"""The staging tables of one epoch: created by the claim, filled by slices, dropped after the report."""
+"""The staging tables of one epoch: created by the claim, filled by slices, dropped after the report.
+
+Drivers on a cluster leave the reason why they failed here, for the tasks that submitted them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from psycopg2 import errors as pg
 from psycopg2 import sql
@@ -16,8 +19,8 @@ from offset_ledger.errors import IncompleteStaging
 from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.row_order import has_strays, ordered_by
 from offset_ledger.ledger.row_places import TOPIC
-from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
+from offset_ledger.model.batch import Attempt
 from offset_ledger.model.manifest import Slice
 
 SCHEMA = "offset_ledger_staging"
@@ -252,3 +255,56 @@ def are_there(cursor: Cursor, tables: StagingTables) -> bool:
     names = [f"{SCHEMA}.{table}" for table in (tables.rows, tables.refused)]
     cursor.execute("SELECT num_nulls(to_regclass(%s), to_regclass(%s)) = 0", names)
     return bool(cursor.one()[0])
+
+
+CopyFormat = Literal["binary", "csv"]
+PIECE_BYTES = 1 << 20  # about as much as COPY is sent at a time
+
+
+class _Pieces:
+    """Pieces of a COPY as the file that psycopg2 reads; it takes them at any size."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = filter(None, pieces)
+        self.error: Exception | None = None
+
+    def read(self, _size: int = -1, /) -> bytes:
+        try:
+            return next(self._pieces, b"")
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def copy_into(
+    cursor: Cursor, table: sql.Identifier, columns: Sequence[str], form: CopyFormat, pieces: Iterable[bytes]
+) -> None:
+    """COPY rows into a table; what the iteration over their pieces raises is raised."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(table, names, sql.SQL(form))
+    file = _Pieces(pieces)
+    try:
+        cursor.copy_expert(statement, file)  # type: ignore[arg-type]  # lines are never asked for
+    except pg.QueryCanceled as canceled:  # as psycopg2 says that the file raised
+        raise file.error or canceled from None
+
+
+@dataclass(frozen=True, slots=True)
+class StageFailure:
+    """The class of an error of this package, by its name, and its line."""
+
+    error: str
+    message: str
+
+
+def record_failure(cursor: Cursor, submission: str, batch_id: int, failure: StageFailure) -> None:
+    """Keep it under the id of the submission; of a driver that is started again, the last one."""
+    values = {"submission": submission, "batch_id": batch_id, **asdict(failure)}
+    cursor.execute(named_sql("stage/record_failure"), values)
+
+
+def read_failure(cursor: Cursor, submission: str) -> StageFailure | None:
+    """The failure of that submission, if its driver has recorded one."""
+    cursor.execute("SELECT error, message FROM offset_ledger.stage_failure WHERE submission = %s", [submission])
+    row = cursor.fetchone()
+    return StageFailure(row["error"], row["message"]) if row else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.batch import Attempt
 from offset_ledger.model.unread import Unread, together
 
 

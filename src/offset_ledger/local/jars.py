@@ -1,23 +1,30 @@
 """Java archives of Kafka and of the schema registry, fetched once with the Ivy that pyspark ships.
 
+``fetched.sha256`` has our own checksum of every file of the versions that the package names, as ``sha256sum`` writes
+them in their folders of the cache, beside those that the repository publishes. Other versions may
+be missing.
+
 A folder of the cache is complete or absent: it is filled under another name and renamed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
-from offset_ledger.errors import ConfigurationError
-from offset_ledger.local.checksums import known, pinned_name, unpinned_line
-from offset_ledger.local.ivy import Artifact, retrieve
+from offset_ledger.errors import ConfigurationError, StackError
 from offset_ledger.local.java import JavaRuntime, find_java
 from offset_ledger.local.layout import cache_root, only_one
 from offset_ledger.local.process import silent
+from offset_ledger.local.spark_home import spark_home
 
 __all__ = [
     "Artifact",
@@ -123,3 +130,122 @@ def _fill(bundle: Bundle, java: JavaRuntime) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=bundle.folder.parent) as name:
         jars = retrieve(bundle.artifacts, bundle.without, java, Path(name), cache_root() / "ivy")
         jars.rename(bundle.folder)
+
+
+_LIST = Path(__file__).with_name("fetched.sha256")
+
+
+@cache
+def known() -> Mapping[str, str]:
+    """File name to SHA-256."""
+    lines = (line.split() for line in _LIST.read_text().splitlines())
+    return {name: digest for digest, name in lines}
+
+
+def pinned_name(folder: str, file: str) -> str:
+    """The name of the cache folder for what comes with that file; one filled without our checksums has another."""
+    return f"{folder}-{known()[file][:8]}" if file in known() else folder
+
+
+def unpinned_line(file: str) -> str:
+    """What is said before a file is fetched that has no checksum of ours."""
+    return f"the package has no checksum of this version: the one that the repository publishes for {file} is trusted"
+
+
+def check_fetched(files: Iterable[Path], first: str) -> None:
+    """Return if each file has our checksum; where the ``first`` has none, the others may have none either.
+
+    Raises:
+        StackError: a file has another content, or nobody expected it.
+    """
+    for file in files:
+        expected = known().get(file.name)
+        if expected is None and first not in known():
+            continue
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        if digest != expected:
+            raise StackError(
+                f"{file.name} should have the SHA-256 {expected or 'of no file: it is not needed'}, found {digest}; it "
+                "was not used; ask whoever runs the repository that it came from"
+            )
+
+
+PYSPARK_JARS = spark_home() / "jars"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One Maven artifact: a jar with what it needs, or a single file that a classifier and an extension name."""
+
+    organisation: str
+    name: str
+    version: str
+    classifier: str = ""
+    extension: str = "jar"
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.{self.extension}"
+
+
+def retrieve(
+    artifacts: Sequence[Artifact], without: Collection[str], java: JavaRuntime, draft: Path, cache: Path
+) -> Path:
+    """The folder, below ``draft``, of these artifacts and of what they need but those ``without``.
+
+    Raises:
+        StackError: Ivy could not resolve them, and the message has its reason; or one has not our checksum.
+    """
+    (draft / "ivy.xml").write_text(_ivy_file(artifacts, without))
+    pattern = f"{draft}/files/[artifact]-[revision](-[classifier]).[ext]"
+    wanted = ["-confs", "default", "-retrieve", pattern]
+    settings = os.environ.get("OFFSET_LEDGER_IVY_SETTINGS")
+    program = [java.executable, "-jar", str(_ivy_jar()), "-warn", *(["-settings", settings] if settings else [])]
+    done = subprocess.run(
+        [*program, "-cache", str(cache), "-ivy", str(draft / "ivy.xml"), *wanted],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode or not (draft / "files").exists():
+        first = artifacts[0]
+        raise StackError(
+            f"could not fetch {first.name}-{first.version}: {_last_line(done.stdout)}; check the network, "
+            "or name your repository in a settings file of Ivy with OFFSET_LEDGER_IVY_SETTINGS"
+        )
+    check_fetched((draft / "files").iterdir(), artifacts[0].file)
+    return draft / "files"
+
+
+def _ivy_jar() -> Path:
+    jars = sorted(PYSPARK_JARS.glob("ivy-*.jar"))
+    if not jars:
+        raise StackError(f"expected pyspark's own Ivy, found no ivy-*.jar in {PYSPARK_JARS}; install pyspark again")
+    return jars[-1]
+
+
+def _ivy_file(artifacts: Sequence[Artifact], without: Collection[str]) -> str:
+    excluded = "".join(f"<exclude module={quoteattr(name)}/>" for name in sorted(without))
+    wanted = "".join(_dependency(each, excluded) for each in artifacts)
+    info = '<info organisation="offset-ledger" module="jars"/>'
+    names = 'version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"'
+    return f"<ivy-module {names}>{info}<dependencies>{wanted}</dependencies></ivy-module>"
+
+
+def _dependency(artifact: Artifact, excluded: str) -> str:
+    named = f"org={quoteattr(artifact.organisation)} name={quoteattr(artifact.name)} rev={quoteattr(artifact.version)}"
+    if not artifact.classifier:
+        return f'<dependency {named} conf="default">{excluded}</dependency>'
+    extension = quoteattr(artifact.extension)
+    file = f"name={quoteattr(artifact.name)} type={extension} ext={extension}"
+    classified = f"<artifact {file} m:classifier={quoteattr(artifact.classifier)}/>"
+    return f'<dependency {named} conf="default" transitive="false">{classified}</dependency>'
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip().strip(":").strip() for line in output.splitlines()]
+    return next((line for line in reversed(lines) if line), "Ivy said nothing")

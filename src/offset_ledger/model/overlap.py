@@ -1,4 +1,4 @@
-"""What of wanted ranges was committed before, and how a limit cuts them; pure."""
+"""What of wanted ranges was committed before, and how a limit cuts or divides them; pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.shares import fair_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +71,27 @@ def limited(wanted: Sequence[OffsetRange], limit: int | None) -> tuple[OffsetRan
         for r, share in zip(wanted, shares, strict=True)
         if share
     )
+
+
+def fair_shares(widths: Sequence[int], limit: int, turn: int = 0) -> tuple[int, ...]:
+    """Divide ``limit`` over ``widths``, max-min fair: nobody gets more than it has, nobody small is starved.
+
+    A remainder smaller than the number of those still wanting goes one each, beginning at place ``turn``, so that
+    over several batches every partition has its turn even where the limit is below their number.
+    """
+    shares = [0] * len(widths)
+    left = min(limit, sum(widths))
+    hungry = [i for i, width in enumerate(widths) if width > 0]
+    while left > 0:
+        if left < len(hungry):
+            first = turn % len(hungry)
+            for i in (hungry[first:] + hungry[:first])[:left]:
+                shares[i] += 1
+            break
+        each = left // len(hungry)
+        for i in hungry:
+            given = min(each, widths[i] - shares[i])
+            shares[i] += given
+            left -= given
+        hungry = [i for i in hungry if shares[i] < widths[i]]
+    return tuple(shares)

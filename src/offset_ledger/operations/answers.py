@@ -11,8 +11,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.accept_schema import accept_schema, schema_question
-from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.accept_topic import accept_schema, accept_topic, schema_question
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.units import counted

@@ -9,14 +9,13 @@ from offset_ledger.config.json_path import format_path, parse_path, touch
 from offset_ledger.config.located import Refused
 from offset_ledger.config.model import Column, JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.needed_columns import Difference, Follower
+from offset_ledger.decoding.needed_columns import Difference, Follower, read_paths, unread
 from offset_ledger.decoding.schema_fit import unfit
-from offset_ledger.decoding.unread import read_paths, unread
 from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import Unread
 from offset_ledger.operations.known_schemas import KnownSchema
-from offset_ledger.target.evolve import may_change
 from offset_ledger.target.fit import Misfit, remedy
+from offset_ledger.target.table import may_change
 
 
 @dataclass(frozen=True, slots=True)

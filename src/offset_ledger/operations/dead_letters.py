@@ -6,13 +6,16 @@ had open; read back what lies above the marks, and mark those letters; only then
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
+from offset_ledger.decoding.headers import kafka_headers
 from offset_ledger.errors import OpenTransaction
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
@@ -23,9 +26,9 @@ from offset_ledger.ledger.dead_letters import RecordPosition
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
-from offset_ledger.operations.dead_letter_record import source_position, to_record
 from offset_ledger.plan.dead_letter_topic import dead_letter_snapshot
 from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.retry import retrying
 
 log = logging.getLogger(__name__)
@@ -179,3 +182,56 @@ def _check_no_open_transaction(now: TopicSnapshot, ends: Mapping[int, int]) -> N
             "transaction is open there, so it is not known yet what was delivered; the letters stay in the outbox; "
             "deliver them again later"
         )
+
+
+PREFIX = "offset-ledger."
+
+
+def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
+    """The original record, with its coordinates and the reasons in headers.
+
+    Records of one partition stay in one partition. The client can send neither a header without a value nor a record
+    without key and value: these values are sent empty, and ``offset-ledger.sent-empty`` lists the positions of such
+    headers and ``"value"``.
+    """
+    key, value = (None if bytes_ is None else bytes(bytes_) for bytes_ in (letter["key"], letter["value"]))
+    headers = kafka_headers(letter["headers"])
+    empty: list[int | str] = [position for position, (_, content) in enumerate(headers) if content is None]
+    if key is None and value is None:
+        value = b""
+        empty.append("value")
+    return Record(
+        key=key,
+        value=value,
+        headers=(*((name, content or b"") for name, content in headers), *_own_headers(letter, pipeline, empty)),
+        partition=letter["partition"] % partitions,
+    )
+
+
+def _own_headers(letter: Any, pipeline: str, empty: list[int | str]) -> Iterable[tuple[str, bytes]]:
+    contents = {
+        "pipeline": pipeline,
+        "topic": letter["topic"],
+        "topic-id": letter["topic_id"],
+        "partition": letter["partition"],
+        "offset": letter["offset"],
+        "timestamp": letter["timestamp_ms"],
+        "batch": letter["batch_id"],
+        "reasons": letter["reasons"],
+        "sent-empty": json.dumps(empty) if empty else None,
+    }
+    return ((PREFIX + name, str(content).encode()) for name, content in contents.items() if content is not None)
+
+
+def source_position(headers: Iterable[tuple[str, bytes]], pipeline: str) -> RecordPosition | None:
+    """The coordinates that a dead letter of this pipeline carries; None for any other record.
+
+    The last of several headers of one name counts: a record that was a dead letter before has such headers of its own.
+    """
+    own = {name.removeprefix(PREFIX): value for name, value in headers if name.startswith(PREFIX)}
+    if own.get("pipeline") != pipeline.encode():
+        return None
+    try:
+        return RecordPosition(own["topic-id"].decode(), int(own["partition"]), int(own["offset"]))
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None

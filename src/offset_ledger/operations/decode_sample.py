@@ -15,8 +15,8 @@ from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.kafka.records import read_records
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.shares import fair_shares
 from offset_ledger.operations.sample_start import Choice, Start, find_start
 from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup

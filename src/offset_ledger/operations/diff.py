@@ -8,8 +8,8 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.needed_columns import Follower
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
-from offset_ledger.ledger import followed_columns, unread_fields, writer_schemas
-from offset_ledger.ledger.database import Cursor, read_only, transaction
+from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, unread_fields
+from offset_ledger.ledger.database import Cursor, connect, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.followed_columns import FollowedColumn
@@ -17,9 +17,9 @@ from offset_ledger.model.unread import Unread
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.operations.compare_schemas import Following, Line, Table, compare, unread_lines
 from offset_ledger.operations.known_schemas import known_schemas
-from offset_ledger.stage.schema_needs import SchemaNeeds
-from offset_ledger.target.fit import column_types, misfits
-from offset_ledger.target.table import is_there
+from offset_ledger.stage.schemas import SchemaNeeds
+from offset_ledger.target.fit import column_types, enabled_triggers, misfits, own_uniques
+from offset_ledger.target.table import check_target, is_there
 
 _TIMEOUT = 5  # seconds: a person is waiting for the answer
 _UNKNOWN = Table(None, {})
@@ -79,7 +79,7 @@ def _of_database(pipeline: Pipeline) -> _Known:
             follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
             pipeline = with_columns(cursor, pipeline)
-            table, kept = _table(cursor, pipeline), writer_schemas.read_all(cursor, pipeline.name)
+            table, kept = _table(cursor, pipeline), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
             unread = unread_fields.latest(cursor, pipeline.name)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
@@ -91,3 +91,33 @@ def _table(cursor: Cursor, pipeline: Pipeline) -> Table:
     if not is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
         return Table(False, {})
     return Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
+
+
+def compare_table(pipeline: Pipeline) -> tuple[str, str]:
+    """Whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
+
+    Raises:
+        TargetMismatch: the table does not fit.
+        ConfigurationError: another pipeline fills it.
+    """
+    table = f"table {pipeline.target.schema}.{pipeline.target.table}"
+    try:
+        database = get_connection(pipeline.target.connection)
+        with open_ledger_at(database, timeout=_TIMEOUT):
+            pass
+    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
+        return "not compared", f"{table} was not compared with the file: {error}"
+    with connect(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
+        read_only(cursor)
+        pipeline = pipelines.registered_of(cursor, pipeline) or pipeline
+        pipeline = with_columns(cursor, pipeline)
+        changes = check_target(cursor, pipeline)
+        if changes is None:
+            return "missing", f"{table} does not exist yet; the first batch creates it"
+        if changes:
+            clauses = ", ".join(change.clause for change in changes)
+            return "to be changed", f"{table} fits after the next commit, which makes: {clauses}"
+        extras = [f"the trigger {name}" for name in enabled_triggers(cursor, pipeline)]
+        extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
+        note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
+        return "fits", f"{table} fits{note}"

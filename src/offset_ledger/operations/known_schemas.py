@@ -9,7 +9,6 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.record_kinds import fields_of, kind_names
-from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import (
     LANGUAGES,
     check_value_schema,
@@ -17,7 +16,7 @@ from offset_ledger.decoding.subjects import (
     is_value_schema,
     record_names,
 )
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from offset_ledger.schema_registry.client import Registry, connect_registry

@@ -15,13 +15,12 @@ from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import KafkaClient
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Session, transaction
-from offset_ledger.ledger.pipelines import read_boundaries
-from offset_ledger.ledger.retired_topics import retirements
+from offset_ledger.ledger.pipelines import read_boundaries, retirements
 from offset_ledger.model.batch import Batch
+from offset_ledger.model.log_checks import Boundary, agrees, last_agreed
 from offset_ledger.model.questions import Question, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
-from offset_ledger.model.truncation import Boundary, agrees, last_agreed
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,11 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.log_checks import check_identity
+from offset_ledger.model.log_checks import Boundary, check_identity
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations.log_change import find_log_change
 from offset_ledger.operations.tombstones import tombstone_question
 from offset_ledger.plan.step import checked_snapshot

@@ -17,7 +17,7 @@ from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, read_only, transaction
 from offset_ledger.ledger.open import open_ledger_at
-from offset_ledger.ledger.retired_topics import Retirement, retirements
+from offset_ledger.ledger.pipelines import Retirement, retirements
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.operations.status import partition_statuses, waits_for

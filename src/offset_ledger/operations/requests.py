@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.errors import ContradictoryRequest, UnknownBatch
+from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.ledger import batches
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.decisions import decide
@@ -17,6 +17,7 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
 from offset_ledger.operations.answers import approve_loss
+from offset_ledger.operations.ingest import Ingested, run_batch
 from offset_ledger.operations.losses import loss_question
 from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines, with_news
@@ -141,3 +142,19 @@ _ACTIONS: dict[RunAction, Callable[[Pipeline, Request, Origin], PlannedBatch]] =
     RunAction.ABANDON: _abandon,
     RunAction.SKIP: _skip,
 }
+
+
+def replay(pipeline: Pipeline, request: Request, origin: Origin, say: Callable[[str], None]) -> Ingested:
+    """Plan what the request names and take it through every step.
+
+    Raises:
+        ConfigurationError: there is nothing to read in it.
+        OffsetExpired, BatchRejected, TransientError: as the steps.
+    """
+    ranges, notes = wanted_ranges(pipeline, request)
+    if not ranges:
+        raise ConfigurationError(notes)
+    why = "; ".join(filter(None, [request.why, notes])) or None
+    planned = plan_replay(pipeline, ranges, origin, request.kind, why, request.key)
+    say("; ".join(filter(None, [planned.message, notes])))
+    return run_batch(pipeline, planned, origin, say)

@@ -17,8 +17,7 @@ from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Cursor, named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.row_places import rows_of
-from offset_ledger.model.gaps import Gap, explain
-from offset_ledger.model.ranges import OffsetRange, total_width
+from offset_ledger.model.ranges import Gap, OffsetRange, explain, total_width
 from offset_ledger.target import row_counts
 
 LISTED = 100  # violations of one invariant

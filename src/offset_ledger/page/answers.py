@@ -13,24 +13,32 @@ from offset_ledger.errors import OffsetLedgerError, UnknownBatch
 from offset_ledger.ids import ingest_dag, redrive_dag
 from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.retired_topics import Retirement, retirements
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.ledger.pipelines import Retirement, retirements
+from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import State
 from offset_ledger.page import queries
-from offset_ledger.page.batches import BatchView, batch_view, sheet
+from offset_ledger.page.batches import BatchView, batch_view, sheet, waterfall
 from offset_ledger.page.conditions import Condition, Level, condition, decision_required
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.history import history as in_steps
 from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import LedgerPartition, Position, Totals, positions, recreated, totals, without_log
-from offset_ledger.page.quarantine import first_refused
-from offset_ledger.page.quarantine_answers import refused_record
+from offset_ledger.page.positions import (
+    LedgerPartition,
+    Position,
+    Scaled,
+    Totals,
+    limits,
+    on_one_scale,
+    positions,
+    recreated,
+    totals,
+    without_log,
+)
+from offset_ledger.page.quarantine import first_refused, refused_record
 from offset_ledger.page.queries import BatchFilter, LedgerRow
 from offset_ledger.page.rights import Rights
-from offset_ledger.page.scale import Scaled, limits, on_one_scale
 from offset_ledger.page.snapshots import BrokerAnswer
-from offset_ledger.page.waterfall import waterfall
 from offset_ledger.units import show_share
 
 JsonObject = dict[str, Any]

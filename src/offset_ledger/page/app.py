@@ -18,15 +18,15 @@ from pydantic import AfterValidator, AwareDatetime
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
-from offset_ledger.page import answers, audit_answers, completeness_answers, quarantine_answers
+from offset_ledger.page import answers, audit_answers, completeness_answers
+from offset_ledger.page import quarantine as quarantine_answers
 from offset_ledger.page.answers import JsonObject
-from offset_ledger.page.files import report_file, static_file
+from offset_ledger.page.files import find_report, report_file, static_file
 from offset_ledger.page.history import WINDOWS
 from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import KnownPipelines
 from offset_ledger.page.quarantine import RecordFilter, RecordState
 from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
-from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.reliability.audit.finding import Severity
 from offset_ledger.report.step import reports_folder

@@ -1,4 +1,4 @@
-"""A batch as the page shows it, from a row of the ledger. Pure."""
+"""A batch as the page shows it, from a row of the ledger, its balance sheet as a waterfall. Pure."""
 
 from __future__ import annotations
 
@@ -122,3 +122,39 @@ def decisions(state: State) -> tuple[str, ...]:
     """What a person may decide about a batch in this state."""
     approve = ("approve",) if state is State.REJECTED else ()
     return (*approve, "abandon") if State.ABANDONED in TRANSITIONS[state] else ()
+
+
+_WITHOUT_ROW = ("gap", "skipped", "quarantined")
+_ROW_NOT_WRITTEN = ("duplicate", "superseded")
+_WRITTEN = ("deleted", "updated", "inserted")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One bar, from ``start`` to ``end`` offsets. ``total``: what is left at this point, else what is taken away, or of
+    the last steps what the rest consists of.
+    """
+
+    name: str
+    count: int
+    start: int
+    end: int
+    total: bool = False
+
+
+def waterfall(sheet: Mapping[str, int]) -> tuple[Step, ...]:
+    """All offsets, what gave no row, the decoded rows, what the table did not need, and what was written.
+
+    Steps of nothing are left out; totals are not.
+    """
+    left = sum(sheet.values())
+    steps = [Step("offsets", left, 0, left, total=True)]
+    for names, total in ((_WITHOUT_ROW, "decoded"), (_ROW_NOT_WRITTEN, "written")):
+        for name in names:
+            steps.append(Step(name, sheet[name], left - sheet[name], left))
+            left -= sheet[name]
+        steps.append(Step(total, left, 0, left, total=True))
+    for name in _WRITTEN:
+        steps.append(Step(name, sheet[name], left - sheet[name], left))
+        left -= sheet[name]
+    return tuple(step for step in steps if step.count or step.total)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from threading import Lock
+from typing import Generic, TypeVar
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.model.retention import SETTINGS, Retention
-from offset_ledger.page.cached_answers import CachedAnswers
 from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot
 
 log = logging.getLogger(__name__)
@@ -69,3 +74,38 @@ _NOT_YET = BrokerAnswer(problem="the broker has not answered yet")
 
 def _topic(pipeline: Pipeline) -> Topic:
     return pipeline.source.connection, pipeline.source.topic
+
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request(Generic[Answer]):
+    answer: Future[Answer]
+    sent_at: float
+
+
+class CachedAnswers(Generic[Key, Answer]):
+    """Asks in ``threads`` of its own; an answer is used for all requests of ``max_age`` seconds."""
+
+    def __init__(self, name: str, max_age: float, timeout: float, threads: int) -> None:
+        self._max_age = max_age
+        self._timeout = timeout
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._requests: dict[Key, _Request[Answer]] = {}
+        self._lock = Lock()
+
+    def get(self, asks: Mapping[Key, Callable[[], Answer]]) -> dict[Key, Answer]:
+        """The answers that there are after ``timeout`` seconds at the latest; the functions must not raise."""
+        requests = {key: self._request(key, ask) for key, ask in asks.items()}
+        left = max((self._timeout - (time.monotonic() - each.sent_at) for each in requests.values()), default=0.0)
+        wait_for([each.answer for each in requests.values()], timeout=max(0.0, left))
+        return {key: each.answer.result() for key, each in requests.items() if each.answer.done()}
+
+    def _request(self, key: Key, ask: Callable[[], Answer]) -> _Request[Answer]:
+        with self._lock:
+            last = self._requests.get(key)
+            if last is None or (last.answer.done() and time.monotonic() - last.sent_at > self._max_age):
+                last = self._requests[key] = _Request(self._pool.submit(ask), time.monotonic())
+            return last

@@ -12,11 +12,10 @@ from offset_ledger.errors import (
     OffsetExpired,
     PartitionVanished,
 )
-from offset_ledger.model.log_checks import _GO_ON
+from offset_ledger.model.log_checks import _GO_ON, Boundary
+from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.shares import fair_shares
 from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.truncation import Boundary
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger.batches import open_head
 from offset_ledger.ledger.database import Cursor, Session, transaction
 from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.pipelines import read_cursors
-from offset_ledger.ledger.retired_topics import retirements
-from offset_ledger.ledger.subscribed_topics import read_topics, record_topics
+from offset_ledger.ledger.pipelines import read_cursors, read_topics, record_topics, retirements
 from offset_ledger.plan.head import is_drained
 
 Ledger = Callable[[], AbstractContextManager[Cursor]]

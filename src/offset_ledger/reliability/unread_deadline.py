@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.kafka.admin import Admin
-from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.kafka.log_sizes import sized_logs
+from offset_ledger.kafka.client import connect_kafka, sized_logs
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts
+from offset_ledger.kafka.python_client import Admin
 from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.timestamps import first_timestamps
 from offset_ledger.kafka.topics import describe_topic, leaders

@@ -14,9 +14,8 @@ from offset_ledger.errors import OffsetLedgerError, TransientError
 from offset_ledger.ledger import staging
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.report.read_timeline import read_timeline
 from offset_ledger.report.step import reports_folder
-from offset_ledger.report.timeline_pages import CHARTED, PipelineDay, build_day, build_timeline
+from offset_ledger.report.timeline import CHARTED, PipelineDay, build_day, build_timeline, read_timeline
 
 log = logging.getLogger(__name__)
 

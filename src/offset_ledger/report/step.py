@@ -1,10 +1,18 @@
-"""Report: the pages that people read after the commit. Nothing here affects correctness."""
+"""Report: the pages that people read after the commit. Nothing here affects correctness.
+
+Great Expectations' own pages load scripts, fonts and a logo from public hosts; the page of a batch loads nothing.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.failpoints import Failpoint, reach
@@ -13,9 +21,10 @@ from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
-from offset_ledger.report import read_timeline
-from offset_ledger.report.quality_page import BatchResults, build_data_docs
-from offset_ledger.report.timeline_pages import CHARTED, build_timeline
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.unread import Unread
+from offset_ledger.report.render import pipeline_folder, render, write
+from offset_ledger.report.timeline import CHARTED, build_timeline, decisions, read_timeline
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +49,7 @@ def report(pipeline: Pipeline, batch_id: int) -> Path | None:
         with transaction(session) as cursor:
             batch = batches.read_batch(cursor, batch_id)
         results = _results(session, batch) if batch.verdict is not None else None
-        timeline = read_timeline.read_timeline(session, pipeline.name, CHARTED)
+        timeline = read_timeline(session, pipeline.name, CHARTED)
         staging.drop_ended(session)
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
     try:
@@ -75,5 +84,73 @@ def _results(session: Session, batch: Batch) -> BatchResults:
         refusals=refusals,
         unread=unread,
         boundaries=tuple(map(str, boundaries)),
-        decisions=read_timeline.decisions(session, batch.batch_id),
+        decisions=decisions(session, batch.batch_id),
     )
+
+
+HISTORY = 200  # pages of a pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResults:
+    """What the page of one batch shows.
+
+    ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
+    the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that
+    needed other columns, and ``decisions`` are what people decided about the batch, with who, at and why. ``engine``
+    staged it for ``engine_reason``; both are None of a batch that an earlier release staged.
+    """
+
+    pipeline: str
+    batch_id: int
+    kind: str
+    validated_at: datetime
+    verdict: Mapping[str, Any]
+    ranges: Sequence[OffsetRange] = ()
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    decisions: Sequence[Mapping[str, str]] = ()
+    unread: Unread | None = None
+    boundaries: Sequence[str] = ()
+    engine: str | None = None
+    engine_reason: str | None = None
+
+    def to_json(self) -> str:
+        """The stored form; every page is rendered from it."""
+        fields = {
+            "pipeline": self.pipeline,
+            "batch_id": self.batch_id,
+            "kind": self.kind,
+            "engine": self.engine,
+            "engine_reason": self.engine_reason,
+            "judged_at": self.validated_at.isoformat(timespec="seconds"),
+            "ranges": [asdict(each) for each in self.ranges],
+            "refusals": dict(self.refusals),
+            "decisions": [dict(each) for each in self.decisions],
+            "unread": self.unread and self.unread.to_json(),
+            "boundaries": list(self.boundaries),
+            "verdict": dict(self.verdict),
+        }
+        return json.dumps(fields, indent=1, allow_nan=False)
+
+
+def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY) -> Path:
+    """The page of this batch, written under ``<folder>/<pipeline>/`` next to its JSON.
+
+    The newest ``history`` batches keep their files; those of older ones are deleted (the ledger keeps the verdicts).
+    """
+    pages = pipeline_folder(folder, results.pipeline)
+    write(pages / f"{results.batch_id}.json", results.to_json())
+    _delete_older(pages, history)
+    return write(pages / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
+
+
+def _stored(pages: Path) -> list[Path]:
+    """The stored results of a pipeline, newest batch first."""
+    results = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
+    return sorted(results, key=lambda path: int(path.stem), reverse=True)
+
+
+def _delete_older(pages: Path, history: int) -> None:
+    for stored in _stored(pages)[history:]:
+        stored.with_suffix(".html").unlink(missing_ok=True)
+        stored.unlink(missing_ok=True)

@@ -1,13 +1,19 @@
-"""A pipeline over time, as values: its batches, its rules and its quarantine. Pure."""
+"""A pipeline over time: read from the ledger, its batches, its rules and its quarantine as values, and their pages."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
+from offset_ledger.config.names import DAILY_FOLDER
+from offset_ledger.ledger.batches import open_head
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
+from offset_ledger.model.states import State
+from offset_ledger.report.render import pipeline_folder, render, write
 from offset_ledger.validate.verdict import quarantined_share
 
 
@@ -162,3 +168,64 @@ def rules(newest_first: Iterable[ValidatedBatch]) -> Iterable[RuleTimeline]:
 
 def _text(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="seconds") if moment else None
+
+
+def read_timeline(
+    session: Session, pipeline: str, limit: int, since: datetime | None = None, until: datetime | None = None
+) -> Timeline:
+    """The newest ``limit`` validated batches that ended (or, if open, were validated) in ``[since, until)``."""
+    with transaction(session) as cursor:
+        filters = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
+        cursor.execute(named_sql("report/timeline"), filters)
+        batches = tuple(ValidatedBatch(**row) for row in cursor.fetchall())
+        return Timeline(pipeline, batches, _freshness(cursor, pipeline), _rejected_head(cursor, pipeline))
+
+
+def _freshness(cursor: Cursor, pipeline: str) -> Freshness:
+    cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
+    return Freshness(**cursor.one())
+
+
+def _rejected_head(cursor: Cursor, pipeline: str) -> int | None:
+    head = open_head(cursor, pipeline)
+    return head.batch_id if head and head.state is State.REJECTED else None
+
+
+def decisions(session: Session, batch_id: int) -> list[dict[str, str]]:
+    """The decisions of people about the batch: what, who, when and why, oldest first."""
+    decided = rows(session, named_sql("report/decisions"), {"batch_id": batch_id})
+    return [{**row, "at": row["at"].isoformat(timespec="seconds")} for row in decided]
+
+
+CHARTED = 100  # batches in the charts of a pipeline
+LISTED = 30  # of them in its table
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineDay:
+    """One pipeline on one day; ``missing`` says in one line why there is no timeline."""
+
+    pipeline: str
+    timeline: Timeline | None
+    missing: str | None = None
+
+
+def build_timeline(timeline: Timeline, folder: Path) -> Path:
+    """``<folder>/<pipeline>/index.html``: the pipeline over the batches of the timeline."""
+    pages = pipeline_folder(folder, timeline.pipeline)
+    batches = {int(page.stem) for page in pages.glob("*.html") if page.stem.isdecimal()}
+    values = {"timeline": timeline, "oldest_first": timeline.batches[::-1], "pages": batches, "listed": LISTED}
+    return write(pages / "index.html", render("timeline.html.jinja", **values))
+
+
+def build_day(day: date, pipelines: Sequence[PipelineDay], folder: Path) -> Path:
+    """``<folder>/_daily/<day>.html``: every pipeline on that day, in UTC."""
+    pages = folder / DAILY_FOLDER
+    pages.mkdir(parents=True, exist_ok=True)
+    for page in (folder / "daily").glob("????-??-??.html"):  # where earlier releases wrote them
+        page.rename(pages / page.name)
+    days = sorted(page.stem for page in pages.glob("????-??-??.html"))
+    before = max((other for other in days if other < day.isoformat()), default=None)
+    linked = {each.pipeline for each in pipelines if (folder / each.pipeline / "index.html").is_file()}
+    values = {"day": day.isoformat(), "pipelines": pipelines, "before": before, "linked": linked}
+    return write(pages / f"{day.isoformat()}.html", render("daily.html.jinja", **values))

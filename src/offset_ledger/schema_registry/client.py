@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -14,9 +14,9 @@ from offset_ledger.schema_registry import documents
 from offset_ledger.schema_registry.api import Api, NotFound
 from offset_ledger.schema_registry.connection import registry_settings
 from offset_ledger.schema_registry.documents import Reference, Schema
-from offset_ledger.schema_registry.references import resolve
 
 __all__ = ["LEVELS", "Compatibility", "Reference", "Registry", "connect_registry"]
+
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
@@ -203,3 +203,58 @@ def _at(subject: str) -> str:
 
 def _lost(what: str, of: str) -> UnusableSchema:
     return UnusableSchema(f"{what} leads to {of}, which the schema registry does not have; register that first")
+
+
+MAX_REFERENCES = 500
+MAX_CHARACTERS = 4 * 1024 * 1024  # together: no schema is compiled with more
+
+
+def resolve(
+    references: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
+) -> tuple[SchemaReference, ...]:
+    """What ``what`` refers to; ``fetch`` gives the schema of a reference.
+
+    Raises:
+        UnusableSchema: the references form a circle, are too many, or mean two schemas by the same name.
+    """
+    resolved: dict[str, SchemaReference] = {}
+    for reference in _in_order(references, fetch, what):
+        same = resolved.setdefault(reference.name, reference)
+        if same.text != reference.text:
+            raise UnusableSchema(
+                f"{what} refers by {reference.name!r} to version {same.version} of {same.subject!r} and to version "
+                f"{reference.version} of {reference.subject!r}, which differ; register it with one of them"
+            )
+    return tuple(resolved.values())
+
+
+def _in_order(
+    wanted: Iterable[Reference], fetch: Callable[[Reference], Schema], what: str
+) -> Iterator[SchemaReference]:
+    seen: set[Reference] = set()
+    characters = 0
+    stack: list[tuple[Reference | None, Schema | None, Iterator[Reference]]] = [(None, None, iter(wanted))]
+    while stack:
+        reference, schema, following = stack[-1]
+        needed = next(following, None)
+        if needed is None:
+            stack.pop()
+            if reference and schema:
+                yield SchemaReference(reference.name, reference.subject, reference.version, schema.text)
+            continue
+        if any(needed == open_ for open_, _, _ in stack):
+            raise UnusableSchema(
+                f"{what} refers to version {needed.version} of {needed.subject!r}, which refers to itself"
+            )
+        if needed in seen:
+            continue
+        seen.add(needed)
+        if len(seen) > MAX_REFERENCES:
+            raise UnusableSchema(f"{what} refers to more than {MAX_REFERENCES} other schemas; register it with fewer")
+        needed_schema = fetch(needed)
+        characters += len(needed_schema.text)
+        if characters > MAX_CHARACTERS:
+            raise UnusableSchema(
+                f"{what} refers to schemas of more than {MAX_CHARACTERS} characters together; register it with less"
+            )
+        stack.append((needed, needed_schema, iter(needed_schema.references)))

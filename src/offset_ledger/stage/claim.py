@@ -1,26 +1,33 @@
-"""The two ends of an attempt at staging: the claim that makes its tables, and the seal that checks them."""
+"""The two ends of an attempt at staging: the claim that makes its tables, and the seal that checks them.
+
+The seal asks whether compaction may have removed tombstones that nobody read. A tombstone is kept for
+``delete.retention.ms`` from the first cleaning on that reaches it (KIP-534), so at least that long after it was
+written. What is read within that time, and what lacks no offset, lacks no tombstone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.connections import get_connection
-from offset_ledger.ledger import batches, fencing, staging
+from offset_ledger.errors import TombstonesMayBeGone
+from offset_ledger.ledger import batches, decisions, fencing, staging
 from offset_ledger.ledger.completeness import check_manifest
-from offset_ledger.ledger.database import Cursor, Session, application_name, rename_session, transaction
+from offset_ledger.ledger.database import Cursor, Session, application_name, named_sql, rename_session, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts
-from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.manifest import Slice, by_partition
-from offset_ledger.model.states import State
-from offset_ledger.model.tombstones import LateRange, as_json
-from offset_ledger.stage import tombstones
-from offset_ledger.stage.following import take_columns
+from offset_ledger.model.questions import QuestionKind
+from offset_ledger.model.snapshot import TopicSnapshot
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.model.tombstones import LateRange, ReadDelay, as_json, in_words, kept_of, late_ranges, shortest
+from offset_ledger.stage.schemas import take_columns
 from offset_ledger.target.table import ensure_target
+from offset_ledger.units import kafka_span, show_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Written:
 
     slices: int
     gap_reason: str | None = None
-    retention: tombstones.TombstoneRetention | None = None
+    retention: TombstoneRetention | None = None
 
 
 def claim(session: Session, pipeline: Pipeline, batch_id: int, origin: Origin) -> StagingTables:
@@ -92,15 +99,58 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
             late=as_json(late) if late else None,
         )
     if late:
-        raise tombstones.refusal(batch, late)
+        raise refusal(batch, late)
     return counts
 
 
 def _late_ranges(
-    cursor: Cursor, batch: Batch, slices: Sequence[Slice], retention: tombstones.TombstoneRetention | None
+    cursor: Cursor, batch: Batch, slices: Sequence[Slice], retention: TombstoneRetention | None
 ) -> tuple[LateRange, ...]:
     if retention is None:
         return ()
     counts = by_partition(slices)
     missing = {r.partition: r.width - counts.get(r.partition, StagedCounts()).total for r in batch.ranges}
-    return tombstones.find_late(cursor, batch, missing, retention)
+    return find_late(cursor, batch, missing, retention)
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneRetention:
+    """For how long the topic keeps tombstones as it is now; None where it is not compacted."""
+
+    span: timedelta | None
+
+
+def tombstone_retention(pipeline: Pipeline, batch: Batch, *snapshots: TopicSnapshot) -> TombstoneRetention | None:
+    """By the snapshots before and after the read; None where no tombstone can be missed.
+
+    Only a head batch can miss one: what other batches read again, a head batch has read before or will read yet.
+    """
+    if batch.kind is not BatchKind.HEAD or pipeline.record.tombstone is not Tombstone.DELETE:
+        return None
+    spans = [kafka_span(str(s.delete_retention_ms)) for s in snapshots if s.compacted or pipeline.source.compacted]
+    return TombstoneRetention(min(spans, default=None))
+
+
+def find_late(
+    cursor: Cursor, batch: Batch, missing: Mapping[int, int], today: TombstoneRetention
+) -> tuple[LateRange, ...]:
+    """The ranges, read just now, from which compaction may have removed tombstones, and that nobody has approved."""
+    if not any(missing.values()):
+        return ()
+    cursor.execute(named_sql("stage/unread_tombstones"), {"batch_id": batch.batch_id})
+    waits = {
+        row["partition"]: ReadDelay(row["waited"], shortest(row["kept_ms"], today.span)) for row in cursor.fetchall()
+    }
+    given = decisions.approved(cursor, batch.batch_id, QuestionKind.UNREAD_TOMBSTONES)
+    return late_ranges(batch.ranges, missing, waits, [details["missing"] for details in given])
+
+
+def refusal(batch: Batch, late: tuple[LateRange, ...]) -> TombstonesMayBeGone:
+    """The error that names them."""
+    return TombstonesMayBeGone(
+        f"batch {batch.batch_id} of {batch.pipeline}, {in_words(late)}, but tombstones are kept for "
+        f"only {show_span(kept_of(late))} (delete.retention.ms): compaction may have removed some before they were "
+        "read, and their rows would stay; nothing was committed; look for rows whose key has no record in the topic "
+        "(offset-ledger verify PIPELINE --deep --against-topic), then go on with: "
+        "offset-ledger skip PIPELINE --why ..."
+    )

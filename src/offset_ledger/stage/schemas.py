@@ -1,21 +1,36 @@
-"""The schemas that records name: from the ledger, where they are kept, and from the registry."""
+"""The schemas that records name, from the ledger or the registry, and the columns that follow them.
+
+A head batch ends before the first record that needs another column, and the batch after it brings the column. A batch
+of which some range begins with such a record takes the change as a whole; so each change ends one batch, and no
+partition waits for another. Batches that read old records again have the columns of now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.source import Source
+from offset_ledger.config.model import Pipeline, RecordShape
+from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.subjects import can_be_of
-from offset_ledger.errors import SchemaChanged, UnusableSchema
-from offset_ledger.ledger import writer_schemas
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.model.states import BatchKind
-from offset_ledger.model.writer_schema import WriterSchema
+from offset_ledger.decoding.needed_columns import Difference, Fields, Follower, Needed
+from offset_ledger.decoding.outcome import Mismatch
+from offset_ledger.decoding.record_kinds import fields_of, kind_names, kind_reader
+from offset_ledger.decoding.subjects import can_be_of, check_value_schema
+from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.errors import SchemaChanged, UndecidedSchema, UnusableSchema
+from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging
+from offset_ledger.ledger.database import Cursor, Session, connect, transaction
+from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.schema_boundaries import Boundary, Met, Writer
+from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.batch import Batch
+from offset_ledger.model.followed_columns import FollowedColumn, effective
+from offset_ledger.model.states import BatchKind, State
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.target.fit import foreign_columns
 
 if TYPE_CHECKING:
     from offset_ledger.schema_registry.client import Registry
@@ -77,7 +92,7 @@ class SchemaLookup:
         if self.database is None:
             return {}
         with connect(self.database) as session, transaction(session) as cursor:
-            return writer_schemas.read(cursor, self.pipeline, schema_ids)
+            return schema_boundaries.read_writer_schemas(cursor, self.pipeline, schema_ids)
 
     def _ask(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema | SchemaProblem]:
         from offset_ledger.schema_registry.client import connect_registry
@@ -92,8 +107,10 @@ class SchemaLookup:
     def _freeze(self, database: Connection, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
         with connect(database) as session, transaction(session) as cursor:
             for schema in schemas:
-                writer_schemas.freeze(cursor, self.pipeline, schema)
-            return writer_schemas.read(cursor, self.pipeline, [schema.schema_id for schema in schemas])
+                schema_boundaries.freeze_writer_schema(cursor, self.pipeline, schema)
+            return schema_boundaries.read_writer_schemas(
+                cursor, self.pipeline, [schema.schema_id for schema in schemas]
+            )
 
 
 def schema_or_problem(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
@@ -113,3 +130,207 @@ def _check_unchanged(pipeline: str, kept: Mapping[int, WriterSchema], asked: Map
                 f"{before[:12]} when it was first met; nothing was committed; a registry never changes an id, so name "
                 "the one that the records were written with in source.registry"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A record with all that some schemas bring, and the questions about those."""
+
+    record: RecordShape
+    columns: tuple[FollowedColumn, ...] = ()
+    questions: Mapping[Writer, tuple[Difference, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaNeeds:
+    """Compares the schemas that the ledger keeps of a pipeline, as its file has it, with columns."""
+
+    pipeline: Pipeline
+    follower: Follower
+    kept: Mapping[int, WriterSchema]
+
+    @classmethod
+    def read(cls, cursor: Cursor, pipeline: Pipeline, schema_ids: Iterable[int]) -> SchemaNeeds:
+        """For these schemas, without those that the ledger does not keep: no record is read by them."""
+        follower = Follower(
+            pipeline.source.format,
+            pipeline.target.evolve,
+            declared=frozenset(column.name for column in pipeline.record.columns),
+            foreign=foreign_columns(cursor, pipeline),
+            accepted=schema_boundaries.accepted(cursor, pipeline.name),
+        )
+        return cls(pipeline, follower, schema_boundaries.read_writer_schemas(cursor, pipeline.name, schema_ids))
+
+    def writer(self, met: Met) -> Writer | None:
+        """What a record names; None where it cannot be read."""
+        schema = self.kept.get(met.schema_id)
+        if schema is None or self.pipeline.source.format is not Format.PROTOBUF:
+            return Writer(met.schema_id) if schema else None
+        try:
+            return Writer(met.schema_id, kind_reader(schema)(met.head)[0])
+        except (Mismatch, SchemaProblem):
+            return None
+
+    def needed(self, record: RecordShape, writer: Writer) -> Needed:
+        """What its records need beyond the columns of the record; nothing where they cannot be read."""
+        fields = self._fields(writer)
+        return self.follower.needed(record, fields) if fields is not None else Needed()
+
+    def brought(self, record: RecordShape, batch_id: int, writers: Iterable[Writer]) -> Brought:
+        """What these schemas bring to the record, one after the other, with a batch."""
+        columns, questions = list[FollowedColumn](), dict[Writer, tuple[Difference, ...]]()
+        for writer in sorted(writers):
+            needed = self.needed(record, writer)
+            record = effective(record, needed.columns)
+            columns += [FollowedColumn(column, writer.schema_id, batch_id) for column in needed.columns]
+            if needed.questions:
+                questions[writer] = needed.questions
+        return Brought(record, tuple(columns), questions)
+
+    def _fields(self, writer: Writer) -> Fields | None:
+        source, schema = self.pipeline.source, self.kept.get(writer.schema_id)
+        if schema is None:
+            return None
+        try:
+            check_value_schema(source, schema)
+            return self._of_kinds(schema, [writer.message] if writer.message else self._kinds(schema))
+        except SchemaProblem:
+            return None
+
+    def _kinds(self, schema: WriterSchema) -> list[str]:
+        """The records of an Avro union that are the pipeline's; none where the schema is of one record."""
+        wanted = self.pipeline.record.schemas
+        names = kind_names(schema) if schema.language is SchemaLanguage.AVRO else ()
+        return [name for name in names if not wanted or name in wanted] if len(names) > 1 else []
+
+    def _of_kinds(self, schema: WriterSchema, kinds: Sequence[str]) -> Fields:
+        """The fields of these kinds of records; a field of one of several is missing from the others."""
+        if len(kinds) < 2:
+            return fields_of(schema, kinds[0] if kinds else None)
+        every = [each for kind in kinds for each in fields_of(schema, kind)]
+        first = {each.path: each for each in reversed(every)}
+        return tuple(replace(first[path], nullable=True) for path in dict.fromkeys(each.path for each in every))
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first record of a schema in a partition, and whether the range begins with it."""
+
+    partition: int
+    offset: int
+    writer: Writer
+    opens: bool
+
+
+def follows(pipeline: Pipeline, batch: Batch) -> bool:
+    """Whether the batch may bring columns to the pipeline."""
+    return pipeline.follows_schemas and batch.kind is BatchKind.HEAD
+
+
+def take_columns(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Pipeline:
+    """The pipeline with its columns of now and those that the batch brings, which are entered; before it is claimed.
+
+    Raises:
+        UndecidedSchema: a range begins with a schema that a person has to decide about.
+    """
+    if not follows(pipeline, batch):
+        return with_columns(cursor, pipeline)
+    pipelines.lock_pipeline(cursor, pipeline.name)
+    opening, brought = read_opening(cursor, pipeline, batch)
+    if brought.questions:
+        raise UndecidedSchema(undecided(pipeline, opening, brought.questions))
+    followed_columns.enter(cursor, pipeline.name, brought.columns)
+    for each in brought.columns:
+        log.info(
+            "%s brings column %s %s by schema id %d", batch, each.column.name, each.column.type.sql, each.schema_id
+        )
+    return with_columns(cursor, pipeline, batch.batch_id)
+
+
+def read_opening(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> tuple[dict[Writer, dict[int, int]], Brought]:
+    """The schemas with which ranges of the batch are known to begin, by partition and offset, and what they bring."""
+    opening = schema_boundaries.opening(cursor, batch.batch_id)
+    needs = SchemaNeeds.read(cursor, pipeline, {writer.schema_id for writer in opening})
+    record = with_columns(cursor, pipeline).record
+    return opening, needs.brought(record, batch.batch_id, opening)
+
+
+def undecided(
+    pipeline: Pipeline,
+    opening: Mapping[Writer, Mapping[int, int]],
+    questions: Mapping[Writer, tuple[Difference, ...]],
+) -> str:
+    """What differs, and where, in a line that says what to do."""
+    named = [
+        f"{writer} (from {', '.join(f'{partition}:{offset}' for partition, offset in opening[writer].items())}) has "
+        f"{'; '.join(map(str, differences))}"
+        for writer, differences in questions.items()
+    ]
+    return (
+        f"topic {pipeline.source.topic}: {'; '.join(named)}; nothing was staged; correct the pipeline file or the "
+        f"producer, or leave the columns as they are with: offset-ledger accept-schema {pipeline.name} --why ..."
+    )
+
+
+def end_at_boundaries(session: Session, pipeline: Pipeline, batch: Batch, tables: StagingTables) -> bool:
+    """Whether what was staged met a schema that needs other columns, so that the batch has to be staged again.
+
+    Then its ranges end before that schema, or the next claim brings the columns. All in one transaction.
+
+    Raises:
+        Fenced: a newer attempt has claimed the batch.
+    """
+    if not follows(pipeline, batch):
+        return False
+    with transaction(session) as cursor:
+        batches.lock(cursor, tables.attempt, State.STAGING)
+        record = with_columns(cursor, pipeline, batch.batch_id).record
+        firsts, needs = _firsts(cursor, pipeline, tables)
+        needed = {first.writer: needs.needed(record, first.writer) for first in firsts}
+        waiting = [first for first in firsts if needed[first.writer]]
+        if not waiting:
+            return False
+        opening = {first.writer for first in waiting if first.opens}
+        brought = needs.brought(record, batch.batch_id, opening)
+        later = [first for first in waiting if first.writer not in opening]
+        ending = [] if brought.questions else [each for each in later if needs.needed(brought.record, each.writer)]
+        _keep(cursor, batch, [first for first in waiting if first.writer in opening], ending, needed)
+        _cut(cursor, batch, tables, ending)
+    return True
+
+
+def _firsts(cursor: Cursor, pipeline: Pipeline, tables: StagingTables) -> tuple[list[_First], SchemaNeeds]:
+    met = schema_boundaries.met(cursor, tables, pipeline.source.format is Format.PROTOBUF)
+    needs = SchemaNeeds.read(cursor, pipeline, {each.schema_id for each in met})
+    spans = [each.offsets for each in staging.manifest(cursor, tables) if each.offsets]
+    starts = {r.partition: r.from_offset for r in sorted(spans, key=lambda r: -r.from_offset)}
+    firsts: dict[tuple[int, Writer], _First] = {}
+    for each in met:  # ascending in each partition
+        if writer := needs.writer(each):
+            opens = each.first_offset == starts[each.partition]
+            firsts.setdefault((each.partition, writer), _First(each.partition, each.first_offset, writer, opens))
+    return list(firsts.values()), needs
+
+
+def _keep(
+    cursor: Cursor, batch: Batch, opening: Iterable[_First], ending: Iterable[_First], needed: Mapping[Writer, Needed]
+) -> None:
+    boundaries = [
+        Boundary.of(first.partition, first.offset, first.writer, ends, needed[first.writer])
+        for firsts, ends in ((opening, False), (ending, True))
+        for first in firsts
+        if first.opens is not ends
+    ]
+    schema_boundaries.record(cursor, batch.batch_id, boundaries)
+
+
+def _cut(cursor: Cursor, batch: Batch, tables: StagingTables, ending: Iterable[_First]) -> None:
+    ends: dict[int, int] = {}
+    for first in ending:
+        ends[first.partition] = min(first.offset, ends.get(first.partition, first.offset))
+    batches.cut(cursor, tables.attempt, ends)
+    for partition, offset in ends.items():
+        log.info("%s ends before %d:%d, where another schema begins that needs other columns", batch, partition, offset)

@@ -24,9 +24,8 @@ from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.kafka_columns import moment_of, timestamps
 from offset_ledger.errors import Fenced, IncompleteStaging
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import Cursor, Session, application_name, connect, named_sql, set_local, transaction
-from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.fencing import fenced, kept_awake
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.states import BatchKind

@@ -1,35 +1,42 @@
-"""The slices of a batch, read and staged by tasks of Spark: each is a reader of its own, on whichever executor."""
+"""The slices of a batch, read and staged by tasks of Spark: each is a reader of its own, on whichever executor.
+
+Each slice that is done stands in the manifest, so progress is read there; a failed job becomes the error that its text
+names.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
+from offset_ledger import errors
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.cycles import rare_collections
-from offset_ledger.errors import SparkFailed, TransientError
-from offset_ledger.model.batch import Batch
+from offset_ledger.errors import OffsetLedgerError, SparkFailed, SparkUnavailable, TransientError, one_line
+from offset_ledger.ledger.database import connect, named_sql, rows
+from offset_ledger.model.batch import Attempt, Batch
 from offset_ledger.model.engine import EngineChoice
 from offset_ledger.model.ranges import total_width
 from offset_ledger.postgres_connection import takes_token, with_token
-from offset_ledger.stage.progress import is_classic, slices_shown
+from offset_ledger.progress import OnProgress, progress
 from offset_ledger.stage.runs import Run, SharedSlices, runs_of, shares_of
 from offset_ledger.stage.same_code import for_same_code
 from offset_ledger.stage.slice_reader import slice_reader
-from offset_ledger.stage.spark_failures import classify
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from offset_ledger.stage.slices import SliceTask
+
 
 log = logging.getLogger(__name__)
 
@@ -101,3 +108,62 @@ def _failures_classified() -> Iterator[None]:
         known = classify(error)
         log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)
         raise known from error
+
+
+_SECONDS = 2.0
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether the driver is of this process, and not a Spark Connect server."""
+    return hasattr(spark, "_jsparkSession")
+
+
+@contextmanager
+def slices_shown(database: Connection, attempt: Attempt, total: int) -> Iterator[None]:
+    """Show how many of ``total`` offsets are in slices that have committed, while the block runs."""
+    done = threading.Event()
+    with progress(total, "staged", unit="offsets") as advance:
+        thread = threading.Thread(target=_watch, args=(database, attempt, advance, done), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join(_SECONDS)  # it may wait for a server that hangs
+
+
+def _watch(database: Connection, attempt: Attempt, advance: OnProgress, done: threading.Event) -> None:
+    """Count until it is done; a short stage is never asked about, and one that cannot be counted goes on uncounted."""
+    if done.wait(_SECONDS):
+        return
+    shown = 0
+    try:
+        with connect(database, timeout=0) as session:
+            while not done.wait(_SECONDS):
+                ((staged,),) = rows(session, named_sql("staging/staged_offsets"), asdict(attempt))
+                advance(staged - shown)
+                shown = staged
+    except OffsetLedgerError as error:
+        log.debug("progress is not shown any more: %s", error)
+
+
+# An error that a task raised crosses from its Python worker as text.
+_OURS = re.compile(r"offset_ledger\.errors\.(\w+): (.+)")
+# What the client of a Spark Connect server is answered then; a server that was started again knows no earlier session.
+_SERVER_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_")
+
+
+def classify(error: BaseException) -> OffsetLedgerError:
+    """The error to raise for a failed job, in one line."""
+    text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
+    if any(name in text for name in _SERVER_GONE):
+        return SparkUnavailable(
+            "the Spark Connect server went away, or was started again, while it staged; nothing was committed; stage "
+            f"the batch again ({one_line(text, 200)})"
+        )
+    ours = _OURS.findall(text)  # the last is what was raised, those before are its causes
+    if ours and isinstance(kind := getattr(errors, ours[-1][0], None), type) and issubclass(kind, OffsetLedgerError):
+        return kind(ours[-1][1].strip())
+    cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")
+    first = cause or next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return SparkFailed(f"the Spark job failed: {first[:300]}; nothing was committed; see the log above")

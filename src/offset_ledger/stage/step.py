@@ -8,33 +8,34 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.errors import StateConflict, TransientError
+from offset_ledger.errors import LostRange, StateConflict, TransientError
 from offset_ledger.extras import is_installed
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, fencing
-from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.ledger import batches, fencing, staging
+from offset_ledger.ledger.completeness import is_whole
+from offset_ledger.ledger.database import Cursor, Session, connect, transaction
+from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.attempt import Attempt
 from offset_ledger.model.balance_sheet import StagedCounts, gap_reason
-from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.engine import EngineChoice, choose
 from offset_ledger.model.ranges import total_width
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import CLAIMABLE, State
-from offset_ledger.stage import tombstones
-from offset_ledger.stage.claim import Written, claim, seal
-from offset_ledger.stage.following import end_at_boundaries
-from offset_ledger.stage.kept_staging import KeptStaging, is_last_copy, read_kept
+from offset_ledger.stage.claim import Written, claim, seal, tombstone_retention
+from offset_ledger.stage.schemas import end_at_boundaries
 from offset_ledger.stage.topic_check import losses_checked, topic_checks
 
 if TYPE_CHECKING:
     from offset_ledger.stage.slices import SliceTask
+
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ def stage(reader: Reader, pipeline: Pipeline, batch_id: int, origin: Origin) -> 
         with losses_checked(partial(topic.check, batch), reader.transient):
             slices = reader.read(kafka, batch, pipeline, task)
         after = topic.check(batch, read=_reason_of_gaps(pipeline, before) is None)
-        retention = tombstones.tombstone_retention(pipeline, batch, before, after)
+        retention = tombstone_retention(pipeline, batch, before, after)
         return Written(slices, _reason_of_gaps(pipeline, before, after), retention)
 
     with topic_checks(kafka, pipeline.source.topic) as topic:
@@ -176,3 +177,56 @@ def _stage_claimed(
 def _done(batch: Batch) -> StagedBatch:
     counts = StagedCounts(batch.rows or 0, batch.refused or 0, batch.skipped or 0)
     return StagedBatch(batch.attempt, counts, done=True)
+
+
+class KeptStaging(Enum):
+    """What earlier attempts have left of a batch."""
+
+    NOTHING = auto()  # that could be used
+    OTHER_COLUMNS = auto()  # all of it, and the pipeline file declares other columns now
+    OTHER_FILE = auto()  # all of it, and the pipeline file has changed otherwise
+    USABLE = auto()
+
+
+def read_kept(session: Session, pipeline: Pipeline, batch_id: int) -> tuple[Batch, KeptStaging]:
+    """The batch, and what is left of its staging: all of it, unchecked, if the batch is committed."""
+    with transaction(session) as cursor:
+        batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
+        kept = KeptStaging.USABLE if batch.state is State.COMMITTED else _kept(cursor, pipeline, batch)
+    if (batch.approved or batch.late_approved) and kept is not KeptStaging.USABLE:
+        log.warning(
+            "staging of the approved batch %d cannot be used any more; it is staged and validated again", batch_id
+        )
+    return batch, kept
+
+
+def is_last_copy(batch: Batch, kept: KeptStaging, check_topic: Callable[[Batch], object]) -> bool:
+    """Whether the batch goes on with what an earlier pipeline file staged, because the topic no longer has the records.
+
+    Raises:
+        LostRange: the topic does not have them, and no staging can be used.
+    """
+    try:
+        check_topic(batch)
+    except LostRange as lost:
+        if kept is KeptStaging.NOTHING:
+            raise
+        gone = str(lost).split("; nothing was committed")[0]  # without its advice to abandon the batch
+        if kept is KeptStaging.OTHER_COLUMNS:
+            raise type(lost)(
+                f"{gone}. All of it is staged, with other columns than the pipeline file declares now: restore them in "
+                f"the file to commit batch {batch.batch_id}; nothing was committed"
+            ) from lost
+        log.warning("%s. All of it is staged, by an earlier pipeline file: %s goes on with that", gone, batch)
+        return True
+    return False
+
+
+def _kept(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> KeptStaging:
+    if batch.state not in (State.STAGED, State.VALIDATED) or not is_whole(cursor, batch):
+        return KeptStaging.NOTHING
+    if not staging.fits(cursor, StagingTables(batch.attempt), with_columns(cursor, pipeline, batch.batch_id).record):
+        return KeptStaging.OTHER_COLUMNS
+    # An approved batch was validated with the file of that time.
+    same = batch.approved or batch.config_hash == pipeline.config_hash
+    return KeptStaging.USABLE if same else KeptStaging.OTHER_FILE

@@ -1,12 +1,13 @@
-"""Counting, while a slice is staged, the fields of its rows that nothing reads."""
+"""Counting, while a slice is staged, the fields of its rows that nothing reads, with an even sample of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,14 +17,13 @@ from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.heads import by_head
+from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.decoding.outcome import printable
 from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_reader
-from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.subjects import LANGUAGES
-from offset_ledger.decoding.unread import UnreadMembers, unread
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.unread import MAX_NAME, Unread
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.stage.even_sample import EvenSample
 
 SAMPLE = 2000
 """Documents of a slice that are looked at, at most."""
@@ -163,3 +163,42 @@ class OfSchemas:
 def _named(counts: Mapping[JsonPath, int]) -> dict[str, int]:
     """The counts by the path as it is shown; paths that are cut to the same text count once for each record."""
     return {printable(format_path(path), MAX_NAME): records for path, records in counts.items()}
+
+
+T = TypeVar("T")
+Places = npt.NDArray[np.int64]
+
+_TURN = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio of 2^64: no pattern of the records has its period
+_WHOLE = 1 << 64
+
+
+class EvenSample(Generic[T]):
+    """Keeps at most so many items, one of every n with n doubled when there are too many.
+
+    The places of a full turn lie evenly on a circle, and those in a part of it are kept: which ones depends on the
+    lengths of the parts alone.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._every, self._seen = 1, 0
+        self._kept: dict[int, T] = {}
+
+    def add(self, count: int, look: Callable[[Places], Iterable[T]]) -> None:
+        """Take some of the next so many items: ``look`` gives those at these places among them."""
+        places = self._chosen(np.arange(self._seen, self._seen + count))
+        while len(self._kept) + len(places) > self._most:
+            self._every *= 2
+            kept = self._chosen(np.fromiter(self._kept, np.int64, len(self._kept)))
+            self._kept = {place: self._kept[place] for place in kept.tolist()}
+            places = self._chosen(places)
+        self._kept |= zip(places.tolist(), look(places - self._seen), strict=True)
+        self._seen += count
+
+    @property
+    def items(self) -> list[T]:
+        """What is kept, in the order of the stream."""
+        return list(self._kept.values())
+
+    def _chosen(self, places: Places) -> Places:
+        return places[places.astype(np.uint64) * _TURN <= np.uint64(_WHOLE // self._every - 1)]

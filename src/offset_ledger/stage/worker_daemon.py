@@ -16,7 +16,7 @@ _IMPORTED = (
     "offset_ledger.stage.spark_settings",
     "offset_ledger.stage.spark_reader",
     "offset_ledger.stage.slices",
-    "offset_ledger.stage.binary_copy",
+    "offset_ledger.stage.copy_rows",
     "offset_ledger.kafka.bulk_reader",
     "offset_ledger.schema_registry.client",
     *_FORMATS,

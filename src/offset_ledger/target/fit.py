@@ -9,8 +9,7 @@ from typing import Any
 from offset_ledger.config.model import Evolve, Pipeline, RecordShape
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import catalog_type, row_columns
-from offset_ledger.model.widening import widens
-from offset_ledger.target.declared_columns import no_longer_declared
+from offset_ledger.model.followed_columns import widens
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
@@ -167,3 +166,37 @@ def _allow_null(row: Mapping[str, Any], why: str, checks: list[str]) -> Iterator
         yield Misfit(f"column {row['name']} is NOT NULL, {why}", f"ALTER COLUMN {row['quoted']} DROP NOT NULL")
     for check in checks:
         yield Misfit(f"constraint {check} keeps NULL out of column {row['name']}, {why}", f"DROP CONSTRAINT {check}")
+
+
+def record_columns(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Record that the pipeline writes the columns that its file declares now."""
+    columns = [column.name for column in pipeline.record.columns]
+    cursor.execute(named_sql("target/declare_columns"), {"pipeline": pipeline.name, "columns": columns})
+
+
+def record_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
+    """Take the columns of now for those that were ever written, where batches were committed before this was kept."""
+    cursor.execute(named_sql("target/undeclared_commit"), {"pipeline": pipeline.name})
+    if cursor.rowcount:
+        record_columns(cursor, pipeline)
+
+
+def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
+    """The columns of the table that the pipeline has written and that its file declares no more."""
+    cursor.execute(
+        named_sql("target/no_longer_declared"),
+        {
+            "file": pipeline.file,
+            "schema": pipeline.target.schema,
+            "table": pipeline.target.table,
+            "declared": [column.name for column in pipeline.record.columns],
+        },
+    )
+    return [row["attname"] for row in cursor.fetchall()]
+
+
+def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
+    """The columns of the table, if it exists, that the pipeline has never written."""
+    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
+    cursor.execute(named_sql("target/foreign_columns"), {"file": pipeline.file, **place})
+    return frozenset(row["attname"] for row in cursor.fetchall())

@@ -25,13 +25,11 @@ from offset_ledger.ledger.database import (
     rename_session,
     transaction,
 )
-from offset_ledger.ledger.fencing import fenced
+from offset_ledger.ledger.fencing import fenced, wait_for
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
-from offset_ledger.ledger.stalled import wait_for
-from offset_ledger.model.attempt import Attempt
-from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.batch import Attempt, Batch, Origin
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.validate.gate import run_gate
 from offset_ledger.validate.history import compare

@@ -20,7 +20,7 @@ from offset_ledger.ledger.database import connect, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import ingest
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import Client

@@ -21,26 +21,24 @@ from offset_ledger.errors import AccessDenied, PublishFailed
 from offset_ledger.kafka.bulk_reader import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_reader
-from offset_ledger.ledger import stage_failures
+from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.dismissals import Selection
 from offset_ledger.ledger.migrate import migrate
-from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.ledger.stage_failures import StageFailure
+from offset_ledger.ledger.redrive import RedriveChoice, Selection
+from offset_ledger.ledger.staging import StageFailure
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.accept_table import accept_table
-from offset_ledger.operations.dismiss import dismiss
+from offset_ledger.operations.accept_topic import accept_table
 from offset_ledger.operations.doctor.run import examine_pipelines
 from offset_ledger.operations.ingest import ingest, run_batch, validate_or_raise
-from offset_ledger.operations.redrive import list_quarantined, plan_redrive, stage_redrive
+from offset_ledger.operations.redrive import dismiss, list_quarantined, plan_redrive, stage_redrive
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.page.live import ask_broker
 from offset_ledger.reliability.audit.gather import read_facts
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import Client
@@ -149,8 +147,8 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_no_others(
     assert (done.committed.total.inserted, "session" in done.seconds) == (1, False)  # read without Spark
     failure, submission = StageFailure("OffsetExpired", "gone"), str(uuid.uuid4())
     with connect(roles.writer) as session, transaction(session) as cursor:
-        stage_failures.record(cursor, submission, done.committed.batch.batch_id, failure)
-        assert stage_failures.read(cursor, submission) == failure
+        staging.record_failure(cursor, submission, done.committed.batch.batch_id, failure)
+        assert staging.read_failure(cursor, submission) == failure
     with connect(roles.reader) as session:
         assert rows(session, "SELECT error FROM offset_ledger.stage_failure") == [["OffsetExpired"]]
         assert [row[0] for row in rows(session, "SELECT state FROM offset_ledger.batch ORDER BY 1")] == [

@@ -16,8 +16,8 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.awake import kept_awake
 from offset_ledger.ledger.database import connect, rows, transaction
+from offset_ledger.ledger.fencing import kept_awake
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange

@@ -23,7 +23,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied, DatabaseUnavailable, Fenced
 from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.database import Session, connect, rows, transaction
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.stage import slices
 from offset_ledger.stage import step as stage_step

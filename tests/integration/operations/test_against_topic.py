@@ -20,15 +20,13 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows, transaction
-from offset_ledger.ledger.dismissals import Selection
-from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.ledger.redrive import RedriveChoice, Selection
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.prune import prune_beyond
 from offset_ledger.operations.prune_ages import Ages
-from offset_ledger.operations.redrive import plan_redrive
+from offset_ledger.operations.redrive import dismiss, plan_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import TopicComparison, compare_with_topic
 from offset_ledger.plan.step import plan_replay

@@ -27,8 +27,7 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
-from offset_ledger.operations.dead_letter_record import source_position
-from offset_ledger.operations.dead_letters import Delivery, deliver
+from offset_ledger.operations.dead_letters import Delivery, deliver, source_position
 from offset_ledger.operations.status import status
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import Publisher, publish

@@ -14,11 +14,9 @@ from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.dismissals import Selection
-from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.ledger.redrive import RedriveChoice, Selection
 from offset_ledger.model.states import State
-from offset_ledger.operations.dismiss import Dismissed, dismiss
-from offset_ledger.operations.redrive import plan_redrive
+from offset_ledger.operations.redrive import Dismissed, dismiss, plan_redrive
 from offset_ledger.operations.verify import verify
 from tests.fixtures.raw import Raw
 from tests.fixtures.servers import Servers

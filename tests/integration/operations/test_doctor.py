@@ -12,8 +12,8 @@ import pytest
 from offset_ledger.cli.main import main
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.client import KafkaClient
+from offset_ledger.kafka.python_client import Admin
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.ledger.migrate import migrations
 from offset_ledger.reliability.publishing.topics import create_topic

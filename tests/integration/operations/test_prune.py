@@ -28,20 +28,18 @@ from offset_ledger.ledger import pipelines, prune
 from offset_ledger.ledger.batches import read_batch_of, why_missing
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.dismissals import Selection
-from offset_ledger.ledger.redrive import RedriveChoice
+from offset_ledger.ledger.redrive import RedriveChoice, Selection
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.operations.dismiss import dismiss
 from offset_ledger.operations.ingest import validate_or_raise
 from offset_ledger.operations.prune import Pruned, prune_beyond
 from offset_ledger.operations.prune_ages import Ages
-from offset_ledger.operations.redrive import plan_redrive, stage_redrive
+from offset_ledger.operations.redrive import dismiss, plan_redrive, stage_redrive
 from offset_ledger.operations.status import recent_batches
 from offset_ledger.operations.verify import verify
 from offset_ledger.report.step import report
-from offset_ledger.report.timeline_pages import build_day
+from offset_ledger.report.timeline import build_day
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned

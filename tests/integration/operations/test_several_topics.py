@@ -35,14 +35,13 @@ from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import Session, application_name, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.retired_topics import read_retirement
+from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
-from offset_ledger.operations.accept_table import accept_table
-from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.accept_topic import accept_table, accept_topic
 from offset_ledger.operations.answers import answer_loss, record_question
 from offset_ledger.operations.doctor.kafka import check_topics
 from offset_ledger.operations.ingest import ingest, run_batch

@@ -20,15 +20,14 @@ from offset_ledger.errors import ConfigurationError, StateConflict, TombstonesMa
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import Cursor, Session, connect, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.attempt import Attempt
-from offset_ledger.model.batch import Batch
+from offset_ledger.model.batch import Attempt, Batch
 from offset_ledger.model.engine import EngineChoice
+from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.tombstones import ReadDelay, late_ranges
-from offset_ledger.model.truncation import Boundary
 from offset_ledger.operations import tombstones
 from offset_ledger.operations.answers import answer_loss, record_question
 from offset_ledger.operations.losses import loss_question, skip_lost
@@ -40,8 +39,8 @@ from offset_ledger.reliability.audit.run import audit_pipeline
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.stage.claim import TombstoneRetention, tombstone_retention
 from offset_ledger.stage.step import StagedBatch, next_stage
-from offset_ledger.stage.tombstones import TombstoneRetention, tombstone_retention
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
 

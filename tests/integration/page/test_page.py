@@ -22,12 +22,12 @@ from offset_ledger.errors import DatabaseUnavailable
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
-from offset_ledger.ledger.dismissals import Selection
+from offset_ledger.ledger.redrive import Selection
 from offset_ledger.local.layout import free_ports
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.dismiss import dismiss
+from offset_ledger.operations.redrive import dismiss
 from offset_ledger.page import queries
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import BrokerCache

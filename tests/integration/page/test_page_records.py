@@ -16,10 +16,10 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import connect, rows, transaction
-from offset_ledger.ledger.dismissals import Selection
+from offset_ledger.ledger.redrive import Selection
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.balance_sheet import Dispositions
-from offset_ledger.operations.dismiss import dismiss
+from offset_ledger.operations.redrive import dismiss
 from offset_ledger.page.app import create_app
 from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import read_pipelines

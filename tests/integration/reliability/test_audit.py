@@ -36,7 +36,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports, free_ports
 from offset_ledger.local.process import silent
-from offset_ledger.model.truncation import Boundary
+from offset_ledger.model.log_checks import Boundary
 from offset_ledger.reliability.audit.facts import ReaderFacts
 from offset_ledger.reliability.audit.finding import AuditFinding, Severity
 from offset_ledger.reliability.audit.gather import Reading, read_facts

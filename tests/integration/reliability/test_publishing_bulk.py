@@ -13,8 +13,7 @@ import pytest
 from offset_ledger.cli.main import main
 from offset_ledger.errors import BrokerUnavailable, ConfigurationError, PublishFailed, UnknownTopic
 from offset_ledger.local.stack import Stack
-from offset_ledger.reliability.publishing.bulk import bulk_publisher, publish_in_bulk
-from offset_ledger.reliability.publishing.librdkafka import BulkPublisher
+from offset_ledger.reliability.publishing.librdkafka import BulkPublisher, bulk_publisher, publish_in_bulk
 from offset_ledger.reliability.publishing.partitioner import Custom, RoundRobin
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record

@@ -27,9 +27,9 @@ from offset_ledger.local.kafka import Broker, Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.reliability.publishing import producer
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.file_feed import publish_file
 from offset_ledger.reliability.publishing.forms import Form
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.limits import RecordLimits
 from offset_ledger.reliability.publishing.outbox import Acknowledged
 from offset_ledger.reliability.publishing.partitioner import RoundRobin, murmur2

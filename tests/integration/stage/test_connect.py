@@ -33,7 +33,7 @@ from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import HOST, free_ports
 from offset_ledger.local.stack import SparkKind, Stack
-from offset_ledger.model.attempt import Attempt
+from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import publish

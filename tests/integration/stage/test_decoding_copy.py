@@ -29,8 +29,8 @@ from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.decoding.typed.columns import arrow_type, column_builder
 from offset_ledger.decoding.typed.types import TypeName, ValueType
-from offset_ledger.ledger.copy_into import copy_into
 from offset_ledger.ledger.database import Cursor
+from offset_ledger.ledger.staging import copy_into
 from offset_ledger.stage.copy_rows import copy_form
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with

@@ -9,14 +9,14 @@ import pytest
 
 from offset_ledger.local.class_archive import ClassArchive
 from offset_ledger.local.stack import Stack
-from offset_ledger.stage import cds_archive
+from offset_ledger.stage import spark_server
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS
 
 
 @pytest.fixture
 def made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAVA_HOME", str(stack.java.home))
-    archive = cds_archive.spark_archive()
+    archive = spark_server.spark_archive()
     if archive is None:
         assert not (stack.java.home / "lib" / "server" / "classes.jsa").exists()
         pytest.skip("this Java has no archive of its own classes to add to")
@@ -24,14 +24,14 @@ def made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_driver_maps_what_starting_the_stack_has_made(made: Path) -> None:
-    options = cds_archive.with_archive(SETTINGS)[JAVA_OPTIONS]
+    options = spark_server.with_archive(SETTINGS)[JAVA_OPTIONS]
     assert options.startswith(SETTINGS[JAVA_OPTIONS])
     assert f"-XX:SharedArchiveFile={made}" in options.split()
-    assert cds_archive.make_archive()
+    assert spark_server.make_archive()
 
 
 def test_a_java_that_the_archive_does_not_fit_runs_without_it_and_says_nothing(made: Path, stack: Stack) -> None:
-    options = cds_archive.with_archive(SETTINGS)[JAVA_OPTIONS].split()
+    options = spark_server.with_archive(SETTINGS)[JAVA_OPTIONS].split()
     another_class_path = [stack.java.executable, *options, "-cp", str(made.parent), "-version"]
     done = subprocess.run(another_class_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0
@@ -40,8 +40,8 @@ def test_a_java_that_the_archive_does_not_fit_runs_without_it_and_says_nothing(m
 
 @pytest.mark.usefixtures("stack")
 def test_a_job_that_fails_leaves_no_archive_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cds_archive, "_JOB", tmp_path / "missing.py")
-    monkeypatch.setattr(cds_archive, "spark_archive", lambda: ClassArchive(tmp_path / "spark.jsa"))
-    assert not cds_archive.make_archive()
-    assert cds_archive.with_archive(SETTINGS) == dict(SETTINGS)
+    monkeypatch.setattr(spark_server, "_JOB", tmp_path / "missing.py")
+    monkeypatch.setattr(spark_server, "spark_archive", lambda: ClassArchive(tmp_path / "spark.jsa"))
+    assert not spark_server.make_archive()
+    assert spark_server.with_archive(SETTINGS) == dict(SETTINGS)
     assert list(tmp_path.iterdir()) == []

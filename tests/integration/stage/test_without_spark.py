@@ -30,8 +30,8 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import ingest
 from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan, plan_replay
-from offset_ledger.stage import progress as slices_progress
 from offset_ledger.stage import session, topic_check
+from offset_ledger.stage import spark_reader as slices_progress
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS, by_spark

@@ -13,7 +13,7 @@ from offset_ledger.errors import TargetMismatch
 from offset_ledger.ledger import dead_letters
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.redrive import RedriveChoice
-from offset_ledger.operations.dead_letter_record import to_record
+from offset_ledger.operations.dead_letters import to_record
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.redrive import plan_redrive
 from tests.fixtures.raw import Raw, commit_raw

@@ -13,11 +13,11 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import TargetLocked, TargetMismatch, TransientError
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.model.followed_columns import widens
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
-from offset_ledger.model.widening import widens
 from offset_ledger.operations.verify import verify
-from offset_ledger.target import evolve
+from offset_ledger.target import table
 from offset_ledger.target.table import ensure_target
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
 from tests.integration.target.test_target import database, do, rows, run, session
@@ -167,7 +167,7 @@ def test_a_table_in_use_is_waited_for_and_left_alone(
     run(session, before, RANGES[0], FIRST)
     pipeline = with_column(before, of_type("amount", "integer"), Evolve.ADD_COLUMNS)
     batch_id = ready(session, pipeline)
-    monkeypatch.setattr(evolve, "LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(table, "LOCK_TIMEOUT", "100ms")
     with connect(database) as reader, transaction(reader) as cursor:
         cursor.execute("SELECT count(*) FROM public.orders")
         with pytest.raises(TargetLocked, match=r"ADD COLUMN amount integer; nothing was committed"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.cli.fitting import cut, fitting, shown_bytes
+from offset_ledger.cli.set_up import cut, fitting, shown_bytes
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from offset_ledger.kafka.errors import unavailable as kafka_unavailable
 from offset_ledger.ledger.database import _is_away
 from offset_ledger.ledger.migrate import check_applied, check_server
 from offset_ledger.ledger.sqlstates import meaning
-from offset_ledger.stage.spark_failures import classify
+from offset_ledger.stage.spark_reader import classify
 
 WRONG = """
 pipeline: orders

@@ -76,8 +76,8 @@ def test_help_lists_each_verb_once_in_its_group(
     sections = [section.splitlines() for section in help_of(["--help"], capsys).split("\n\n")]
     listed = {lines[0]: [line.split()[0] for line in lines[1:]] for lines in sections if lines[0].endswith(":")}
     del listed["options:"]
-    modules = {f"{title}:": [module.__name__.rpartition(".")[2] for module in of] for title, of in _GROUPS.items()}
-    assert {title: [verb.replace("-", "_") for verb in of] for title, of in listed.items()} == modules
+    added = {f"{title}:": [add.__name__.removeprefix("add_") for add in of] for title, of in _GROUPS.items()}
+    assert {title: [verb.replace("-", "_") for verb in of] for title, of in listed.items()} == added
     assert sorted(verb for of in listed.values() for verb in of) == sorted(VERBS)
 
 

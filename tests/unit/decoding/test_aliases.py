@@ -20,7 +20,7 @@ from offset_ledger.config.source import Format, Source, SubjectStrategy
 from offset_ledger.decoding.arrow import decode_batch
 from offset_ledger.decoding.avro.decoder import avro_decoder
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.json.aliased import MAX_TREES
+from offset_ledger.decoding.json.decoder import MAX_TREES
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.schema import compile_schema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

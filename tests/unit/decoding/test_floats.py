@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.decoding.floats import single_text
+from offset_ledger.decoding.decimals import single_text
 
 
 @pytest.mark.parametrize(

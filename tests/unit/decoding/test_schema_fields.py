@@ -12,8 +12,7 @@ from offset_ledger.decoding.avro.fields import MAX_ALIASES
 from offset_ledger.decoding.avro.fields import schema_fields as avro_fields
 from offset_ledger.decoding.json_schema.fields import schema_fields as json_schema_fields
 from offset_ledger.decoding.protobuf.fields import schema_fields as protobuf_fields
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 

@@ -10,7 +10,7 @@ import fastavro
 import pytest
 from fastavro.validation import validate
 
-from offset_ledger.demo.formats import encoding, files
+from offset_ledger.demo.formats import files, publishing
 from offset_ledger.demo.formats.flights import AGAINST_SCHEMA, POISON, UNKNOWN_SCHEMA, Sending, avro_waves, flights
 from offset_ledger.demo.formats.run import FEWEST, run
 from offset_ledger.errors import ConfigurationError
@@ -43,7 +43,7 @@ def test_all_flights_are_in_the_waves_and_those_beyond_an_int_only_in_the_last_v
     far = {sending.version for wave in WAVES for sending in good(wave) if sending.flight.distance >= 2**31}
     assert far == {3}
     beyond = next(last for _, last in STATES if last.distance >= 2**31)
-    assert read(3, encoding.avro(SCHEMAS[3])(beyond.document())) == beyond.document()
+    assert read(3, publishing.avro(SCHEMAS[3])(beyond.document())) == beyond.document()
     fitting = {
         version: validate(beyond.document(), json.loads(text), raise_errors=False) for version, text in SCHEMAS.items()
     }
@@ -52,11 +52,11 @@ def test_all_flights_are_in_the_waves_and_those_beyond_an_int_only_in_the_last_v
 
 def test_protobuf_and_json_hold_what_the_flight_says() -> None:
     flight = STATES[0][1]
-    message = encoding._first_message(files.text("flight.proto"))
-    found = message.FromString(encoding.protobuf(files.text("flight.proto"))(flight.document())[1:])
+    message = publishing._first_message(files.text("flight.proto"))
+    found = message.FromString(publishing.protobuf(files.text("flight.proto"))(flight.document())[1:])
     assert (found.event_id, found.distance, found.air_time) == (flight.event_id, flight.distance, flight.air_time)
     assert found.published_at.ToDatetime(flight.published_at.tzinfo) == flight.published_at
-    text = encoding.json_schema("")(flight.document())
+    text = publishing.json_schema("")(flight.document())
     assert json.loads(text)["published_at"] == flight.published_at.isoformat()
     assert json.loads(AGAINST_SCHEMA.spoil(text))["carrier"] == flight.carrier[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from offset_ledger.exporter.families import FAMILIES
+from offset_ledger.exporter.collector import FAMILIES
 from tests.fixtures.expressions import alerts, panels, queries, selectors
 from tests.paths import ROOT
 

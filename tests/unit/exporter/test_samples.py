@@ -8,9 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from offset_ledger.exporter.families import FAMILIES
-from offset_ledger.exporter.reading import LedgerReading
-from offset_ledger.exporter.samples import Sample, pipeline_samples
+from offset_ledger.exporter.collector import FAMILIES, LedgerReading, Sample, pipeline_samples
 from offset_ledger.model.snapshot import PartitionSnapshot
 from offset_ledger.page.positions import LedgerPartition
 from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot

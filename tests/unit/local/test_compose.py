@@ -26,7 +26,7 @@ from jsonschema import Draft202012Validator
 from offset_ledger.cli.main import build_parser
 from offset_ledger.connections import parse_connection
 from offset_ledger.kafka.connection import bootstrap_servers
-from offset_ledger.local import postgres_binaries
+from offset_ledger.local import postgres
 from offset_ledger.local.jars import KAFKA_VERSION
 from offset_ledger.local.java import SUPPORTED
 from offset_ledger.local.registry import API, APICURIO_VERSION
@@ -97,7 +97,7 @@ def test_kafka_is_the_version_of_the_local_stack() -> None:
 
 
 def test_postgres_is_the_major_version_of_the_local_stack() -> None:
-    (local,) = re.findall(r"pginstall(\d+)", inspect.getsource(postgres_binaries))
+    (local,) = re.findall(r"pginstall(\d+)", inspect.getsource(postgres))
     assert SERVICES["postgres"]["image"] == f"postgres:{local}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.errors import StackError
-from offset_ledger.local import checksums, jars, registry
+from offset_ledger.local import jars, registry
 from offset_ledger.local.jars import Artifact, Bundle, artifact_name, fetch
 from offset_ledger.local.java import find_java
 from offset_ledger.local.process import silent
@@ -65,7 +65,7 @@ def test_the_second_time_nothing_is_fetched() -> None:
     assert fetch(bundle(), find_java(), said.append) == first
     assert said == [
         "fetching whole-1.0 (once)",
-        checksums.unpinned_line("whole-1.0.jar"),
+        jars.unpinned_line("whole-1.0.jar"),
     ]
 
 
@@ -73,7 +73,7 @@ def test_the_second_time_nothing_is_fetched() -> None:
 def pinned(repository: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Our checksums of the jars of the repository, as they are now."""
     digests = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in repository.rglob("*.jar")}
-    monkeypatch.setattr(checksums, "known", lambda: digests)
+    monkeypatch.setattr(jars, "known", lambda: digests)
     monkeypatch.setattr(jars, "known", lambda: digests)
     return digests
 
@@ -111,8 +111,8 @@ def test_a_jar_that_nobody_expects_is_not_used(pinned: dict[str, str]) -> None:
 def test_every_version_that_the_package_names_has_a_checksum() -> None:
     tools = jars.Artifact("org.apache.kafka", "kafka-tools", jars.KAFKA_VERSION)
     named = (*jars.broker_bundle(jars.KAFKA_VERSION).artifacts, tools, registry._APP)
-    assert [each.file for each in named if each.file not in checksums.known()] == []
-    assert {len(digest) for digest in checksums.known().values()} == {64}
+    assert [each.file for each in named if each.file not in jars.known()] == []
+    assert {len(digest) for digest in jars.known().values()} == {64}
 
 
 def test_a_failure_is_one_line_and_leaves_no_folder(repository: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.errors import StackError
-from offset_ledger.local import checksums
+from offset_ledger.local import jars
 from offset_ledger.local.java import find_java
 from offset_ledger.local.process import silent
 from offset_ledger.local.registry import APICURIO_VERSION, registry_program
@@ -39,7 +39,7 @@ def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             entry.size = len(name)
             packed.addfile(entry, io.BytesIO(name.encode()))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(checksums, "known", lambda: {path.name: digest})
+    monkeypatch.setattr(jars, "known", lambda: {path.name: digest})
     (tmp_path / "settings.xml").write_text(SETTINGS.format(root=tmp_path / "repository"))
     monkeypatch.setenv("OFFSET_LEDGER_IVY_SETTINGS", str(tmp_path / "settings.xml"))
     monkeypatch.setenv("OFFSET_LEDGER_CACHE", str(tmp_path / "cache"))
@@ -59,7 +59,7 @@ def test_it_is_fetched_and_unpacked_once(archive: Path, tmp_path: Path) -> None:
     assert program.read_text() == program.name == f"{NAME}-{APICURIO_VERSION}-runner.jar"
     assert (program.parent / "lib" / "other.jar").is_file()
     (folder,) = cached(tmp_path)
-    assert folder == f"{APICURIO_VERSION}-{checksums.known()[archive.name][:8]}"
+    assert folder == f"{APICURIO_VERSION}-{jars.known()[archive.name][:8]}"
 
 
 def test_a_failure_is_one_line_and_leaves_nothing(archive: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_broken_archive_is_one_line_and_leaves_nothing(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.write_bytes(archive.read_bytes()[:-40])
-    monkeypatch.setattr(checksums, "known", dict)
+    monkeypatch.setattr(jars, "known", dict)
     with pytest.raises(StackError, match=rf"^{archive.name} cannot be unpacked \(.*\); run the command again$"):
         registry_program(find_java(), silent)
     assert cached(tmp_path) == []

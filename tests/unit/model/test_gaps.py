@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.model.gaps import Cause, Gap, explain
-from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.ranges import Cause, Gap, OffsetRange, explain
 
 RANGE = OffsetRange(2, 10, 20)
 

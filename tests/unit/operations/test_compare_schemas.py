@@ -10,8 +10,7 @@ import pytest
 from offset_ledger.config.model import Column, ColumnType, Condition, Evolve, Limits, Pipeline, RecordShape, Target
 from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import Format, Source
-from offset_ledger.decoding.typed.schema_field import SchemaField
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 from offset_ledger.operations.compare_schemas import Line, Table, compare
 from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.fit import Misfit

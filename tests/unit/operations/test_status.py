@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offset_ledger.cli.status import _text
+from offset_ledger.cli.inspect import _text
 from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
 from offset_ledger.operations.overview import lag_of
 from offset_ledger.operations.status import PipelineStatus, partition_statuses

@@ -17,9 +17,9 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import BrokerUnavailable
 from offset_ledger.page.app import create_app, router
+from offset_ledger.page.files import find_report
 from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.pipelines import pipelines_folder, read_pipelines
-from offset_ledger.page.reports import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot
 from tests.fixtures.asgi import Client

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offset_ledger.page.positions import Position
-from offset_ledger.page.scale import limits, on_one_scale, step_of
+from offset_ledger.page.positions import Position, limits, on_one_scale, step_of
 
 
 def a_position(partition: int, lag: int | None, log_start: int = 0, end: int = 100) -> Position:

@@ -15,11 +15,10 @@ from offset_ledger.errors import (
     TerminalError,
     TopicRecreated,
 )
-from offset_ledger.model.log_checks import check_identity, check_replay, check_truncation
+from offset_ledger.model.log_checks import Boundary, check_identity, check_replay, check_truncation
+from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange, total_width
-from offset_ledger.model.shares import fair_shares
 from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
-from offset_ledger.model.truncation import Boundary
 from offset_ledger.plan.head import Backlog, backlogs, boundaries, nothing_new, plan_head, start_offsets
 
 

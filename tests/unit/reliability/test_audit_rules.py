@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.reliability.audit.changes import changes
 from offset_ledger.reliability.audit.facts import (
     BrokerFacts,
     GroupFacts,
@@ -19,9 +18,8 @@ from offset_ledger.reliability.audit.facts import (
     ReaderFacts,
     TopicFacts,
 )
-from offset_ledger.reliability.audit.finding import AuditFinding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Severity, changes, counted, numbered
 from offset_ledger.reliability.audit.rules import RULES, check_topic
-from offset_ledger.reliability.audit.wording import counted, numbered
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 ERROR, WARNING, INFO, OK = Severity

@@ -16,8 +16,8 @@ from offset_ledger.config.quality import Unusual
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.unread import Unread
-from offset_ledger.report.quality_page import BatchResults, build_data_docs
 from offset_ledger.report.render import observed
+from offset_ledger.report.step import BatchResults, build_data_docs
 from offset_ledger.validate.history import Comparison, Standing
 from offset_ledger.validate.suite import SuiteAction
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.page.reports import find_report
+from offset_ledger.page.files import find_report
 from offset_ledger.page.rights import Rights
-from offset_ledger.report.charts import bars
-from offset_ledger.report.render import short, span
-from offset_ledger.report.timeline import Freshness, Timeline, ValidatedBatch
-from offset_ledger.report.timeline_pages import PipelineDay, build_day, build_timeline
+from offset_ledger.report.render import bars, short, span
+from offset_ledger.report.timeline import Freshness, PipelineDay, Timeline, ValidatedBatch, build_day, build_timeline
 from offset_ledger.units import show_number, show_share
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -198,7 +198,7 @@ def test_other_shapes_are_mistakes(tmp_path: Path, text: str, found: list[str]) 
 
 
 def test_great_expectations_is_imported_only_when_a_suite_is_read() -> None:
-    modules = "offset_ledger.validate.gate, offset_ledger.report.quality_page"
+    modules = "offset_ledger.validate.gate, offset_ledger.report.step"
     code = f"import sys, {modules}; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

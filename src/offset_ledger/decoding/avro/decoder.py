@@ -1,18 +1,22 @@
-"""The decoder of Avro records, for one writer's schema."""
+"""The decoder of Avro records, for one writer's schema, and keys in Avro that name an event."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.avro.cursor import Cursor, Malformed
 from offset_ledger.decoding.avro.fields import has_path
-from offset_ledger.decoding.avro.nodes import AvroType, Record, full_name, shown
-from offset_ledger.decoding.avro.reader import AvroReader
-from offset_ledger.decoding.avro.schema import record_or_union
-from offset_ledger.decoding.avro.unions import branch_at
+from offset_ledger.decoding.avro.reader import AvroReader, branch_at
+from offset_ledger.decoding.avro.schema import AvroType, Record, Scalar, full_name, parse, record_or_union, shown
+from offset_ledger.decoding.avro.values import read_scalar
 from offset_ledger.decoding.heads import HeadedDecoder, OtherKind
+from offset_ledger.decoding.kinds import EVENT_ID
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
-from offset_ledger.decoding.typed.decoder import TypedDecoder
+from offset_ledger.decoding.typed.convert import converter
+from offset_ledger.decoding.typed.decoder import Found, TypedDecoder
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -50,3 +54,29 @@ def _of_branch(branch: AvroType, record: RecordShape, limits: Limits) -> Decoder
 
 def _of_record(written: Record, record: RecordShape, limits: Limits) -> Decoder:
     return TypedDecoder(record, limits, lambda root_of: AvroReader(written, root_of(partial(has_path, written))))
+
+
+_NAMES_AN_EVENT = (TypeName.TEXT, TypeName.INTEGER, TypeName.UUID)
+
+
+def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
+    """How a key of that schema becomes an event id; what it gives raises :class:`Mismatch`.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or not of a single value that can name an event.
+    """
+    type_ = parse(schema)
+    if not isinstance(type_, Scalar) or type_.value.name not in _NAMES_AN_EVENT:
+        raise SchemaProblem(f"expected an Avro string, int, long, uuid or enum as a key, got {shown(type_)}")
+    read, convert = read_scalar(type_), converter(type_.value, EVENT_ID)
+
+    def text(key: bytes) -> str:
+        cursor = Cursor(key, Found([]))
+        try:
+            value = read(cursor)
+            cursor.finish()
+        except Malformed as malformed:
+            raise Mismatch(malformed.code, malformed.detail) from None
+        return str(convert(value))
+
+    return text

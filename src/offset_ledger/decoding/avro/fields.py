@@ -7,11 +7,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from offset_ledger.config.model import JsonPath
-from offset_ledger.decoding.avro.nodes import AvroType, Field, Map, Record, Scalar, Union, branches_of, shown
-from offset_ledger.decoding.avro.schema import record_or_union
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.avro.schema import (
+    AvroType,
+    Field,
+    Map,
+    Record,
+    Scalar,
+    Union,
+    branches_of,
+    record_or_union,
+    shown,
+)
+from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, SchemaProblem, TypeName, ValueType, at_most
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_ALIASES = 100

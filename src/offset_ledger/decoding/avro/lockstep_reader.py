@@ -7,26 +7,26 @@ that is not as most are written: it takes none that the exact reader would refus
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.avro.lockstep_scalars import Where, indexes
-from offset_ledger.decoding.avro.lockstep_steps import (
-    Walk,
-    WalkStep,
-    document_step,
-    fill_step,
-    items_step,
-    leave,
-    skip_step,
-)
-from offset_ledger.decoding.avro.nodes import Array, AvroType, Map, Record, Scalar, Union
-from offset_ledger.decoding.avro.values import Parts
+from offset_ledger.decoding.avro.cursor import Cursor, Malformed
+from offset_ledger.decoding.avro.schema import Array, AvroType, Map, Record, Scalar, Union
+from offset_ledger.decoding.avro.values import Parts, Step
+from offset_ledger.decoding.lockstep import Cursors
+from offset_ledger.decoding.outcome import Mismatch
 from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.staged import Flags, staged_type
-from offset_ledger.decoding.typed.columns import column_builder
+from offset_ledger.decoding.staged import Flags, content, staged_type
+from offset_ledger.decoding.text_columns import utf8
+from offset_ledger.decoding.typed.columns import Build, column_builder
+from offset_ledger.decoding.typed.convert import json_text
+from offset_ledger.decoding.typed.decoder import Found
 from offset_ledger.decoding.typed.types import TypeName
 
 MAX_STEPS = 1000
@@ -161,3 +161,197 @@ class _Compiler:
 
 def _is_null(type_: AvroType) -> bool:
     return isinstance(type_, Scalar) and type_.wire == "null"
+
+
+Where = Flags | None
+"""The records that take a step; None for all."""
+ReadColumn = Callable[[Cursors, Where], pa.Array]
+SkipColumn = Callable[[Cursors, Where], object]
+
+
+def read_column(scalar: Scalar) -> ReadColumn:
+    """Reads a column of the value's ``arrow_type``; null where a record takes no such step."""
+    if scalar.value.name is TypeName.DECIMAL:
+        read = _spans(scalar)
+        return lambda cursors, where: _unscaled(cursors, where, read(cursors, where))
+    if scalar.wire == "enum":
+        return _symbols(scalar)
+    if scalar.wire in ("bytes", "fixed"):
+        return _spans(scalar)
+    return _READ[scalar.wire]
+
+
+def skip_column(scalar: Scalar) -> SkipColumn:
+    """Steps over the values."""
+    if scalar.wire == "null":
+        return lambda _cursors, _where: None
+    if scalar.wire == "boolean":
+        return Cursors.booleans
+    if scalar.wire in ("string", "bytes"):
+        return lambda cursors, where: cursors.skip(cursors.zigzags(where), where)
+    if scalar.wire == "enum":
+        return lambda cursors, where: indexes(cursors, len(scalar.symbols), where)
+    if scalar.wire in ("int", "long"):
+        return integers_32 if scalar.wire == "int" else Cursors.zigzags
+    size = {"float": 4, "double": 8}.get(scalar.wire, scalar.size)
+    return lambda cursors, where: cursors.skip(np.full(len(cursors.good), size), where)
+
+
+def indexes(cursors: Cursors, count: int, where: Where) -> npt.NDArray[np.int64]:
+    """The indexes of symbols or of branches, of so many."""
+    index = integers_32(cursors, where)
+    cursors.good &= (index >= 0) & (index < count)
+    return index
+
+
+def integers_32(cursors: Cursors, where: Where) -> npt.NDArray[np.int64]:
+    """Integers of 32 bits."""
+    values = cursors.zigzags(where)
+    cursors.good &= values == values.astype(np.int32)
+    return values
+
+
+def check(cursors: Cursors, flags: Flags, where: Where) -> None:
+    """Of the records that take the step, those without their flag are not good."""
+    cursors.good &= flags if where is None else flags | ~where
+
+
+def masked(values: npt.NDArray[Any], where: Where) -> pa.Array:
+    """The values as a column, null where a record takes no such step."""
+    return pa.array(values) if where is None else pa.array(values, mask=~where)
+
+
+def _texts(cursors: Cursors, where: Where) -> pa.StringArray:
+    texts, flags = utf8(cursors.spans(cursors.zigzags(where), where))
+    if flags is not None:
+        check(cursors, flags, where)
+    return texts
+
+
+def _symbols(scalar: Scalar) -> ReadColumn:
+    symbols = pa.array(scalar.symbols, pa.string())
+
+    def read(cursors: Cursors, where: Where) -> pa.Array:
+        index = indexes(cursors, len(symbols), where)
+        return symbols.take(pa.array(index, mask=~(cursors.good if where is None else cursors.good & where)))
+
+    return read
+
+
+def _spans(scalar: Scalar) -> ReadColumn:
+    if scalar.wire == "bytes":
+        return lambda cursors, where: cursors.spans(cursors.zigzags(where), where)
+    size = scalar.size
+    return lambda cursors, where: cursors.spans(np.full(len(cursors.good), size), where)
+
+
+def _unscaled(cursors: Cursors, where: Where, spans: pa.BinaryArray) -> pa.Int64Array:
+    """Two's complement of 1 to 8 bytes, the highest first."""
+    sizes = pc.fill_null(pc.binary_length(spans), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    fits = (sizes >= 1) & (sizes <= 8)
+    check(cursors, fits, where)
+    data = np.concatenate([np.zeros(8, np.uint8), content(spans)])
+    words = np.ndarray((len(data) - 7,), np.dtype(">i8"), data.data, 0, (1,))
+    shift = 64 - 8 * np.where(fits, sizes, 8)
+    values = words[np.cumsum(sizes)].astype(np.int64) << shift >> shift
+    return pa.array(values, mask=~fits)
+
+
+_READ: dict[str, ReadColumn] = {
+    "boolean": lambda cursors, where: masked(cursors.booleans(where), where),
+    "int": lambda cursors, where: masked(integers_32(cursors, where), where),
+    "long": lambda cursors, where: masked(cursors.zigzags(where), where),
+    "float": lambda cursors, where: masked(cursors.fixed(4, where).view("<f4").reshape(-1), where),
+    "double": lambda cursors, where: masked(cursors.fixed(8, where).view("<f8").reshape(-1), where),
+    "string": _texts,
+}
+
+
+MAX_ITEMS = 32
+
+
+class Walk:
+    """The cursors, and for each slot the columns of the branches that lead to it."""
+
+    def __init__(self, values: pa.BinaryArray, candidates: Flags, slots: int) -> None:
+        self.cursors = Cursors(values, candidates)
+        self.columns: list[list[pa.Array]] = [[] for _ in range(slots)]
+
+
+WalkStep = Callable[[Walk, Where], None]
+
+
+def skip_step(scalar: Scalar) -> WalkStep:
+    """Steps over values without parts."""
+    skip = skip_column(scalar)
+
+    def step(walk: Walk, where: Where) -> None:
+        skip(walk.cursors, where)
+
+    return step
+
+
+def fill_step(scalar: Scalar, builds: list[tuple[int, Build]]) -> WalkStep:
+    """Fills the slots with values without parts."""
+    read = read_column(scalar)
+
+    def step(walk: Walk, where: Where) -> None:
+        column = read(walk.cursors, where)
+        for slot, build in builds:
+            staged, flags = build(column)
+            walk.columns[slot].append(staged)
+            if flags is not None:
+                check(walk.cursors, flags, where)
+
+    return step
+
+
+def document_step(pass_over: WalkStep, read: Step, slots: list[int]) -> WalkStep:
+    """Fills the slots with the JSON of what a step passes over, which the exact reader reads one by one."""
+
+    def step(walk: Walk, where: Where) -> None:
+        start = walk.cursors.places()
+        pass_over(walk, where)
+        spans = walk.cursors.since(start, where)
+        column = pa.array([None if span is None else _document(read, span) for span in spans.to_pylist()], pa.string())
+        check(walk.cursors, column.is_valid().to_numpy(zero_copy_only=False), where)
+        for slot in slots:
+            walk.columns[slot].append(column)
+
+    return step
+
+
+def _document(read: Step, span: bytes) -> str | None:
+    """The JSON of a value, None where there is a reason against it."""
+    cursor = Cursor(span, Found([]))
+    try:
+        value = read(cursor)
+        return None if cursor.against else json_text(value)
+    except (Malformed, Mismatch):
+        return None
+
+
+def leave(walk: Walk, where: Where) -> None:
+    """Leave these records to the exact reader."""
+    check(walk.cursors, np.zeros(len(walk.cursors.good), np.bool_), where)
+
+
+def items_step(step: WalkStep, keyed: bool) -> WalkStep:
+    """Steps over the items of arrays or maps, the first of all of them, then the second, and so on."""
+
+    def walk_items(walk: Walk, where: Where) -> None:
+        cursors = walk.cursors
+        rest = np.full(len(cursors.good), MAX_ITEMS)
+        open_ = cursors.good.copy() if where is None else cursors.good & where
+        while open_.any():
+            count = cursors.zigzags(open_)
+            check(cursors, (count >= 0) & (count <= rest), open_)
+            open_ = cursors.good & open_ & (count > 0)
+            rest -= np.where(open_, count, 0)
+            for number in range(int(np.max(count, initial=0, where=open_))):
+                takes = cursors.good & open_ & (number < count)
+                if keyed:
+                    cursors.skip(cursors.zigzags(takes), takes)
+                step(walk, takes)
+
+    return walk_items

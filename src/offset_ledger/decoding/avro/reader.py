@@ -1,5 +1,7 @@
 """The exact reader of records: what defines, value by value, what the bytes of a record say.
 
+What is left of a record, where its columns have taken theirs, is read in a second pass over its bytes.
+
 A path leads through records, the keys of maps and the branches of unions. What no path leads to is stepped over: how it
 is written is checked, what is in its texts and bytes is not.
 """
@@ -14,17 +16,38 @@ import pyarrow as pa
 
 from offset_ledger.decoding.avro.cursor import Cursor, Malformed
 from offset_ledger.decoding.avro.lockstep_reader import LockstepReader, NotInLockstep
-from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union, shown
-from offset_ledger.decoding.avro.rest import rest_reader
-from offset_ledger.decoding.avro.scalars import Step, read_scalar
-from offset_ledger.decoding.avro.values import Parts, branch, step_of, walk
+from offset_ledger.decoding.avro.schema import (
+    Array,
+    AvroType,
+    Field,
+    Map,
+    Record,
+    Scalar,
+    Union,
+    full_name,
+    record_or_union,
+    shown,
+)
+from offset_ledger.decoding.avro.values import (
+    ABSENT,
+    Parts,
+    Step,
+    branch,
+    members_of,
+    object_of,
+    read_scalar,
+    step_of,
+    walk,
+)
 from offset_ledger.decoding.outcome import Code, Mismatch, Reason
 from offset_ledger.decoding.proven import Proven
+from offset_ledger.decoding.rest import RestRefused
 from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.staged import Flags
 from offset_ledger.decoding.typed.convert import Convert, converter
 from offset_ledger.decoding.typed.decoder import Found, Unreadable
 from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.model.writer_schema import WriterSchema
 
 _NO_FIELD = "expected a value, the schema has no such field"
 _NO_KEY = "expected a value, got nothing"
@@ -222,3 +245,120 @@ def _in_turn(steps: list[Step]) -> Step:
 
 def _reason(path: str, mismatch: Mismatch) -> Reason:
     return Reason(path, mismatch.code, mismatch.detail)
+
+
+def rest_reader(record: Record, root: Node) -> Callable[[bytes], dict[str, Any]] | None:
+    """How what is left of the records of a schema is read; None where nothing ever is."""
+    step = _Rest().step(record, root)
+    if step is None:
+        return None
+
+    def read(payload: bytes) -> dict[str, Any]:
+        try:
+            left = step(Cursor(payload, Found([])))
+        except Malformed as malformed:  # a text that was stepped over before
+            raise RestRefused(malformed.path, malformed.code, malformed.detail) from None
+        return left if isinstance(left, dict) else {}
+
+    return read
+
+
+class _Rest:
+    """The steps through one schema that give what no path of the tree leads to or through."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+
+    def step(self, type_: AvroType, node: Node) -> Step | None:
+        """Gives what is left of a value at this place, ABSENT where nothing is; None where nothing ever is."""
+        if node.leaves:
+            return None
+        match type_:
+            case Union():
+                steps = {each: self.step(each, node) for each in type_.branches}
+                left = branch(type_, lambda each: steps[each] or self._over(each))
+                return left if any(steps.values()) else None
+            case Record():
+                return self._fields(type_, node)
+            case Map():
+                return self._entries(type_, node)
+            case _:
+                return None
+
+    def _fields(self, record: Record, node: Node) -> Step | None:
+        steps = {field.name: self._member(field.type, node, field.name) for field in record.fields}
+
+        def reader(field: Field) -> Step:
+            return steps[field.name] or self._over(field.type)
+
+        return _filled(object_of(record, reader)) if any(steps.values()) else None
+
+    def _entries(self, map_: Map, node: Node) -> Step:
+        over, whole = self._over(map_.values), self._parts.value(map_.values)
+        steps = {name: self._member(map_.values, node, name) or over for name in node.members}
+
+        def reader(key: str) -> Step:
+            return steps[key] if key in steps else _checked(whole, node.path + step_of(key))
+
+        return _filled(members_of(reader))
+
+    def _member(self, type_: AvroType, node: Node, name: str) -> Step | None:
+        if member := node.members.get(name):
+            return self.step(type_, member)
+        return _checked(self._parts.value(type_), node.path + step_of(name))
+
+    def _over(self, type_: AvroType) -> Step:
+        skip = self._parts.skip(type_)
+
+        def over(cursor: Cursor) -> object:
+            skip(cursor)
+            return ABSENT
+
+        return over
+
+
+def _filled(step: Step) -> Step:
+    """The same, ABSENT where the object has no members."""
+    return lambda cursor: step(cursor) or ABSENT
+
+
+def _checked(step: Step, path: str) -> Step:
+    """The same; a value that no jsonb can hold is refused."""
+
+    def value(cursor: Cursor) -> object:
+        member = step(cursor)
+        if cursor.against is not None:
+            raise RestRefused.by(path, cursor.against)
+        return member
+
+    return value
+
+
+def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
+    """The index of the payload's branch, and where the value begins.
+
+    Raises:
+        Mismatch: it does not begin with the index of a branch.
+    """
+    cursor = Cursor(payload, Found([]))
+    try:
+        return cursor.read_index(len(union.branches), "union"), cursor.at
+    except Malformed as malformed:
+        raise Mismatch(malformed.code, malformed.detail) from None
+
+
+def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:
+    """What gives the full name of the record, or branch, that a payload is, and where it begins; it raises Mismatch.
+
+    Raises:
+        SchemaProblem: the schema is not valid, or neither a record nor a union with one.
+    """
+    root = record_or_union(schema)
+    if not isinstance(root, Union):
+        return lambda _: (root.name, 0)
+
+    def read(payload: bytes) -> tuple[str, int]:
+        index, at = branch_at(root, payload)
+        return full_name(root.branches[index]), at
+
+    return read

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from offset_ledger.decoding.avro.logical import PRIMITIVES, meaning
-from offset_ledger.decoding.avro.nodes import (
-    Array,
-    AvroType,
-    Field,
-    Map,
-    Record,
-    Scalar,
-    Union,
-    branches_of,
-    full_name,
-    shown,
-)
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
@@ -190,3 +177,128 @@ def _problem(place: str, wanted: str, got: object) -> SchemaProblem:
 
 def _text(got: object) -> str:
     return printable(msgspec.json.encode(got).decode())
+
+
+PRIMITIVES = {
+    "null": ValueType(TypeName.NULL, "null"),
+    "boolean": ValueType(TypeName.BOOLEAN, "boolean"),
+    "int": ValueType(TypeName.INTEGER, "int", bits=32),
+    "long": ValueType(TypeName.INTEGER, "long", bits=64),
+    "float": ValueType(TypeName.FLOAT, "float", bits=32),
+    "double": ValueType(TypeName.FLOAT, "double", bits=64),
+    "bytes": ValueType(TypeName.BYTES, "bytes"),
+    "string": ValueType(TypeName.TEXT, "string"),
+}
+_MILLIS, _MICROS, _NANOS = 1_000_000, 1_000, 1
+_ON_INTEGERS = {
+    ("int", "date"): (TypeName.DATE, 0),
+    ("int", "time-millis"): (TypeName.TIME, _MILLIS),
+    ("long", "time-micros"): (TypeName.TIME, _MICROS),
+    ("long", "timestamp-millis"): (TypeName.TIMESTAMP, _MILLIS),
+    ("long", "timestamp-micros"): (TypeName.TIMESTAMP, _MICROS),
+    ("long", "timestamp-nanos"): (TypeName.TIMESTAMP, _NANOS),
+    ("long", "local-timestamp-millis"): (TypeName.LOCAL_TIMESTAMP, _MILLIS),
+    ("long", "local-timestamp-micros"): (TypeName.LOCAL_TIMESTAMP, _MICROS),
+    ("long", "local-timestamp-nanos"): (TypeName.LOCAL_TIMESTAMP, _NANOS),
+}
+_ON_FIXED = {("uuid", 16): TypeName.UUID, ("duration", 12): TypeName.DURATION}
+
+
+def meaning(wire: str, size: int, plain: ValueType, attributes: Mapping[str, Any]) -> ValueType:
+    """The type that the attributes of a schema give to what is written as ``wire``; ``plain`` where they give none."""
+    name = attributes.get("logicalType")
+    if not isinstance(name, str):
+        return plain
+    if name == "decimal" and wire in ("bytes", "fixed"):
+        return _decimal(attributes, _digits(size) if wire == "fixed" else None) or plain
+    if wire == "fixed" and (name, size) in _ON_FIXED:
+        return ValueType(_ON_FIXED[name, size], name)
+    if (wire, name) in _ON_INTEGERS:
+        type_name, nanoseconds = _ON_INTEGERS[wire, name]
+        return ValueType(type_name, name, nanoseconds=nanoseconds)
+    return plain
+
+
+def _decimal(attributes: Mapping[str, Any], digits: int | None) -> ValueType | None:
+    precision, scale = attributes.get("precision"), attributes.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int:
+        return None
+    if not 0 <= scale <= precision or precision < 1 or (digits is not None and precision > digits):
+        return None
+    return ValueType(TypeName.DECIMAL, f"decimal({precision},{scale})", scale=scale)
+
+
+def _digits(size: int) -> int:
+    """How many decimal digits so many bytes of two's complement certainly hold."""
+    return int((8 * size - 1) * 0.30102999566398120) if size else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value without parts: a primitive, or a fixed or an enum of that ``name``; ``wire`` is how it is written."""
+
+    wire: str
+    value: ValueType
+    name: str = ""
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record; ``aliases`` are names that it had before."""
+
+    name: str
+    type: AvroType
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """A record, which may contain itself."""
+
+    name: str
+    fields: list[Field] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """An array."""
+
+    items: AvroType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """A map; its keys are strings."""
+
+    values: AvroType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Union:
+    """One of several types, which each value names by its index."""
+
+    branches: tuple[AvroType, ...]
+
+
+AvroType = Scalar | Record | Array | Map | Union
+
+
+def branches_of(type_: AvroType) -> tuple[AvroType, ...]:
+    """The branches of a union, or the type itself."""
+    return type_.branches if isinstance(type_, Union) else (type_,)
+
+
+def full_name(type_: AvroType) -> str:
+    """The full name of a named type, and of another one what Avro calls it, as Java's ``getFullName`` says."""
+    if isinstance(type_, Scalar):
+        return type_.name or type_.wire
+    return type_.name if isinstance(type_, Record) else type(type_).__name__.lower()
+
+
+def shown(type_: AvroType) -> str:
+    """What Avro calls the type."""
+    if isinstance(type_, Scalar):
+        return type_.value.shown
+    return f"record {type_.name}" if isinstance(type_, Record) else type(type_).__name__.lower()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.avro.cursor import Cursor, Malformed
-from offset_ledger.decoding.avro.nodes import Array, AvroType, Field, Map, Record, Scalar, Union
-from offset_ledger.decoding.avro.scalars import Step, read_scalar, skip_bytes, skip_scalar
-from offset_ledger.decoding.outcome import Mismatch, printable
+from offset_ledger.decoding.avro.schema import Array, AvroType, Field, Map, Record, Scalar, Union
+from offset_ledger.decoding.outcome import Code, Mismatch, printable
 from offset_ledger.decoding.typed.convert import json_value
+from offset_ledger.decoding.typed.types import TypeName
 
 ABSENT = object()
 """What stands for a member that an object does not have."""
@@ -184,3 +185,61 @@ def _json_scalar(scalar: Scalar) -> Step:
             return None
 
     return value
+
+
+MAX_DECIMAL_BYTES = 4096  # some 9,800 digits; the time to convert grows with their square
+Step = Callable[[Cursor], Any]
+
+_READ: dict[str, Step] = {
+    "null": Cursor.read_null,
+    "boolean": Cursor.read_boolean,
+    "int": Cursor.read_int,
+    "long": Cursor.read_long,
+    "float": Cursor.read_float,
+    "double": Cursor.read_double,
+    "bytes": Cursor.read_bytes,
+    "string": Cursor.read_string,
+}
+
+
+def read_scalar(scalar: Scalar) -> Step:
+    """Reads the value, as its :class:`~offset_ledger.decoding.typed.types.TypeName` says."""
+    if scalar.wire == "enum":
+        return _symbol(scalar)
+    read = _fixed(scalar.size) if scalar.wire == "fixed" else _READ[scalar.wire]
+    return _unscaled(read) if scalar.value.name is TypeName.DECIMAL else read
+
+
+def skip_scalar(scalar: Scalar) -> Step:
+    """Steps over the value; what is in a text or in bytes is not looked at."""
+    if scalar.wire in ("string", "bytes"):
+        return skip_bytes
+    if scalar.wire in ("float", "double", "fixed"):
+        size = {"float": 4, "double": 8}.get(scalar.wire, scalar.size)
+        return lambda cursor: cursor.skip(size)
+    return read_scalar(scalar)
+
+
+def skip_bytes(cursor: Cursor) -> None:
+    """Step over a length and so many bytes."""
+    cursor.skip(cursor.read_long())
+
+
+def _symbol(scalar: Scalar) -> Step:
+    symbols, shown = scalar.symbols, scalar.value.shown
+    return lambda cursor: symbols[cursor.read_index(len(symbols), shown)]
+
+
+def _fixed(size: int) -> Step:
+    return lambda cursor: cursor.span(size)
+
+
+def _unscaled(read: Step) -> Step:
+    def unscaled(cursor: Cursor) -> int:
+        written = read(cursor)
+        if not 0 < len(written) <= MAX_DECIMAL_BYTES:
+            detail = f"expected decimal of 1 to {MAX_DECIMAL_BYTES} bytes, got {len(written)}"
+            raise Malformed(Code.RANGE, detail)
+        return int.from_bytes(written, signed=True)
+
+    return unscaled

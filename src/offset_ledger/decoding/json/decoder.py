@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Condition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb
-from offset_ledger.decoding.json import documents, texts
-from offset_ledger.decoding.json.aliased import AliasedWires
-from offset_ledger.decoding.json.comparison import Comparison
-from offset_ledger.decoding.json.readers import Read, reader
-from offset_ledger.decoding.json.rest import rest_text
-from offset_ledger.decoding.json.trees import Trees
+from offset_ledger.decoding.json import documents, numbers, texts
+from offset_ledger.decoding.json.readers import Read, boolean, reader
 from offset_ledger.decoding.json.wire import Wire
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
@@ -30,9 +29,9 @@ from offset_ledger.decoding.outcome import (
     Skip,
     printable,
 )
-from offset_ledger.decoding.proven import Proven
+from offset_ledger.decoding.proven import Places, Proven, joined
 from offset_ledger.decoding.rest import RestRefused, with_rest
-from offset_ledger.decoding.shape import Node, tree
+from offset_ledger.decoding.shape import Node, places, tree, tree_at
 
 _BOM = b"\xef\xbb\xbf"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -180,3 +179,158 @@ def _read(node: Node, raw: bytes, readers: list[Read], slots: list[object], reas
         elif not member.nullable:
             code = Code.NULL if value else Code.MISSING
             reasons.append(Reason(member.path, code, f"expected a value, got {'null' if value else 'nothing'}"))
+
+
+MAX_TREES = 16
+"""Trees of one slice that are proven; the records of further ones are read one by one."""
+_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class AliasedWires:
+    """The wires of the trees of one record shape."""
+
+    def __init__(self, record: RecordShape, trees: Trees) -> None:
+        self._record, self._trees = record, trees
+        self._wires: dict[Choice, Wire | None] = {}
+
+    def prove(self, values: pa.BinaryArray, value_bytes: int, proven: Proven) -> Proven:
+        """What is proven already, and those of the other values that certainly decode at other paths."""
+        left = np.ones(len(values), np.bool_)
+        left[proven.places] = False
+        left[proven.skipped] = False
+        return joined([proven, *self._groups(values, np.flatnonzero(left), value_bytes)])
+
+    def _groups(self, values: pa.BinaryArray, places: Places, value_bytes: int) -> Iterator[Proven]:
+        groups: dict[Choice, list[int]] = {}
+        for place, text in zip(places.tolist(), values.take(pa.array(places)).to_pylist(), strict=True):
+            if text is not None and len(text) <= value_bytes and (choice := self._choice(text)):
+                groups.setdefault(choice, []).append(place)
+        for choice, group in groups.items():
+            if wire := self._wire(choice):
+                yield wire.prove(values.take(pa.array(group)), value_bytes).at(np.array(group))
+
+    def _choice(self, text: bytes) -> Choice | None:
+        try:
+            return self._trees.choice(text.strip())
+        except _FAILURES:
+            return None
+
+    def _wire(self, choice: Choice) -> Wire | None:
+        if choice not in self._wires and len(self._wires) < MAX_TREES:
+            self._wires[choice] = Wire.of(self._trees.of(choice), self._record)
+        return self._wires.get(choice)
+
+
+_string = msgspec.json.Decoder(str).decode
+
+
+class Comparison:
+    """Says of the records of one pipeline which delete their event, or which are its records at all."""
+
+    def __init__(self, when: Condition) -> None:
+        self._path = when.path
+        self._equals = when.equals
+        self._read = _reader(when.equals)
+
+    def check(self, value: bytes) -> bool | Reason:
+        """Whether the value is there and equal, or why that cannot be told; the record is a valid JSON object."""
+        raw = value.strip()
+        for depth, name in enumerate(self._path):
+            if raw[:1] != b"{":
+                path = format_path(self._path[:depth])
+                return Reason(path, Code.TYPE, f"expected object, got {texts.json_kind(raw)}")
+            raw = bytes(_object(raw).get(name, b"null"))
+            if raw == b"null":
+                return False
+        try:
+            return self._read(raw) == self._equals
+        except Mismatch as mismatch:
+            return Reason(format_path(self._path), mismatch.code, mismatch.detail)
+
+
+def _reader(equals: str | bool | int) -> Callable[[bytes], object]:
+    """How a value of the same JSON type is read, exactly."""
+    if isinstance(equals, str):
+        return lambda raw: _string(texts.expect(raw, "text", "text"))
+    return boolean if isinstance(equals, bool) else numbers.numeric
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def rest_text(root: Node, document: bytes) -> str | None:
+    """The members that no path of the tree leads to or through, as they are written; None where there are none.
+
+    The document is a valid JSON object that the tree reads.
+
+    Raises:
+        RestRefused: no jsonb can hold one of them.
+    """
+    text = _left(root, document)
+    try:
+        jsonb.check_size(text)
+    except Mismatch as mismatch:
+        raise RestRefused.by(root.path, mismatch) from None
+    return text or None
+
+
+def _left(node: Node, raw: bytes) -> str:
+    members = ",".join(_members(node, raw))
+    return f"{{{members}}}" if members else ""
+
+
+def _members(node: Node, raw: bytes) -> Iterator[str]:
+    for name, value in _object(raw).items():
+        member = node.members.get(name)
+        if member is None:
+            yield _written(node, name, bytes(value))
+        elif not member.leaves and bytes(value)[:1] == b"{" and (inner := _left(member, bytes(value))):
+            yield _written(node, name, inner.encode())
+
+
+def _written(node: Node, name: str, value: bytes) -> str:
+    try:
+        return jsonb.document(_encode(name) + b":" + value)
+    except Mismatch as mismatch:
+        raise RestRefused.by(node.path + printable(format_path((name,))[1:]), mismatch) from None
+
+
+Choice = tuple[JsonPath, ...]
+MAX_KNOWN = 1000
+
+
+class Trees:
+    """The trees of one record shape, one for each choice of aliases."""
+
+    def __init__(self, record: RecordShape) -> None:
+        self._places = places(record)
+        self._aliased = [place for place in self._places if place.leaf.aliased]
+        self._known: dict[Choice, Node] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are several."""
+        return bool(self._aliased)
+
+    def choice(self, document: bytes) -> Choice:
+        """Where the document, a valid JSON object without blanks around it, has the values that can be elsewhere."""
+        has = partial(_has, document)
+        return tuple(place.path(has) for place in self._aliased)
+
+    def of(self, choice: Choice) -> Node:
+        """The tree of documents with these."""
+        if choice not in self._known:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            chosen = iter(choice)
+            paths = [next(chosen) if place.leaf.aliased else place.paths[0] for place in self._places]
+            self._known[choice] = tree_at(self._places, paths)
+        return self._known[choice]
+
+
+def _has(raw: bytes, path: JsonPath) -> bool:
+    """Whether the document has a member at the path, null or not."""
+    for name in path:
+        if raw[:1] != b"{" or (member := _object(raw).get(name)) is None:
+            return False
+        raw = bytes(member)
+    return True

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from offset_ledger.decoding import decimals
-from offset_ledger.decoding.floats import SINGLE, single_text
+from offset_ledger.decoding.decimals import SINGLE, single_text
 from offset_ledger.decoding.json.texts import expect
 from offset_ledger.decoding.jsonb import number, shown
 from offset_ledger.decoding.kinds import EPOCH

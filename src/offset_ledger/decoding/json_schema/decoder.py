@@ -29,7 +29,7 @@ from offset_ledger.decoding.outcome import (
     printable,
 )
 from offset_ledger.decoding.proven import Proven
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_REASONS = 10

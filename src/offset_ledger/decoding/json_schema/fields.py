@@ -14,9 +14,16 @@ import msgspec
 
 from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import MAX_FIELDS, MAX_NESTED, SchemaField, at_most, too_many
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.typed.types import (
+    MAX_FIELDS,
+    MAX_NESTED,
+    SchemaField,
+    SchemaProblem,
+    TypeName,
+    ValueType,
+    at_most,
+    too_many,
+)
 from offset_ledger.model.writer_schema import WriterSchema
 
 MAX_PARTS = 10 * MAX_FIELDS

@@ -16,10 +16,9 @@ from offset_ledger.decoding.protobuf.reader import MessageReader
 from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema, compile_schema, message_named
 from offset_ledger.decoding.protobuf.values import Values
 from offset_ledger.decoding.protobuf.wire import Malformed
-from offset_ledger.decoding.schema_problem import SchemaProblem
 from offset_ledger.decoding.typed.convert import converter
 from offset_ledger.decoding.typed.decoder import TypedDecoder
-from offset_ledger.decoding.typed.types import TypeName
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName
 from offset_ledger.model.writer_schema import WriterSchema
 
 

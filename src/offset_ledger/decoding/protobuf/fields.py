@@ -8,9 +8,7 @@ from offset_ledger.config.model import JsonPath
 from offset_ledger.decoding.protobuf.indexes import message_at
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema, compile_schema, message_named
 from offset_ledger.decoding.protobuf.values import Values, is_plain_message
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import MAX_NESTED, SchemaField, at_most
-from offset_ledger.decoding.typed.types import TypeName
+from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, SchemaProblem, TypeName, at_most
 from offset_ledger.model.writer_schema import WriterSchema
 
 

@@ -4,22 +4,33 @@ and in the order of the numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.lockstep import Cursors
-from offset_ledger.decoding.protobuf.lockstep_documents import Documents
-from offset_ledger.decoding.protobuf.lockstep_leaves import Slots, Unprovable, add_absent, sinks_of
-from offset_ledger.decoding.protobuf.lockstep_scalars import column_reader, masked, symbols_of
-from offset_ledger.decoding.protobuf.lockstep_walk import Step, Walk, walk
+from offset_ledger.decoding.outcome import Mismatch
+from offset_ledger.decoding.protobuf.lockstep_scalars import (
+    Slots,
+    Unprovable,
+    add_absent,
+    column_reader,
+    masked,
+    sinks_of,
+    symbols_of,
+)
+from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
-from offset_ledger.decoding.protobuf.values import is_plain_message
+from offset_ledger.decoding.protobuf.values import SPARE_FILLED, Values, is_plain_message
 from offset_ledger.decoding.protobuf.well_known import BILLION, TIMESTAMP, WELL_KNOWN, WRAPPERS
-from offset_ledger.decoding.protobuf.wire import Wire
-from offset_ledger.decoding.proven import Proven
-from offset_ledger.decoding.shape import Node
+from offset_ledger.decoding.protobuf.wire import Malformed, Wire
+from offset_ledger.decoding.proven import Places, Proven
+from offset_ledger.decoding.shape import Leaf, Node
 from offset_ledger.decoding.staged import Flags
+from offset_ledger.decoding.typed.convert import converter
 
 ROUNDS = 16
 """Values of a repeated field that are stepped over; of a record with more nothing is proven."""
@@ -204,3 +215,134 @@ def _pass_packed(field: Field, state: Walk, here: Flags) -> None:
         column_reader(field)(inner, more, more)
     cursors.good &= inner.at_end() | ~here
     state.read_on(here)
+
+
+_JSONB = ColumnKind("jsonb", (), "")
+
+
+class Documents:
+    """Reads fields of one schema as the exact reader does, which has no less room for those of a message together."""
+
+    def __init__(self, schema: ProtobufSchema) -> None:
+        self._parser, self._values, self._count = Parser(schema), Values(schema), 0
+
+    def step(self, pass_over: Step, message: Message, field: Field, leaves: list[Leaf]) -> Step:
+        """Takes a step over a field, and fills the leaves with the JSON of what it passed.
+
+        Raises:
+            Unprovable: a leaf is no jsonb.
+        """
+        if any(leaf.kind != _JSONB for leaf in leaves):
+            raise Unprovable
+        read, nullable = self._reader(message, field), all(leaf.nullable for leaf in leaves)
+
+        def step(state: Walk) -> None:
+            starts = state.tag_starts()
+            pass_over(state)
+            spans = state.cursors.between(starts, state.tag_starts(), state.exists)
+            column, good = _column(read, spans, nullable)
+            state.cursors.good &= np.array(good, np.bool_) | ~state.exists
+            state.slots.update(dict.fromkeys((leaf.slot for leaf in leaves), column))
+
+        return step
+
+    def _reader(self, message: Message, field: Field) -> Callable[[bytes], str | None]:
+        """What gives the JSON of a field that stands in some bytes, None where it is not set; raises Mismatch."""
+        get, convert = self._values.getter(field), converter(self._values.type_of(field), _JSONB)
+        self._count += 1
+
+        def read(span: bytes) -> str | None:
+            self._values.room = SPARE_FILLED // self._count
+            value = get(self._parser.parse_some(span, message))
+            return None if value is None else str(convert(value))
+
+        return read
+
+
+def _column(
+    read: Callable[[bytes], str | None], spans: pa.BinaryArray, nullable: bool
+) -> tuple[pa.StringArray, list[bool]]:
+    """The JSON of each span, and which of them certainly have what they should; null where there is no message."""
+    known = {None: (None, False), b"": _read(read, b"", nullable)}
+    readings = [known.get(span) or _read(read, span, nullable) for span in spans.to_pylist()]
+    return pa.array([text for text, _ in readings], pa.string()), [sure for _, sure in readings]
+
+
+def _read(read: Callable[[bytes], str | None], span: bytes, nullable: bool) -> tuple[str | None, bool]:
+    try:
+        text = read(span)
+    except (Malformed, Mismatch):
+        return None, False
+    return text, nullable or text is not None
+
+
+MAX_DEPTH = 8
+"""Messages within messages; of a record with more nothing is proven."""
+
+
+class Walk:
+    """A message in each record that ``exists`` names; the tag of the next field of each is read ahead, 0 at the end."""
+
+    def __init__(self, cursors: Cursors, exists: Flags, slots: Slots, depth: int) -> None:
+        self.cursors, self.exists, self.slots, self.depth = cursors, exists, slots, depth
+        self._tags = np.zeros(len(exists), np.uint64)
+        self._taken: dict[int, Flags] = {}
+        self._read_tags(exists)
+
+    def at(self, tag: int) -> Flags:
+        """Where this tag is the next one."""
+        next_one: Flags = self._tags == tag
+        return self.cursors.good & next_one
+
+    def take(self, field: Field, here: Flags) -> None:
+        """Read on, after the value of the field was read where it is; it can be nowhere else."""
+        good = self.cursors.good
+        if field.required:
+            good &= here | ~self.exists
+        if field.peers:
+            oneof = min(field.number, *field.peers)
+            taken = self._taken.get(oneof)
+            if taken is not None:
+                good &= ~(taken & here)
+            self._taken[oneof] = here if taken is None else taken | here
+        self.read_on(here)
+
+    def read_on(self, here: Flags) -> None:
+        """Read the next tags of these records."""
+        if here.any():
+            self._read_tags(here)
+
+    def tag_starts(self) -> Places:
+        """Where the next tag of each record begins, or its message ends."""
+        starts = self.cursors.places()
+        for bits in range(0, 32, 7):
+            starts -= self._tags >> np.uint64(bits) != 0
+        return starts
+
+    def done(self) -> Flags:
+        """Which records are read to their end."""
+        ended: Flags = self._tags == 0
+        return self.cursors.at_end() & ended
+
+    def inner(self, spans: pa.BinaryArray, here: Flags, slots: Slots, steps: Sequence[Step]) -> None:
+        """Read a message in each of these spans, which has to end where they do."""
+        self.cursors.good &= walk(Cursors(spans, here), here, slots, steps, self.depth + 1) | ~here
+
+    def _read_tags(self, here: Flags) -> None:
+        more = self.cursors.has_more() & here
+        tags = self.cursors.varints(more)
+        self.cursors.good &= (tags != 0) | ~more
+        self._tags = tags if here.all() else np.where(here, tags, self._tags)
+
+
+Step = Callable[[Walk], None]
+
+
+def walk(cursors: Cursors, exists: Flags, slots: Slots, steps: Sequence[Step], depth: int = 0) -> Flags:
+    """Take the steps, a field each; gives the records that are certainly read to their end."""
+    if depth > MAX_DEPTH:
+        return np.zeros(len(exists), np.bool_)
+    state = Walk(cursors, exists, slots, depth)
+    for step in steps:
+        step(state)
+    return state.done()

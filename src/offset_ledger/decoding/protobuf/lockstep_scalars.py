@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,11 @@ import pyarrow.compute as pc
 
 from offset_ledger.decoding.lockstep import Cursors
 from offset_ledger.decoding.protobuf.schema import Field
-from offset_ledger.decoding.staged import Flags
+from offset_ledger.decoding.shape import Leaf
+from offset_ledger.decoding.staged import Flags, staged_type
 from offset_ledger.decoding.text_columns import utf8
+from offset_ledger.decoding.typed.columns import column_builder
+from offset_ledger.decoding.typed.types import ValueType
 
 ReadColumn = Callable[[Cursors, Flags, Flags], pa.Array]
 """Reads a value where the second argument says so; where only the third does, there is the zero of the type, and null
@@ -114,3 +117,41 @@ _READERS: Mapping[str, ReadColumn] = {
     "sfixed32": _fixed("<i4", "i8"),
     "sfixed64": _fixed("<i8", "i8"),
 }
+
+
+Slots = dict[int, pa.Array]
+Sink = Callable[[pa.Array, Cursors, Flags, Slots], None]
+"""Takes a column of the records that the third argument names; what fits no leaf is no longer good."""
+
+
+class Unprovable(Exception):
+    """There is a leaf that no column as a whole can become."""
+
+
+def sinks_of(type_: ValueType, leaves: list[Leaf]) -> tuple[Sink, ...]:
+    """What fills the slots of the leaves.
+
+    Raises:
+        Unprovable: the values of a leaf have to be asked one by one.
+    """
+    return tuple(_sink(type_, leaf) for leaf in leaves)
+
+
+def _sink(type_: ValueType, leaf: Leaf) -> Sink:
+    build = column_builder(type_, leaf.kind)
+    if build is None:
+        raise Unprovable
+
+    def sink(column: pa.Array, cursors: Cursors, exists: Flags, slots: Slots) -> None:
+        slots[leaf.slot], flags = build(column)
+        if flags is not None:
+            cursors.good &= flags | ~exists
+        if not leaf.nullable and column.null_count:
+            cursors.good &= column.is_valid().to_numpy(zero_copy_only=False)
+
+    return sink
+
+
+def add_absent(leaves: Iterable[Leaf], rows: int, slots: Slots) -> None:
+    """Fill the slots of leaves that the schema has no field for."""
+    slots.update((leaf.slot, pa.nulls(rows, staged_type(leaf.kind))) for leaf in leaves)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -13,8 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.protobuf.known_files import known_files
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaReference
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -111,3 +111,42 @@ def _descriptors(content: bytes) -> FileDescriptorSet:
         raise SchemaProblem(
             "expected descriptors from protoc, got something else: are the messages too deep?"
         ) from None
+
+
+_HEAD = 'syntax = "proto3"; package'
+_META = f"""{_HEAD} confluent;
+import "google/protobuf/descriptor.proto";
+message Meta {{ string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4; }}
+message Rule {{ string name = 1; string doc = 2; string expr = 3; string sql = 4; }}
+extend google.protobuf.FileOptions {{ Meta file_meta = 1088; }}
+extend google.protobuf.MessageOptions {{ Meta message_meta = 1088; }}
+extend google.protobuf.FieldOptions {{ Meta field_meta = 1088; }}
+extend google.protobuf.EnumOptions {{ Meta enum_meta = 1088; }}
+extend google.protobuf.EnumValueOptions {{ Meta enum_value_meta = 1088; }}
+"""
+_CONFLUENT = {
+    "confluent/meta.proto": _META,
+    "confluent/type/decimal.proto": (
+        f"{_HEAD} confluent.type; message Decimal {{ bytes value = 1; uint32 precision = 2; int32 scale = 3; }}"
+    ),
+    "confluent/type/variant.proto": (
+        f"{_HEAD} confluent.type; message Variant {{ bytes metadata = 1; bytes value = 2; }}"
+    ),
+    "confluent/types/decimal.proto": 'syntax = "proto3"; import public "confluent/type/decimal.proto";',
+}
+_GOOGLE_TYPES = "google/type/"
+
+
+def known_files(texts: Iterable[str]) -> Mapping[str, str]:
+    """The files that one of the texts may import, by name; google/type/ where googleapis-common-protos is installed."""
+    whole = "\n".join(texts)
+    known = dict(_CONFLUENT) if "confluent/" in whole else {}
+    return {**known, **_google_types()} if _GOOGLE_TYPES in whole else known
+
+
+def _google_types() -> dict[str, str]:
+    try:
+        proto_files = [each for each in files("google.type").iterdir() if each.name.endswith(".proto")]
+    except ModuleNotFoundError:
+        return {}
+    return {_GOOGLE_TYPES + each.name: each.read_text() for each in proto_files}

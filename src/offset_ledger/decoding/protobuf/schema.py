@@ -13,8 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from offset_ledger.decoding.protobuf.protoc import SHIPPED, compile_proto
 from offset_ledger.decoding.protobuf.scalars import ENUM_READ, SCALARS, Scalar
 from offset_ledger.decoding.protobuf.wire import Wire
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaReference, WriterSchema
 
 _SCALAR_NAMES = {getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name for name in SCALARS}

@@ -1,4 +1,4 @@
-"""Typed values -> the values of a column, exactly or not at all."""
+"""Typed values -> the values of a column, exactly or not at all; days, times and moments as schemas count them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -13,12 +14,80 @@ from uuid import UUID
 import msgspec
 
 from offset_ledger.decoding import jsonb, texts
-from offset_ledger.decoding.decimals import numeric, scaled
-from offset_ledger.decoding.floats import SINGLE, single_text
-from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind, check_event_id
+from offset_ledger.decoding.decimals import SINGLE, numeric, scaled, single_text
+from offset_ledger.decoding.kinds import EPOCH, EPOCH_UNITS, INTEGER_BITS, ColumnKind, check_event_id
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
-from offset_ledger.decoding.typed import moments
 from offset_ledger.decoding.typed.types import TypeName, ValueType
+
+NANOSECONDS_PER_DAY = 86_400_000_000_000
+_NANOSECONDS_PER_SECOND = 1_000_000_000
+_DAY_ZERO = date(1970, 1, 1).toordinal()
+_ZONELESS_EPOCH = EPOCH.replace(tzinfo=None)
+
+
+def day(days: int) -> date:
+    """The day so many days after 1970-01-01."""
+    try:
+        return date.fromordinal(_DAY_ZERO + days)
+    except (ValueError, OverflowError):
+        raise Mismatch(Code.RANGE, f"expected a day in the years 1 to 9999, got day {days} since 1970-01-01") from None
+
+
+def time_of_day(count: int, nanoseconds: int) -> time:
+    """The time so many units of ``nanoseconds`` after midnight."""
+    microseconds = _microseconds(_within_a_day(count, nanoseconds))
+    return (datetime.min + timedelta(microseconds=microseconds)).time()
+
+
+def moment(count: int, nanoseconds: int) -> datetime:
+    """The moment so many units of ``nanoseconds`` after 1970."""
+    microseconds = _microseconds(count * nanoseconds)
+    try:
+        return EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        raise _far(count * nanoseconds) from None
+
+
+def time_text(count: int, nanoseconds: int) -> str:
+    """The time as HH:MM:SS, with every digit of its fraction."""
+    seconds, rest = divmod(_within_a_day(count, nanoseconds), _NANOSECONDS_PER_SECOND)
+    return (datetime.min + timedelta(seconds=seconds)).time().isoformat() + _fraction(rest)
+
+
+def moment_text(count: int, nanoseconds: int) -> str:
+    """The moment in RFC 3339, with every digit of its fraction, in UTC but for the ``Z`` at its end."""
+    seconds, rest = divmod(count * nanoseconds, _NANOSECONDS_PER_SECOND)
+    try:
+        return (_ZONELESS_EPOCH + timedelta(seconds=seconds)).isoformat() + _fraction(rest)
+    except OverflowError:
+        raise _far(count * nanoseconds) from None
+
+
+def _within_a_day(count: int, nanoseconds: int) -> int:
+    total = count * nanoseconds
+    if not 0 <= total < NANOSECONDS_PER_DAY:
+        raise Mismatch(Code.RANGE, f"expected a time before 24:00:00, got {total} ns since midnight")
+    return total
+
+
+def _microseconds(nanoseconds: int) -> int:
+    microseconds, rest = divmod(nanoseconds, 1000)
+    if rest:
+        raise Mismatch(Code.PRECISION, f"expected at most microseconds, got {nanoseconds} ns")
+    return microseconds
+
+
+def _fraction(nanoseconds: int) -> str:
+    """Nothing, or as many digits as are needed, in threes."""
+    digits = f"{nanoseconds:09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return digits and "." + digits
+
+
+def _far(nanoseconds: int) -> Mismatch:
+    return Mismatch(Code.RANGE, f"expected a moment in the years 1 to 9999, got {nanoseconds} ns since 1970")
+
 
 Convert = Callable[[Any], object]
 _Make = Callable[[ValueType, ColumnKind], Convert]
@@ -72,13 +141,13 @@ def json_value(source: ValueType) -> Convert:
         case TypeName.DECIMAL:
             return lambda value: scaled(value, source.scale)
         case TypeName.DATE:
-            return lambda value: moments.day(value).isoformat()
+            return lambda value: day(value).isoformat()
         case TypeName.TIME:
-            return lambda value: moments.time_text(value, unit)
+            return lambda value: time_text(value, unit)
         case TypeName.TIMESTAMP:
-            return lambda value: moments.moment_text(value, unit) + "Z"
+            return lambda value: moment_text(value, unit) + "Z"
         case TypeName.LOCAL_TIMESTAMP:
-            return lambda value: moments.moment_text(value, unit)
+            return lambda value: moment_text(value, unit)
         case TypeName.UUID:
             return lambda value: str(UUID(bytes=value))
         case TypeName.DURATION:
@@ -182,7 +251,7 @@ def _epochs(source: ValueType, kind: ColumnKind) -> Convert:
     if source.name is TypeName.TEXT:
         return _never(source, "integer")
     nanoseconds = EPOCH_UNITS[kind.encoding] * 1000
-    return lambda value: moments.moment(value, nanoseconds)
+    return lambda value: moment(value, nanoseconds)
 
 
 def _json_float(value: float) -> float:
@@ -206,11 +275,11 @@ _CONVERTERS: dict[tuple[str, TypeName], _Make] = {
     ("boolean", TypeName.BOOLEAN): _always(_same),
     ("text", TypeName.TEXT): _text,
     ("varchar", TypeName.TEXT): _text,
-    ("date", TypeName.DATE): _always(moments.day),
+    ("date", TypeName.DATE): _always(day),
     ("date", TypeName.TEXT): _always(texts.day),
-    ("time", TypeName.TIME): lambda source, _: lambda value: moments.time_of_day(value, source.nanoseconds),
+    ("time", TypeName.TIME): lambda source, _: lambda value: time_of_day(value, source.nanoseconds),
     ("time", TypeName.TEXT): _always(texts.time_of_day),
-    ("timestamptz", TypeName.TIMESTAMP): lambda source, _: lambda value: moments.moment(value, source.nanoseconds),
+    ("timestamptz", TypeName.TIMESTAMP): lambda source, _: lambda value: moment(value, source.nanoseconds),
     ("timestamptz", TypeName.TEXT): _always(texts.moment),
     ("uuid", TypeName.UUID): _always(lambda value: UUID(bytes=value)),
     ("uuid", TypeName.TEXT): _always(texts.uuid),

@@ -11,16 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Condition, Limits, RecordShape
 from offset_ledger.decoding.conditions import add_condition, holds, tree_of
 from offset_ledger.decoding.jsonb import MAX_BYTES
 from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
-from offset_ledger.decoding.outcome import Code, DecodedRow, Reason, Refusal, Skip
+from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Mismatch, Reason, Refusal, Skip, printable
 from offset_ledger.decoding.proven import Places, Proven
 from offset_ledger.decoding.rest import RestRefused, with_rest
 from offset_ledger.decoding.shape import Has, Node, tree
 from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.rest import text_of
+from offset_ledger.decoding.typed.convert import json_text
 
 
 class Unreadable(Exception):
@@ -190,3 +191,27 @@ class _Where:
 def _truth(condition: Condition, slot: int, reading: Found) -> bool | Reason:
     """Whether the condition holds of the record, or why that cannot be told."""
     return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
+
+
+def text_of(left: dict[str, Any]) -> str | None:
+    """The JSON of the members that are left, None where none is.
+
+    Raises:
+        RestRefused: no jsonb can hold one of them.
+    """
+    if not left:
+        return None
+    try:
+        return json_text(left)
+    except Mismatch as mismatch:
+        raise RestRefused.by(_culprit(left), mismatch) from None
+
+
+def _culprit(left: dict[str, Any]) -> str:
+    """The path of the first member that does not become JSON."""
+    for name, value in left.items():
+        try:
+            json_text({name: value})
+        except Mismatch:
+            return printable(format_path((name,)))
+    return WHOLE

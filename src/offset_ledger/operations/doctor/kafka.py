@@ -10,12 +10,11 @@ from offset_ledger.errors import AccessDenied, UnknownTopic
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.brokers import OLDEST
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.retired_topics import read_retirement
+from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.operations.doctor.finding import Finding, Level, ok, problem, warning
 from offset_ledger.plan.topics import known_pipelines
-from offset_ledger.reliability.audit.finding import AuditFinding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Severity, counted
 from offset_ledger.reliability.audit.run import examine
-from offset_ledger.reliability.audit.wording import counted
 
 _ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 _RIGHTS = "grant them as in docs/production.md#rights-in-kafka"

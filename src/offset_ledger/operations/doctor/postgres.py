@@ -13,7 +13,7 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Session, connect, named_sql, read_only, rows, transaction
 from offset_ledger.ledger.migrate import OLDEST, check_migrated, migrations
 from offset_ledger.operations.doctor.finding import Finding, ok, problem, warning
-from offset_ledger.reliability.audit.wording import listed
+from offset_ledger.reliability.audit.finding import listed
 from offset_ledger.units import show_duration
 
 _SKEW = timedelta(seconds=2)

@@ -12,7 +12,7 @@ from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from offset_ledger.extras import is_installed
-from offset_ledger.operations.check_table import compare_table
+from offset_ledger.operations.diff import compare_table
 from offset_ledger.operations.doctor import airflow
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
 from offset_ledger.operations.doctor.installation import installation_checks

@@ -1,28 +1,32 @@
-"""The columns of a sample: from the documents of JSON, from the schemas of the other formats."""
+"""The columns of a sample: from the documents of JSON, from the schemas of the other formats, or from both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from offset_ledger.config.model import Limits, RecordShape
+import msgspec
+
+from offset_ledger.config.column_types import ENCODINGS
+from offset_ledger.config.json_path import touch
+from offset_ledger.config.model import JsonPath, Limits, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.inferred import Inferred
+from offset_ledger.decoding.inferred import Inferred, column_name
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.kinds import EPOCH
-from offset_ledger.decoding.outcome import Refusal
-from offset_ledger.decoding.record_kinds import fields_of, kind_names
+from offset_ledger.decoding.json.readers import reader
+from offset_ledger.decoding.json.texts import json_kind
+from offset_ledger.decoding.kinds import EPOCH, ColumnKind
+from offset_ledger.decoding.outcome import Mismatch, Refusal
+from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.schema_columns import schema_columns
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.schema_field import SchemaField
+from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
-from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.init.json_columns import json_columns
-from offset_ledger.operations.init.refined import refined
-from offset_ledger.operations.init.sample import Sample
-from offset_ledger.operations.init.sampled_kinds import SampledKinds
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.operations.init.sample import Sample, SampledRecord
 
 
 def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
@@ -93,3 +97,171 @@ def _of(sample: Sample, schema_id: int) -> Iterator[bytes]:
     """The payloads of the records that name this schema."""
     begin = b"\0" + schema_id.to_bytes(frame.SIZE - 1, "big")
     return (value[frame.SIZE :] for value in sample.values if value.startswith(begin))
+
+
+def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
+    """The columns of a JSON Schema: texts narrowed by the sampled documents, and members that it does not mention."""
+    sampled = {each.path: each for each in by_sample}
+    narrowed = [
+        replace(each, type=in_sample.type, doubt=in_sample.doubt)
+        if each.type == "text" and (in_sample := sampled.get(each.path)) and in_sample.type in NARROWED
+        else each
+        for each in by_schema
+    ]
+    unknown = [each for each in by_sample if not any(touch(each.path, known.path) for known in by_schema)]
+    more = [replace(each, nullable=True, doubt="not in the schema") for each in unknown]
+    return (*narrowed, *more)
+
+
+MAX_NESTED = 8
+FEW_VALUES = 20
+MANY_NAMES = 20
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+NARROWED = ("uuid", "date", "time", "timestamptz")
+_TYPES = {"number": ("bigint", "numeric"), "text": (*NARROWED, "text"), "boolean": ("boolean",)}
+_MOMENT_NAME = re.compile(r"(?:^|_)(?:at|ts|time|timestamp|date|millis|ms)$|time")
+_EPOCHS = (("seconds", "epoch_s", 1), ("milliseconds", "epoch_ms", 1_000), ("microseconds", "epoch_us", 1_000_000))
+_FIRST, _LAST = 631_152_000, 4_102_444_800  # 1990 and 2100
+
+
+def json_columns(documents: Sequence[bytes]) -> tuple[Inferred, ...]:
+    """The columns of these documents, which are valid JSON objects, in the order in which their members appear."""
+    return tuple(_members([document.strip() for document in documents], (), False))
+
+
+def _members(objects: Sequence[bytes], path: JsonPath, nullable: bool) -> Iterator[Inferred]:
+    members: dict[str, list[bytes]] = {}
+    for each in objects:
+        for name, value in _object(each).items():
+            members.setdefault(name, []).append(bytes(value))
+    for name, values in members.items():
+        if name:
+            yield from _member((*path, name), values, nullable or len(values) < len(objects))
+        elif not path:
+            yield Inferred(("''",), "", True, "no path leads to a member without a name")
+
+
+def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterator[Inferred]:
+    values = [value for value in sampled if value != b"null"]
+    nullable = nullable or len(values) < len(sampled)
+    kinds = sorted({json_kind(value) for value in values})
+    if kinds == ["object"] and (doubt := _no_record(path, values)) is None:
+        yield from _members(values, path, nullable)
+    elif kinds == ["object"]:
+        yield Inferred(path, "jsonb", nullable, doubt or "")
+    elif len(kinds) == 1 and kinds[0] in _TYPES:
+        yield _scalar(path, values, kinds[0], nullable)
+    else:
+        doubt = f"{' and '.join(kinds)} in the sample" if len(kinds) > 1 else ""
+        yield Inferred(path, "jsonb", nullable, doubt if kinds else "null in every sampled record")
+
+
+def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
+    """Why an object is kept whole, though all values are objects; None where each member becomes a column."""
+    names = [_object(each).keys() for each in objects]
+    known = set[str]().union(*names)
+    if not known:
+        return "an object without members in every sampled record"
+    if "" in known:
+        return "it has a member without a name, which no path leads to"
+    if len(path) >= MAX_NESTED:
+        return "nested too deeply to give each member a column"
+    if len(known) > MANY_NAMES and sum(map(len, names)) * 10 < len(known) * len(names):
+        return f"{len(known)} names in {len(names)} objects: rather a map than a record"
+    return None
+
+
+def _scalar(path: JsonPath, values: Sequence[bytes], kind: str, nullable: bool) -> Inferred:
+    *narrow, last = _TYPES[kind]
+    type_ = next((each for each in narrow if takes_all(each, values)), last)
+    return Inferred(path, type_, nullable, _doubt(path, type_, values))
+
+
+def takes_all(type_: str, values: Sequence[bytes]) -> bool:
+    """Whether a column of this type takes each of the JSON texts."""
+    read = reader(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0]))
+    try:
+        for value in values:
+            read(value)
+    except Mismatch:
+        return False
+    return True
+
+
+def _doubt(path: JsonPath, type_: str, values: Sequence[bytes]) -> str:
+    if type_ in NARROWED and len(values) < FEW_VALUES:
+        return f"a {type_} in each of only {len(values)} sampled values; else write text"
+    if type_ == "bigint" and _MOMENT_NAME.search(column_name(path[-1:])):
+        for unit, encoding, factor in _EPOCHS:
+            if all(_FIRST * factor <= int(value) <= _LAST * factor for value in values):
+                return f"looks like {unit} since 1970; if so, write {{type: timestamptz, encoding: {encoding}}}"
+    return ""
+
+
+_SHOWN = 5
+Readers = Mapping[int, ReadKind | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledKinds:
+    """The records to infer from; ``taken`` is the name of their kind where there are others, which ``doubts`` name.
+
+    ``names`` are the kinds among them, by the ids of their schemas.
+    """
+
+    sample: Sample
+    names: Mapping[int, frozenset[str]]
+    taken: str | None = None
+    doubts: tuple[str, ...] = ()
+
+
+def sampled_kinds(sample: Sample, schemas: Iterable[WriterSchema]) -> SampledKinds:
+    """The records of the most frequent kind, with those whose kind cannot be told.
+
+    All records, where a schema has no name: a pipeline that takes one kind refuses its records.
+    """
+    known = tuple(schemas)
+    readers = {schema.schema_id: _reader(schema) for schema in known}
+    kinds = [_kind(record, readers) for record in sample.records]
+    counts = Counter(kind[1] for kind in kinds if kind)
+    if len(counts) < 2:
+        return SampledKinds(sample, _by_schema(kinds))
+    if any(each.language is SchemaLanguage.JSON and readers[each.schema_id] is None for each in known):
+        said = f"{_shown(counts)}, and others whose schema has no title: the file takes all"
+        return SampledKinds(sample, _by_schema(kinds), doubts=(said,))
+    taken = counts.most_common(1)[0][0]
+    kept = [kind is None or kind[1] == taken for kind in kinds]
+    records = tuple(each for each, keep in zip(sample.records, kept, strict=True) if keep)
+    names = _by_schema([kind for kind in kinds if kind and kind[1] == taken])
+    said = f"{_shown(counts)}; record.where takes {taken}, the others are skipped"
+    return SampledKinds(replace(sample, records=records), names, taken, (said,))
+
+
+def _reader(schema: WriterSchema) -> ReadKind | None:
+    try:
+        return kind_reader(schema)
+    except SchemaProblem:
+        return None
+
+
+def _kind(record: SampledRecord, readers: Readers) -> tuple[int, str] | None:
+    """The id of the record's schema and the name of its kind; None where that cannot be told."""
+    try:
+        id_ = frame.schema_id(record.value or b"")
+        read = readers.get(id_)
+        return (id_, read(record.value[frame.SIZE :])[0]) if read and record.value else None
+    except Mismatch:
+        return None
+
+
+def _by_schema(kinds: Iterable[tuple[int, str] | None]) -> dict[int, frozenset[str]]:
+    names: dict[int, frozenset[str]] = {}
+    for id_, name in filter(None, kinds):
+        names[id_] = names.get(id_, frozenset()) | {name}
+    return names
+
+
+def _shown(counts: Counter[str]) -> str:
+    shown = ", ".join(f"{name} ({count})" for name, count in counts.most_common(_SHOWN))
+    more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
+    return f"the records are of {len(counts)} kinds: {shown}{more}"

@@ -1,25 +1,32 @@
-"""A sample and its schemas -> a pipeline file and a suite; nothing is asked and nothing is written here."""
+"""A sample and its schemas -> a pipeline file and a suite, as text; nothing is asked and nothing is written here.
+
+The file has a comment for each thing that was unsure; the suite has what the sample never breaks.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import inf
 from typing import Any
 
-from offset_ledger.config.model import ColumnType, JsonPath, Limits, RecordShape, Tombstone
-from offset_ledger.config.source import Source
+import yaml
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.config.model import Column, ColumnType, JsonPath, Limits, RecordShape, Tombstone
+from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named
 from offset_ledger.decoding.kafka_slots import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH
-from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal
+from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.operations.init.events import Choice, Seen, choose_event_id, choose_publish_at
-from offset_ledger.operations.init.render import render
 from offset_ledger.operations.init.sample import Sample
-from offset_ledger.operations.init.suite import suite_document
 from offset_ledger.units import counted
 
 _SHOWN = 5
@@ -75,8 +82,8 @@ def propose(
         tombstone=Tombstone.DELETE if _deletes(sample, event_id) else Tombstone.QUARANTINE,
         schemas=(kind,) if kind else (),
         schema_ids=source.registry is not None,
-        event_id_aliases=_aliases(everything, event_id),
-        publish_at_aliases=_aliases(everything, publish_at),
+        event_id_aliases=_with_aliases(everything, event_id),
+        publish_at_aliases=_with_aliases(everything, publish_at),
     )
     source = _final_source(source, record, sample)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
@@ -121,7 +128,7 @@ def _deletes(sample: Sample, event_id: Choice) -> bool:
     return sample.tombstones > 0 and event_id.path is None
 
 
-def _aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPath, ...]:
+def _with_aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPath, ...]:
     return next((each.column.aliases for each in proposed if each.column.path == choice.path), ())
 
 
@@ -163,3 +170,145 @@ def _refused(decoder: Decoder, sample: Sample) -> list[str]:
         f"{count} of {len(sample.records)} sampled records would be quarantined: {place[0]}: {details[place]}"
         for place, count in counts.most_common(_SHOWN)
     ]
+
+
+_LONG = 400
+_PLAIN = re.compile(r"[A-Za-z$][A-Za-z0-9_.$-]*")
+_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+def render(
+    name: str,
+    head: Sequence[str],
+    source: Source,
+    record: RecordShape,
+    proposed: Sequence[Proposed],
+    choices: tuple[Choice, Choice],
+    table: str,
+    suite: str | None,
+) -> str:
+    """The file; ``head`` are the comments above it, ``choices`` the reasons for event_id and publish_at."""
+    lines = [*(_comment(each) for each in head), f"pipeline: {_scalar(name)}", "", *_source(source), ""]
+    lines += ["record:", *_record(record, choices), "  columns:", *_columns(proposed), ""]
+    lines += ["target:", "  connection: postgres_default", f"  table: {_scalar(table)}"]
+    lines += ["", "quality:", f"  suite: {_scalar(suite)}"] if suite else []
+    return "\n".join(lines) + "\n"
+
+
+def _source(source: Source) -> Iterator[str]:
+    yield "source:"
+    yield f"  connection: {_scalar(source.connection)}"
+    yield f"  topic: {_scalar(source.topic)}"
+    if source.transactional:
+        yield _comment(
+            "offsets without a record, by transactions; write compacted: true if the topic was compacted earlier", 2
+        )
+        yield "  transactional: true"
+    if source.format is not Format.JSON:
+        yield f"  format: {source.format}"
+    if source.registry:
+        yield f"  registry: {_scalar(source.registry)}"
+    if source.subject is not SubjectStrategy.TOPIC:
+        yield f"  subject: {source.subject}"
+    if source.key_format is not KeyFormat.TEXT:
+        yield f"  key_format: {source.key_format}"
+
+
+def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str]:
+    event_id, publish_at = choices
+    yield _comment(event_id.why, 2)
+    yield f"  event_id: {_place(record.event_id, record.event_id_aliases, 'key')}"
+    yield _comment(publish_at.why, 2)
+    yield f"  publish_at: {_place(record.publish_at, record.publish_at_aliases, 'kafka_timestamp')}"
+    if record.tombstone is not Tombstone.QUARANTINE:
+        yield f"  tombstone: {record.tombstone}"
+    if record.schemas:
+        (schema,) = record.schemas
+        yield f"  where: {{schema: {_scalar(schema)}}}"
+
+
+def _columns(proposed: Sequence[Proposed]) -> Iterator[str]:
+    for each in proposed:
+        if each.doubt:
+            yield _comment(each.doubt, 4)
+        yield f"    {_scalar(each.column.name)}: {_column(each.column)}"
+
+
+def _column(column: Column) -> str:
+    arguments = f"({','.join(map(str, column.type.args))})" if column.type.args else ""
+    type_ = f"{column.type.name}{arguments}"
+    parts = [f"type: {_scalar(type_)}" if " " not in type_ else f"type: {type_}"]
+    parts += [f"path: {_path(column.path, '')}"] if column.path != (column.name,) else []
+    parts += _aliases(column.aliases)
+    parts += ["nullable: true"] if column.nullable else []
+    return type_ if len(parts) == 1 else f"{{{', '.join(parts)}}}"
+
+
+def _place(path: JsonPath | None, aliases: tuple[JsonPath, ...], otherwise: str) -> str:
+    parts = [f"path: {_path(path, otherwise)}", *_aliases(aliases)]
+    return f"{{{', '.join(parts)}}}" if aliases else _path(path, otherwise)
+
+
+def _aliases(aliases: tuple[JsonPath, ...]) -> list[str]:
+    return [f"aliases: [{', '.join(_path(alias, '') for alias in aliases)}]"] if aliases else []
+
+
+def _path(path: JsonPath | None, otherwise: str) -> str:
+    return otherwise if path is None else _scalar(format_path(path))
+
+
+def _comment(text: str, indent: int = 0) -> str:
+    return f"{' ' * indent}# {printable(' '.join(text.split()), _LONG)}"
+
+
+def _scalar(text: str) -> str:
+    """The text as YAML reads it back, in quotes where it may have to be."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    flow = yaml.safe_dump([text], default_style='"', allow_unicode=text.isprintable(), width=inf)
+    return str(flow).strip()[2:]
+
+
+MAX_NOT_NULL = 20
+ENOUGH = 50
+_FEW = 8
+_OFTEN = 5
+_Entry = dict[str, Any]
+
+
+def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
+    """The suite in Great Expectations' JSON; None where there is nothing to expect."""
+    not_null = [_not_null(column.name) for column in columns if not column.nullable][:MAX_NOT_NULL]
+    entries = [*not_null, *(entry for column in columns for entry in _of_values(column, values[column.name]))]
+    return {"name": name, "expectations": entries} if entries else None
+
+
+def _not_null(column: str) -> _Entry:
+    text = f"{column} was never null in the sample"
+    return _entry("expect_column_values_to_not_be_null", {"column": column}, "quarantine", text)
+
+
+def _of_values(column: Column, sampled: Sequence[object]) -> Iterator[_Entry]:
+    values = [value for value in sampled if value is not None]
+    if len(values) < ENOUGH:
+        return
+    if column.type.name == "text":
+        counts = Counter(map(str, values))
+        if len(counts) <= _FEW and min(counts.values()) >= _OFTEN:
+            kwargs = {"column": column.name, "value_set": sorted(counts)}
+            text = f"{column.name} is one of the {len(counts)} texts of the sample"
+            yield _entry("expect_column_values_to_be_in_set", kwargs, "warn", text)
+    elif column.type.name in ("bigint", "numeric") and all(isinstance(v, int | Decimal) and v >= 0 for v in values):
+        text = f"{column.name} was never negative in the sample"
+        yield _entry("expect_column_values_to_be_between", {"column": column.name, "min_value": 0}, "warn", text)
+
+
+def _entry(type_: str, kwargs: _Entry, action: str, description: str) -> _Entry:
+    severity = "warning" if action == "warn" else "critical"
+    return {
+        "type": type_,
+        "kwargs": kwargs,
+        "meta": {"action": action},
+        "description": description,
+        "severity": severity,
+    }

@@ -1,28 +1,35 @@
-"""Reads an audit's facts from the brokers, through the client of offset_ledger.kafka."""
+"""Reads an audit's facts from the brokers, through the client of offset_ledger.kafka; open transactions among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import AccessDenied
-from offset_ledger.kafka.admin import Admin
 from offset_ledger.kafka.brokers import live_brokers
-from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.client import connect_kafka, groups_with_offsets, log_sizes
 from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.kafka.errors import leader_changes_are_transient
-from offset_ledger.kafka.groups import groups_with_offsets
-from offset_ledger.kafka.log_sizes import log_sizes
 from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts, newest_records
+from offset_ledger.kafka.python_client import Admin
 from offset_ledger.kafka.settings import broker_settings, topic_configs
 from offset_ledger.kafka.timestamps import first_timestamps, last_timestamps
 from offset_ledger.kafka.topics import describe_topic
+from offset_ledger.kafka.transactions import CoordinatedTransaction, coordinated_transactions, open_writes
+from offset_ledger.model import moments
 from offset_ledger.model.moments import moment_or_none
-from offset_ledger.reliability.audit.facts import BrokerFacts, GroupFacts, PartitionFacts, ReaderFacts, TopicFacts
-from offset_ledger.reliability.audit.transactions import find_open_transactions
+from offset_ledger.reliability.audit.facts import (
+    BrokerFacts,
+    GroupFacts,
+    OpenTransaction,
+    Owner,
+    PartitionFacts,
+    ReaderFacts,
+    TopicFacts,
+)
 
 _BROKER_SETTINGS = (
     "auto.create.topics.enable",
@@ -145,3 +152,40 @@ def _with_log(
         )
         for p, facts in led.items()
     }
+
+
+def find_open_transactions(
+    admin: Admin, topic: str, partitions: Iterable[int]
+) -> dict[int, tuple[OpenTransaction, ...]]:
+    """Open transactions by partition; one is hanging if every coordinator answered and none has that partition in it.
+
+    A partition is known to its coordinator before it is written and until its marker is there. So one that is open
+    before and after the coordinators were asked, and unknown to them, belongs to a transaction that is long over.
+    """
+    partitions = list(partitions)
+    before = open_writes(admin, topic, partitions)
+    if not before:
+        return {}
+    coordinated = coordinated_transactions(admin, topic, sorted({write.producer_id for write in before}))
+    still = {write: last_ms for write, last_ms in open_writes(admin, topic, partitions).items() if write in before}
+    transactions: dict[int, tuple[OpenTransaction, ...]] = {}
+    for write, last_ms in sorted(still.items()):
+        known = coordinated.get((write.partition, write.producer_id)) if coordinated is not None else None
+        transaction = OpenTransaction(
+            write.producer_id,
+            write.start_offset,
+            _moment_or_now(last_ms),
+            _owner(known) if known else None,
+            hanging=coordinated is not None and known is None,
+        )
+        transactions[write.partition] = (*transactions.get(write.partition, ()), transaction)
+    return transactions
+
+
+def _owner(known: CoordinatedTransaction) -> Owner:
+    begun_at, timeout = _moment_or_now(known.start_ms), timedelta(milliseconds=known.timeout_ms)
+    return Owner(known.transactional_id, known.state, begun_at, timeout)
+
+
+def _moment_or_now(milliseconds: int) -> datetime:
+    return moments.moment_or_none(milliseconds) or datetime.now(UTC)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Collection, Iterable
 
 from offset_ledger.reliability.audit.facts import PartitionFacts, TopicFacts
-from offset_ledger.reliability.audit.wording import numbered
+from offset_ledger.reliability.audit.finding import numbered
 
 
 def lines(*each: str) -> str:

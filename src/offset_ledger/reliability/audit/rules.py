@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from offset_ledger.reliability.audit import rules_copies, rules_racks, rules_reading, rules_retention
+from offset_ledger.reliability.audit import rules_copies, rules_reading, rules_retention
 from offset_ledger.reliability.audit.facts import TopicFacts
 from offset_ledger.reliability.audit.finding import AuditFinding
 
-RULES = (*rules_copies.RULES, *rules_racks.RULES, *rules_retention.RULES, *rules_reading.RULES)
+RULES = (*rules_copies.RULES, *rules_copies.CLOSEST_REPLICA, *rules_retention.RULES, *rules_reading.RULES)
 
 
 def check_topic(facts: TopicFacts) -> tuple[AuditFinding, ...]:

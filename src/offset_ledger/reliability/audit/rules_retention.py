@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from offset_ledger.reliability.audit import remedies
 from offset_ledger.reliability.audit.facts import PartitionFacts, TopicFacts
-from offset_ledger.reliability.audit.finding import AuditRule, RuleResult, Severity, ok
-from offset_ledger.reliability.audit.wording import counted, listed
+from offset_ledger.reliability.audit.finding import AuditRule, RuleResult, Severity, counted, listed, ok
 from offset_ledger.units import kafka_span, show_size, show_span
 
 USED_ERROR, USED_WARNING = 0.9, 2 / 3

@@ -17,10 +17,9 @@ from offset_ledger.ledger.database import Session, named_sql, transaction
 from offset_ledger.ledger.open import open_ledger, open_ledger_at
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
-from offset_ledger.reliability.audit.changes import Change, changes
 from offset_ledger.reliability.audit.elect import elect_preferred
 from offset_ledger.reliability.audit.facts import ReaderFacts, TopicFacts
-from offset_ledger.reliability.audit.finding import AuditFinding, Severity
+from offset_ledger.reliability.audit.finding import AuditFinding, Change, Severity, changes
 from offset_ledger.reliability.audit.gather import Reading, read_facts
 from offset_ledger.reliability.audit.rules import check_topic
 

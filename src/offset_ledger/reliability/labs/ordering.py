@@ -19,9 +19,8 @@ from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, Ports
-from offset_ledger.reliability.labs.log import read_values
 from offset_ledger.reliability.labs.lossy import Loss, LossyProxy
-from offset_ledger.reliability.labs.report import Report, table
+from offset_ledger.reliability.labs.trial import Report, read_values, table
 from offset_ledger.reliability.publishing.clients import close_producer
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record

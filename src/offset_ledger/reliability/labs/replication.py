@@ -19,8 +19,16 @@ from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import Ports, free_ports
-from offset_ledger.reliability.labs.log import read_ends, read_values
-from offset_ledger.reliability.labs.trial import BROKERS, Replication, Sent, Trial, TrialPlan, TrialStep
+from offset_ledger.reliability.labs.trial import (
+    BROKERS,
+    Replication,
+    Sent,
+    Trial,
+    TrialPlan,
+    TrialStep,
+    read_ends,
+    read_values,
+)
 from offset_ledger.reliability.publishing.clients import close_producer
 
 # The topics whose answers come soonest are the last: with acks=0 nothing would show that a leader is not ready.

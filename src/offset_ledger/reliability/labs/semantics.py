@@ -23,7 +23,7 @@ from offset_ledger.kafka.connection import bootstrap_servers
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.reliability.labs.consumer import Commit, Orders
-from offset_ledger.reliability.labs.report import Report, table
+from offset_ledger.reliability.labs.trial import Report, table
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic

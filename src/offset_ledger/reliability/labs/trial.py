@@ -1,17 +1,18 @@
-"""One topic of the replication lab: what was sent at each step, the answers to it, and what became of it."""
+"""One topic of the replication lab: what was sent at each step, the answers, what became of it, and the report."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Any
 
+from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
-
-from offset_ledger.reliability.labs.report import Report, table
+from tabulate import tabulate
 
 BROKERS = (2, 3, 4)
 """Nodes with the copies; node 1 is the controller, has none and stays."""
@@ -178,3 +179,54 @@ def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
 
 def _in_all(row: Replication) -> dict[str, int]:
     return {"readable, two away" if name == "readable" else name: count for name, count in row.counts().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``plan``: what the seed drew; ``rows``: the result, in counts; ``text``: for people."""
+
+    plan: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    text: str
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows under their names."""
+    return tabulate([{key.replace("_", " "): value for key, value in row.items()} for row in rows], headers="keys")
+
+
+_SECONDS = 30.0
+
+
+def read_values(extra: Mapping[str, str], topic: str, isolation: str = "read_uncommitted") -> list[bytes]:
+    """The values of every record of a topic of one partition that readers are given now, in the order of the log.
+
+    The end is the high watermark that comes with the records: a leader that has just taken over, and whose copies are
+    fewer than min.insync.replicas, does not answer a request for the end (OffsetNotAvailable).
+    """
+    place = TopicPartition(topic, 0)
+    reader = KafkaConsumer(
+        bootstrap_servers=extra["bootstrap.servers"].split(","),
+        group_id=None,
+        auto_offset_reset="earliest",
+        isolation_level=isolation,
+    )
+    values: list[bytes] = []
+    with closing(reader):
+        reader.assign([place])
+        reader.seek(place, 0)
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            values += [bytes(record.value) for record in reader.poll(500).get(place, ())]
+            end = reader.highwater(place)
+            if end is not None and reader.position(place) >= end:
+                break
+    return values
+
+
+def read_ends(extra: Mapping[str, str], topics: Iterable[str]) -> list[int]:
+    """The high watermark of each of these topics of one partition."""
+    places = [TopicPartition(topic, 0) for topic in topics]
+    with closing(KafkaConsumer(bootstrap_servers=extra["bootstrap.servers"].split(","), group_id=None)) as reader:
+        ends = reader.end_offsets(places)
+    return [int(ends[place]) for place in places]

@@ -7,8 +7,9 @@ late ones are older, aborted ones are never committed, malformed ones are no eve
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -19,7 +20,6 @@ from typing import NamedTuple
 import msgspec
 
 from offset_ledger.reliability.publishing.flights import Actual, Event, Status, events_of, read_rows
-from offset_ledger.reliability.publishing.malformations import MALFORMATIONS, Malformation
 from offset_ledger.reliability.publishing.record import Record
 
 COPIED_SHARE = 0.01  # of the events
@@ -164,3 +164,40 @@ def _value(step: _Step) -> bytes:
 
 def _record(step: _Step) -> Record:
     return Record(step.event.key, _value(step), timestamp_ms=step.minute * 60_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Malformation:
+    """One way. ``path`` is where the reason must point; ``$`` is the record as a whole."""
+
+    name: str
+    path: str
+    spoil: Callable[[bytes], bytes]
+
+
+def _replacing(pattern: bytes, replacement: bytes) -> Callable[[bytes], bytes]:
+    find = re.compile(pattern)
+
+    def spoil(value: bytes) -> bytes:
+        return find.sub(lambda _: replacement, value, count=1)
+
+    return spoil
+
+
+_PUBLISH_AT = rb'"publish_at":"[^"]*"'
+
+MALFORMATIONS = (
+    Malformation("truncated", "$", lambda value: value[: len(value) // 2]),
+    Malformation("trailing_text", "$", lambda value: value + b" and more"),
+    Malformation("not_an_object", "$", lambda value: b"[" + value + b"]"),
+    Malformation("bad_utf8", "$", _replacing(rb'"carrier":"', b'"carrier":"\xff')),
+    Malformation("duplicate_key", "$.distance", _replacing(rb'"distance":', b'"distance":1,"distance":')),
+    Malformation("missing_event_id", "$.event_id", _replacing(rb'"event_id":"[^"]*",', b"")),
+    Malformation("empty_publish_at", "$.publish_at", _replacing(_PUBLISH_AT, b'"publish_at":""')),
+    Malformation("no_such_day", "$.publish_at", _replacing(_PUBLISH_AT, b'"publish_at":"2013-02-30T00:00:00Z"')),
+    Malformation("null_status", "$.status", _replacing(rb'"status":"[^"]*"', b'"status":null')),
+    Malformation("nul_in_text", "$.flight.origin", _replacing(rb'"origin":"', rb'"origin":"\u0000')),
+    Malformation("text_for_number", "$.flight.number", _replacing(rb'"number":\d+', b'"number":"one"')),
+    Malformation("fraction", "$.schedule.arr_time", _replacing(rb'"arr_time":\d+', b'"arr_time":0.5')),
+    Malformation("number_too_large", "$.distance", _replacing(rb'"distance":\d+', b'"distance":99999999999999999999')),
+)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from offset_ledger.cycles import rare_collections
 from offset_ledger.progress import OnProgress
-from offset_ledger.reliability.publishing.bulk import bulk_publisher
 from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Disturbance, plan_events
+from offset_ledger.reliability.publishing.librdkafka import bulk_publisher
 from offset_ledger.reliability.publishing.outbox import Summary
 from offset_ledger.reliability.publishing.producer import publish_aborted
 from offset_ledger.reliability.publishing.record import Record

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from offset_ledger.errors import ConfigurationError, JournalMismatch, TransactionOutcomeUnknown
-from offset_ledger.reliability.publishing.bulk import publish_in_bulk
 from offset_ledger.reliability.publishing.journal import Journal, JournalPosition
+from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.outbox import Summary
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record

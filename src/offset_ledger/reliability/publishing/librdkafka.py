@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka import errors as kafka_errors
+from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, one_line
@@ -27,9 +28,10 @@ from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.failures import publish_failed
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
 from offset_ledger.reliability.publishing.outbox import GRACE_SECONDS, MAX_WAITING_BYTES, Outbox, Summary
-from offset_ledger.reliability.publishing.partitioner import Custom
+from offset_ledger.reliability.publishing.partitioner import Custom, KeyHash
+from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import ProducerSettings
+from offset_ledger.reliability.publishing.settings import Client, ProducerSettings
 from offset_ledger.reliability.publishing.settings_reader import dotted, read_settings
 
 # Whatever the client logs it also says to error_cb, which makes one error of it.
@@ -243,3 +245,50 @@ def _check(record: Record, topic: str) -> None:
         raise ValueError("Need at least one: key or value")
     if not all(isinstance(value, bytes) for _, value in record.headers):
         raise TypeError("All headers items must be (str, bytes) tuples")
+
+
+def bulk_publisher(
+    extra: Mapping[str, str],
+    topic: str,
+    *,
+    client: Client | None = None,
+    partitioner: Partitioner | None = None,
+    **options: Any,
+) -> Publisher | BulkPublisher:
+    """A publisher for many records; the other options are those of :class:`Publisher`.
+
+    Raises:
+        ConfigurationError: librdkafka was asked for by name, and cannot do this.
+    """
+    callbacks = any(options.get(name) for name in ("on_ack", "on_error"))
+    obstacle = "it answers for no single record" if callbacks else _obstacle(extra, partitioner)
+    if client is Client.LIBRDKAFKA and obstacle:
+        raise ConfigurationError(f"librdkafka cannot publish this: {obstacle}; leave the client to be chosen")
+    if client is Client.KAFKA_PYTHON or obstacle:
+        return Publisher(extra, topic, partitioner=partitioner, **options)
+
+    custom = partitioner if isinstance(partitioner, Custom) else None
+    return BulkPublisher(extra, topic, partitioner=custom, **options)
+
+
+def publish_in_bulk(records: Iterable[Record], extra: Mapping[str, str], topic: str, **options: Any) -> Summary:
+    """Publish all records; returns when each is acknowledged. The options are those of :func:`bulk_publisher`.
+
+    Raises:
+        PublishFailed, BrokerUnavailable, UnsafeSettings: as :func:`producer.publish`.
+    """
+    with bulk_publisher(extra, topic, **options) as publisher:
+        send = publisher.send
+        for record in records:
+            send(record)
+        publisher.finish()
+    return publisher.summary
+
+
+def _obstacle(extra: Mapping[str, str], partitioner: Partitioner | None) -> str | None:
+    """Why librdkafka cannot take this over; None if it can."""
+    if not (partitioner is None or isinstance(partitioner, KeyHash | Custom)):
+        return "it has no such partitioner"
+    if "GSSAPI" in (extra.get("sasl.mechanism"), extra.get("sasl.mechanisms")):
+        return "its packages have no Kerberos"
+    return None

@@ -19,11 +19,11 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, error_line
-from offset_ledger.ledger import stage_failures
+from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.ledger.origin import current_origin
-from offset_ledger.ledger.stage_failures import StageFailure
+from offset_ledger.ledger.staging import StageFailure
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.stage.scratch import in_use
 from offset_ledger.stage.spark_reader import SparkReader
@@ -56,7 +56,7 @@ class Job:
                 open_ledger_at(get_connection(self.pipeline.target.connection), timeout=_SECONDS) as session,
                 transaction(session) as cursor,
             ):
-                stage_failures.record(cursor, self.submission.submission_id, self.batch_id, failure)
+                staging.record_failure(cursor, self.submission.submission_id, self.batch_id, failure)
         except Exception:
             logging.exception("the failure is not recorded in the ledger")
 

@@ -12,11 +12,10 @@ import pytest
 
 from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 from offset_ledger.decoding.avro.cursor import MAX_DEPTH, SPARE_VALUES
-from offset_ledger.decoding.avro.decoder import avro_decoder
-from offset_ledger.decoding.avro.keys import key_text
-from offset_ledger.decoding.avro.scalars import MAX_DECIMAL_BYTES
+from offset_ledger.decoding.avro.decoder import avro_decoder, key_text
+from offset_ledger.decoding.avro.values import MAX_DECIMAL_BYTES
 from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Mismatch, Reason, Refusal
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, schema_of, shape_of
 from tests.unit.decoding.avro.test_avro_schema import record
 

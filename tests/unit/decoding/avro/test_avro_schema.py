@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.decoding.avro.nodes import Array, Map, Record, Scalar, Union
-from offset_ledger.decoding.avro.schema import MAX_NESTED, MAX_SCHEMA_BYTES, parse, record_or_union
-from offset_ledger.decoding.schema_problem import SchemaProblem
-from offset_ledger.decoding.typed.types import TypeName, ValueType
+from offset_ledger.decoding.avro.schema import (
+    MAX_NESTED,
+    MAX_SCHEMA_BYTES,
+    Array,
+    Map,
+    Record,
+    Scalar,
+    Union,
+    parse,
+    record_or_union,
+)
+from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 

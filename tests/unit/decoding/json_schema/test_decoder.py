@@ -16,7 +16,7 @@ from offset_ledger.config.model import Column, ColumnType, Limits, RecordShape
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
 from offset_ledger.decoding.outcome import DecodedRow, Refusal
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 KAFKA_TIME = datetime(2020, 1, 1, tzinfo=UTC)

@@ -14,10 +14,9 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from offset_ledger.decoding.outcome import Code, Mismatch
 from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
-from offset_ledger.decoding.protobuf.known_files import known_files
-from offset_ledger.decoding.protobuf.protoc import MAX_BYTES, compile_proto
+from offset_ledger.decoding.protobuf.protoc import MAX_BYTES, compile_proto, known_files
 from offset_ledger.decoding.protobuf.schema import ProtobufSchema, compile_schema, message_named
-from offset_ledger.decoding.schema_problem import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 
 PROTO3 = 'syntax = "proto3"; '

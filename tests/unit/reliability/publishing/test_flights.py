@@ -23,9 +23,16 @@ from offset_ledger.decoding import outcome as decoding
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.reliability.publishing import flights
-from offset_ledger.reliability.publishing.disturbances import Disturbance, Expected, PlannedEvent, expected, plan_events
+from offset_ledger.reliability.publishing.disturbances import (
+    MALFORMATIONS,
+    Disturbance,
+    Expected,
+    Malformation,
+    PlannedEvent,
+    expected,
+    plan_events,
+)
 from offset_ledger.reliability.publishing.flights import Actual, Event, FlightRow, Status
-from offset_ledger.reliability.publishing.malformations import MALFORMATIONS, Malformation
 from tests.paths import ROOT
 
 LIMIT = 20_000

@@ -1,17 +1,18 @@
-"""Single values of a document -> what a schema's types hold, without rounding, cutting or guessing."""
+"""Values of a document, or cells of a row -> what a schema's types hold, without rounding, cutting or guessing."""
 
 from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
-from offset_ledger.decoding.floats import single_text
+from offset_ledger.config.json_path import format_path
+from offset_ledger.decoding.decimals import single_text
 from offset_ledger.decoding.texts import base64_bytes
-from offset_ledger.reliability.publishing.formats.misfit import refuse
 
 SECOND = 1_000_000_000  # in nanoseconds
 DAY = 86_400 * SECOND
@@ -181,3 +182,70 @@ def _units(nanoseconds: int, unit: int, value: object) -> int:
     count, rest = divmod(nanoseconds, unit)
     names = {1_000_000: "milliseconds", 1_000: "microseconds"}
     return refuse(f"at most {names.get(unit)}", value) if rest else count
+
+
+class Misfit(Exception):
+    """What was expected and found; who passes it on adds the step to the part, so the steps are innermost first."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.steps: list[str | int] = []
+
+    def __str__(self) -> str:
+        path = "$"
+        for step in reversed(self.steps):
+            path += f"[{step}]" if isinstance(step, int) else format_path((step,))[1:]
+        return f"{path}: {self.detail}"
+
+
+def refuse(expected: str, value: object) -> NoReturn:
+    """Raise a Misfit for a value that is not what was expected."""
+    raise Misfit(f"expected {expected}, found {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, as JSON writes it."""
+    text = _WORDS.get(type(value), repr)(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_WORDS: Mapping[type, Callable[[object], str]] = {
+    type(None): lambda _: "null",
+    bool: lambda value: str(value).lower(),
+    Decimal: str,
+}
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class Cell(NamedTuple):
+    """What a field may hold beside numbers and booleans: a text as it is, null, and a text or a moment of the kit's."""
+
+    text: bool = True
+    null: bool = False
+    string: bool = False
+    moment: bool = False
+
+
+TEXT = Cell()
+
+
+def typed_cell(text: str, cell: Cell) -> Any:
+    """A text where texts may stand; else null of nothing, and a number or a boolean as JSON writes them."""
+    if cell.text:
+        return text
+    if not text and cell.null:
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    match = _NUMBER.fullmatch(text)
+    if match is None or len(text) > 4_000:
+        return text
+    return Decimal(text) if match[1] or match[2] else int(text)
+
+
+def row_reader(cells: Mapping[str, Cell]) -> Callable[[Mapping[str, str]], dict[str, Any]]:
+    """Reads whole rows; a field that is no member stays a text."""
+    return lambda row: {name: typed_cell(text, cells.get(name, TEXT)) for name, text in row.items()}

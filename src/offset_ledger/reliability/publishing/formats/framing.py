@@ -9,8 +9,7 @@ from typing import Any
 from offset_ledger.decoding.frame import SIZE
 from offset_ledger.errors import UnserializableValue
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.reliability.publishing.formats.cells import TEXT, Cell, row_reader, typed_cell
-from offset_ledger.reliability.publishing.formats.misfit import Misfit
+from offset_ledger.reliability.publishing.formats.exact import TEXT, Cell, Misfit, row_reader, typed_cell
 from offset_ledger.reliability.publishing.forms import EVENT_ID, PUBLISH_AT
 from offset_ledger.reliability.publishing.serializers import SchemaSerializer
 

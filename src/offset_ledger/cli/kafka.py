@@ -1,0 +1,252 @@
+"""The verbs about topics: ``audit``, ``topic`` and ``lab``."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offset_ledger.cli.completer import complete_topics
+from offset_ledger.cli.verbs import (
+    Outcome,
+    Topics,
+    Verbs,
+    add_connection,
+    add_pipeline,
+    from_1,
+    name_and_value,
+    pipeline_of,
+    say,
+)
+from offset_ledger.errors import ConfigurationError
+from offset_ledger.extras import require
+
+if TYPE_CHECKING:
+    from offset_ledger.reliability.audit.run import Audit
+    from offset_ledger.reliability.labs.trial import Report
+    from offset_ledger.reliability.topics.plan import TopicRequirements
+    from offset_ledger.reliability.topics.settings import TopicSettings
+
+
+def add_audit(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add(
+        "audit",
+        "check a topic against the reliability rules",
+        run_audit,
+        example="offset-ledger audit flights --fail-on warning",
+    )
+    verb.set_defaults(topics=Topics.EACH)
+    add_pipeline(verb, "the pipeline whose topic and cursors are audited: ", nargs="?")
+    complete_topics(verb.add_argument("--topic", help="a topic, instead of a pipeline"))
+    verb.add_argument("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)")
+    verb.add_argument("--ledger", help="Airflow connection id of the database that keeps the result of --topic")
+    verb.add_argument("--elect", action="store_true", help="first bring leaders back to their preferred brokers")
+    verb.add_argument("--fail-on", choices=["error", "warning"], default="error", help="exit 1 from here on (error)")
+
+
+def run_audit(arguments: Namespace) -> Outcome:
+    """Check a topic against every rule."""
+    from offset_ledger.reliability.audit.finding import Severity
+
+    audit = _audit(arguments)
+    data = asdict(audit) | {"changes": [{**asdict(change), "change": change.word} for change in audit.changes]}
+    return Outcome(data, _text(audit), 1 if audit.failing(Severity(arguments.fail_on)) else 0)
+
+
+def _audit(arguments: Namespace) -> Audit:
+    from offset_ledger.connections import get_connection
+    from offset_ledger.reliability.audit.run import audit_pipeline, audit_topic
+
+    if (arguments.pipeline is None) == (arguments.topic is None):
+        raise ConfigurationError("audit takes a PIPELINE or --topic TOPIC, one of the two")
+    if arguments.pipeline:
+        return audit_pipeline(pipeline_of(arguments), arguments.elect)
+    ledger = get_connection(arguments.ledger) if arguments.ledger else None
+    return audit_topic(get_connection(arguments.connection), arguments.topic, ledger, arguments.elect)
+
+
+def _text(audit: Audit) -> str:
+    from tabulate import tabulate
+
+    rows = [(finding.severity, finding.rule, finding.found) for finding in audit.findings]
+    headers = ["severity", "rule", "found"]
+    lines = [f"topic {audit.topic}:\n", tabulate(rows, headers=headers, maxcolwidths=[None, None, 90])]
+    for finding in audit.findings:
+        if finding.remedy:
+            remedy = finding.remedy.replace("\n", f"\n{'':10}")
+            lines.append(f"\n{finding.severity} {finding.rule}\n  risk:   {finding.risk}\n  remedy: {remedy}")
+    if audit.previous_at:
+        lines.append(f"\nsince the audit of {audit.previous_at:%Y-%m-%d %H:%M} UTC:")
+        lines += [f"  {change}" for change in audit.changes] or ["  nothing was found then, nothing is now"]
+    return "\n".join(lines)
+
+
+def add_topic(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add(
+        "topic",
+        "plan, create or describe a topic, with the effect of each setting",
+        run_topic,
+        example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
+    )
+    verb.add_argument("action", choices=["plan", "create", "describe"], help="describe shows one that exists")
+    complete_topics(verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic"))
+    add_connection(verb, "kafka_default")
+    verb.add_argument("--brokers", type=from_1, help="plan for that many (default: ask the cluster)")
+    verb.add_argument("--partitions", type=from_1, default=6, help="partitions (6)")
+    durabilities = ["development", "usual", "strict"]
+    verb.add_argument("--durability", choices=durabilities, default="usual", help="what may fail (usual)")
+    verb.add_argument("--volume", metavar="SIZE", help="bytes a day of the whole topic, such as 100MB (plan: 1GB)")
+    verb.add_argument("--record-size", default="1kB", metavar="SIZE", help="of the largest record (1kB)")
+    verb.add_argument("--retention", default="7d", metavar="SPAN", help="such as 36h or 7d, or forever (7d)")
+    verb.add_argument("--replication-factor", type=from_1, help="instead of the planned one")
+    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of your own; repeat")
+
+
+def run_topic(arguments: Namespace) -> Outcome:
+    """Plan, create or describe a topic."""
+    name = arguments.topic
+    if arguments.action == "describe":
+        return _explained(name, _existing(arguments), f"topic {name}:")
+    planned, configs = _planned(arguments)
+    if arguments.action == "plan":
+        return _explained(name, planned, f"topic {name}, planned:")
+    if _create(arguments, planned, configs):
+        return _explained(name, planned, f"topic {name} is made:")
+    return _explained(name, _existing(arguments), f"topic {name} was there before, with these settings:")
+
+
+def _create(arguments: Namespace, planned: TopicSettings, configs: dict[str, str]) -> bool:
+    from offset_ledger.connections import get_connection
+    from offset_ledger.reliability.publishing.topics import create_topic
+
+    extra = get_connection(arguments.connection).extra
+    return create_topic(extra, arguments.topic, planned.partitions, planned.replication_factor, configs)
+
+
+def _existing(arguments: Namespace) -> TopicSettings:
+    """The settings that the topic has."""
+    from offset_ledger.connections import get_connection
+    from offset_ledger.reliability.audit.gather import read_facts
+    from offset_ledger.reliability.topics.settings import TopicSettings
+
+    facts = read_facts(get_connection(arguments.connection), arguments.topic)
+    copies, partitions = facts.replication_factor, len(facts.partitions)
+    return TopicSettings.read(len(facts.brokers), partitions, copies, facts.settings, _volume(arguments))
+
+
+def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
+    """The plan with the caller's own settings, and the same as Kafka's configuration."""
+    from offset_ledger.reliability.topics.plan import plan
+    from offset_ledger.reliability.topics.settings import TopicSettings
+
+    requirements = _requirements(arguments)
+    planned = plan(requirements)
+    configs = planned.configs() | dict(map(name_and_value, arguments.set))
+    factor = arguments.replication_factor or planned.replication_factor
+    brokers, volume = requirements.brokers, requirements.bytes_a_day
+    try:
+        return TopicSettings.read(brokers, planned.partitions, factor, configs, volume), configs
+    except ValueError as error:
+        raise ConfigurationError(f"--set: expected a whole number ({error})") from None
+
+
+def _requirements(arguments: Namespace) -> TopicRequirements:
+    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements
+    from offset_ledger.units import parse_size, parse_span
+
+    volume = _volume(arguments)
+    return TopicRequirements(
+        brokers=arguments.brokers or _count_brokers(arguments),
+        partitions=arguments.partitions,
+        durability=Durability(arguments.durability),
+        bytes_a_day=10**9 if volume is None else volume,
+        record_bytes=parse_size(arguments.record_size),
+        retention=None if arguments.retention == "forever" else parse_span(arguments.retention),
+    )
+
+
+def _count_brokers(arguments: Namespace) -> int:
+    from offset_ledger.connections import get_connection
+    from offset_ledger.kafka.client import connect_kafka
+
+    with connect_kafka(get_connection(arguments.connection)) as kafka:
+        return kafka.count_brokers()
+
+
+def _volume(arguments: Namespace) -> int | None:
+    from offset_ledger.units import parse_size
+
+    return parse_size(arguments.volume) if arguments.volume else None
+
+
+def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
+    from tabulate import tabulate
+
+    from offset_ledger.reliability.topics.explain import explain
+
+    rows = explain(settings)
+    data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]
+    table = tabulate([(e.setting, e.value, e.gives) for e in rows], maxcolwidths=[None, None, 84], tablefmt="plain")
+    return Outcome({"topic": name, "settings": data}, f"{head}\n\n{table}")
+
+
+def add_lab(verbs: Verbs) -> None:
+    """Add it to the command line."""
+    verb = verbs.add(
+        "lab",
+        "measure delivery guarantees on real servers that fail on purpose",
+        run_lab,
+        example="offset-ledger lab semantics --seed 7",
+    )
+    verb.add_argument("name", choices=list(_LABS), metavar="LAB", help=f"one of {', '.join(_LABS)}")
+    verb.add_argument("--seed", type=int, default=1, help="draws where things break (1)")
+
+
+def run_lab(arguments: Namespace) -> Outcome:
+    """Run one lab in a folder of its own and show its table."""
+    require("local", "a lab")
+    import tempfile
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="offset-ledger-lab-") as folder:
+        report = _LABS[arguments.name](Path(folder).resolve(), arguments.seed)
+    seconds = time.monotonic() - began
+    data = {"lab": arguments.name, "seed": arguments.seed, "plan": report.plan, "rows": report.rows}
+    text = f"{report.text}\n\n{arguments.name}, seed {arguments.seed}: {seconds:.0f} s"
+    return Outcome(data | {"seconds": round(seconds, 1)}, text)
+
+
+def _semantics(folder: Path, seed: int) -> Report:
+    from offset_ledger.local import stack as local
+    from offset_ledger.local.layout import PortChoice
+    from offset_ledger.reliability.labs.semantics import Bench, SemanticsPlan, report, semantics
+
+    plan = SemanticsPlan.draw(seed)
+    stack = local.up(brokers=1, ports=PortChoice.any_free(), home=folder / "stack", project=folder, say=say)
+    try:
+        kafka, postgres, _ = stack.connections()
+        return report(plan, semantics(Bench(kafka, postgres, stack.environment(), folder, "lab.semantics", say), plan))
+    finally:
+        local.down(folder / "stack")
+
+
+def _replication(folder: Path, seed: int) -> Report:
+    from offset_ledger.reliability.labs.replication import replication
+    from offset_ledger.reliability.labs.trial import TrialPlan, report
+
+    plan = TrialPlan.draw(seed)
+    return report(plan, replication(plan, folder, say))
+
+
+def _ordering(folder: Path, seed: int) -> Report:
+    from offset_ledger.reliability.labs.ordering import OrderingPlan, ordering, report
+
+    plan = OrderingPlan.draw(seed)
+    return report(plan, ordering(plan, folder, say))
+
+
+_LABS = {"semantics": _semantics, "replication": _replication, "ordering": _ordering}
