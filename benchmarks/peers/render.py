@@ -108,11 +108,8 @@ def _beside(ours: Summary, peers: list[Summary], workload: Workload) -> list[str
         f"{_TITLES[each.contender]} ({each.rate / ours.rate:.2f} times{'' if each.right else ', with wrong rows'})"
         for each in sorted(faster, key=lambda each: -each.rate)
     )
-    lines.append(
-        f"Faster than {_TITLES[ours.contender]}: {named}."
-        if faster
-        else f"No peer is faster than {_TITLES[ours.contender]}."
-    )
+    if faster:
+        lines.append(f"Faster than {_TITLES[ours.contender]}: {named}.")
     return lines
 
 

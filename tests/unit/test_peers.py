@@ -70,7 +70,6 @@ def test_the_page_says_who_is_faster_who_is_wrong_and_who_failed(tmp_path: Path)
     assert lines == [
         "This project, Spark Connect server is 2.00 times as fast as the fastest peer with the right answer, Spark, "
         "JDBC to a staging table, merge (aim: at least 1.8).",
-        "No peer is faster than this project, Spark Connect server.",
         "This project, new Spark session is 0.80 times as fast as the fastest peer with the right answer, Spark, JDBC "
         "to a staging table, merge (aim: at least 1.3).",
         "Faster than this project, new Spark session: Debezium JDBC sink on Kafka Connect (2.00 times, with wrong "
