@@ -52,10 +52,7 @@ def _section(results: Results, workload: Workload) -> str:
 
 def _table(summaries: list[Summary]) -> str:
     server = next((each.rate for each in summaries if each.contender == _SERVER and each.rates), None)
-    headers = [
-        *("", "records/s, median", "lowest to highest", "× by Spark Connect", "session s", "cold records/s"),
-        *("CPU s", "Postgres CPU s", "wrong rows"),
-    ]
+    headers = ["", "records/s, median", "lowest to highest", "× by Spark Connect", "cold records/s", "wrong rows"]
     rows = [_row(each, server) for each in sorted(summaries, key=lambda s: -s.rate if s.rates else 0)]
     right = ("left", *["right"] * (len(headers) - 1))
     return tabulate(rows, headers, tablefmt="pipe", colalign=right, disable_numparse=True)
@@ -64,12 +61,11 @@ def _table(summaries: list[Summary]) -> str:
 def _row(summary: Summary, server: float | None) -> list[str]:
     title = _TITLES[summary.contender]
     if not summary.rates:
-        return [title, "failed", *[""] * 7]
+        return [title, "failed", *[""] * 4]
     middle = sorted(summary.cold_rates)[len(summary.cold_rates) // 2]
     return [
         title, f"{summary.rate:,.0f}", f"{min(summary.rates):,.0f}–{max(summary.rates):,.0f}",
-        f"{summary.rate / server:.2f}" if server else "", f"{min(summary.sessions):.1f}", f"{middle:,.0f}",
-        f"{summary.cpu:.1f}", f"{summary.cpu_postgres:.1f}", f"{summary.wrong + summary.missing:,}",
+        f"{summary.rate / server:.2f}" if server else "", f"{middle:,.0f}", f"{summary.wrong + summary.missing:,}",
     ]  # fmt: skip
 
 
