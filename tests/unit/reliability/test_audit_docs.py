@@ -8,7 +8,7 @@ from offset_ledger.reliability.audit.rules import RULES
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs" / "audit.md"
-PARTS = re.compile(r"\*\*(error|warning|info)\*\*.* Risk: .* Source: \[", re.DOTALL)
+PARTS = re.compile(r"\*\*(error|warning|info)\*\*.*\sRisk:\s.*\sSource:\s\[", re.DOTALL)
 """When a rule reports with which severity, the risk, and where Kafka says so."""
 
 
