@@ -77,7 +77,7 @@ docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on por
 	@test -n "$(SERVE)" || echo "open .site/index.html"
 
 .PHONY: matrix
-matrix: install ## The support matrix in README.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
+matrix: install ## The support matrix in docs/support.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)")
 
 .PHONY: chaos

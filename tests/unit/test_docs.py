@@ -9,9 +9,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from docs_site import generated
 
 from offset_ledger import errors
-from offset_ledger.cli.main import build_parser
 from offset_ledger.ledger.migrate import OLDEST
 from offset_ledger.version import __version__
 from tests.paths import ROOT
@@ -97,11 +97,13 @@ def test_the_version_has_its_section_in_the_changelog_and_its_steps() -> None:
     assert f"to {newest.rpartition('.')[0]}\n" in (ROOT / "docs/upgrade.md").read_text()
 
 
-def test_the_readme_names_every_verb() -> None:
-    (verbs,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
-    readme = (ROOT / "README.md").read_text()
-    assert verbs is not None
-    assert [verb for verb in verbs if f"`offset-ledger {verb}" not in readme and f"`{verb}" not in readme] == []
+def test_the_page_of_the_command_line_has_every_verb_as_help_lists_it() -> None:
+    assert generated.verb_table() in (ROOT / "docs/command-line.md").read_text()
+
+
+def test_the_readme_names_the_command_that_ci_runs() -> None:
+    (command,) = re.findall(r"^exec (.+)$", (ROOT / ".ci/run").read_text(), re.M)
+    assert command in (ROOT / "README.md").read_text()
 
 
 def test_the_architecture_says_of_each_package_what_the_package_says_of_itself() -> None:
