@@ -121,3 +121,9 @@ def test_the_architecture_lists_the_packages_in_the_order_that_lint_holds() -> N
     order = [name for layer in layers for name in layer.split(" | ")]
     named = re.findall(r"^  (\w+)/ ", page, flags=re.MULTILINE)
     assert named == [name for name in order if name in named]
+
+
+def test_the_architecture_lists_every_module_of_the_ground() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    ground = {path.name for path in (ROOT / "src/offset_ledger").glob("*.py")} - {"__init__.py", "api.py"}
+    assert set(re.findall(r"^  (\w+\.py) +\S", page, flags=re.MULTILINE)) - {"__init__.py"} == ground
