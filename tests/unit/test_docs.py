@@ -12,6 +12,7 @@ import pytest
 from docs_site import generated
 
 from offset_ledger import errors
+from offset_ledger.decoding.outcome import Code
 from offset_ledger.ledger.migrate import OLDEST
 from offset_ledger.version import __version__
 from tests.paths import ROOT
@@ -127,3 +128,9 @@ def test_the_architecture_lists_every_module_of_the_ground() -> None:
     (listed,) = re.findall(r"^The ground, .*?: (.+?)\.$", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
     ground = {path.name for path in (ROOT / "src/offset_ledger").glob("*.py")} - {"__init__.py", "api.py"}
     assert re.findall(r"`(\w+\.py)`", listed) == sorted(ground)
+
+
+def test_the_page_about_quarantine_has_every_code_once() -> None:
+    (table,) = re.findall(r"^\| code \| from \|\n(.+?)\n\n", (ROOT / "docs/quarantine.md").read_text(), re.M | re.S)
+    cells = re.findall(r"^\| (.+?) \| ", table, re.M)
+    assert sorted(code for cell in cells for code in re.findall(r"`(\w+)`", cell)) == sorted(Code)
