@@ -33,10 +33,12 @@ lock: ## Resolve requirements.lock again from pyproject.toml
 .PHONY: demo
 demo: install ## The main job on real flights, through Airflow, with its proof
 	@$(BIN)/offset-ledger demo
+	@$(BIN)/python -m tests.witness
 
 .PHONY: demo-formats
 demo-formats: install ## Flights in Avro, Protobuf and JSON Schema, while the Avro schema changes twice
 	@$(BIN)/offset-ledger demo --formats
+	@$(BIN)/python -m tests.witness
 
 .PHONY: up
 up: install ## Start three brokers, Postgres, Spark and Airflow, to look around

@@ -163,8 +163,9 @@ class _History:
         for now in ledger.quarantine_now():
             then = replayed.get(now.position, now._replace(resolved_by=0, tried_by=0))
             if then[5:8] != now[5:8]:
+                name = ledger.tables.pipelines[now.topic]["pipeline"]
                 raise NotAllowedError(
-                    f"partition {now.partition} offset {now.offset} of {ledger.tables.pipelines[now.topic]['pipeline']}: "
+                    f"{name} partition {now.partition} offset {now.offset}: "
                     f"the quarantine says resolved by {now.resolved_by}, tried by {now.tried_by} (0: by none); "
                     f"the redrives lead to {then.resolved_by} and {then.tried_by}"
                 )
