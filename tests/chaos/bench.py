@@ -364,12 +364,15 @@ class Bench:
     def check(self, drained: bool = True) -> list[str]:
         """What the oracle says, and what in the ledger's history the model does not allow."""
         with connect(self.database, "chaos oracle") as session:
-            violations = oracle.check(session, self.pipeline, self.journal, drained)
+            return [*oracle.check(session, self.pipeline, self.journal, drained), *self.replay()]
+
+    def replay(self) -> list[str]:
+        """What in the ledger's history the model does not allow."""
         try:
             self.replayed = witness_of(self.database)
         except NotAllowedError as story:
-            violations.append(f"the model does not allow it: {story}")
-        return violations
+            return [f"the model does not allow it: {story}"]
+        return []
 
     def settle(self) -> int:
         """Read the topic back for records of unknown outcome; how many of them became acknowledged ones by that."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -101,6 +100,12 @@ def changed(name: str, place: int, **values: object) -> Tables:
     return HONEST._replace(**{name: rows})
 
 
+def second_from(start: int) -> Tables:
+    """Batch 2 begins elsewhere, and has staged what it says."""
+    ranges = changed("ranges", 1, from_offset=start, inserted=20 - start).ranges
+    return changed("slices", 1, rows=20 - start, min_offset=start)._replace(ranges=ranges)
+
+
 def with_events(*events: Line) -> Tables:
     return HONEST._replace(events=numbered(*events))
 
@@ -152,8 +157,8 @@ FORBIDDEN = {
         with_events(*events_of(2, *CLAIMED_TWICE), *events_of(1, *COMMITTED), *ONE_AFTER_THE_OTHER),
         r"batch 2 .*event 6: validated -> committed.*the_chain_has_no_gap_and_no_overlap.*\(0, 10, 20\)",
     ),
-    "a gap": (changed("ranges", 1, from_offset=11, inserted=9), "batch 2 .*the_chain_has_no_gap_and_no_overlap"),
-    "an overlap": (changed("ranges", 1, from_offset=9, inserted=11), "batch 2 .*the_chain_has_no_gap_and_no_overlap"),
+    "a gap": (second_from(11), "batch 2 .*the_chain_has_no_gap_and_no_overlap"),
+    "an overlap": (second_from(9), "batch 2 .*the_chain_has_no_gap_and_no_overlap"),
     "a chain that begins late": (changed("starts", 0, start_offset=2), "batch 1 .*the_chain_has_no_gap"),
     "a sheet that does not add up": (changed("ranges", 0, inserted=8), "batch 1 .*a_sheet_counts_every_offset_once"),
     "a sheet of an open batch": (
@@ -225,28 +230,18 @@ def test_a_record_resolved_twice_is_refused(unnoticed: tuple[str, ...], monkeypa
 
 
 def pruned(tables: Tables) -> Tables:
-    """Batch 2 stands for both head batches and for the redrive, whose record is gone too."""
-    gone = (1, 3)
-    left: Callable[[str], list[Line]] = lambda name: [r for r in getattr(tables, name) if r["batch_id"] not in gone]  # noqa: E731
-    batches = [
-        {**row, "kind": "pruned", "slices_expected": 0} if row["batch_id"] == 2 else row for row in left("batches")
-    ]
-    ranges = [a_range(2, 0, 20, inserted=19, quarantined=1) if row["batch_id"] == 2 else row for row in left("ranges")]
-    rereads = [{"batch_id": 2, "partition": 0, "added": 1, "spans": [[9, 10]]}]
-    slices = [row for row in left("slices") if row["batch_id"] != 2]
-    return tables._replace(
-        batches=batches,
-        ranges=ranges,
-        rereads=rereads,
-        slices=slices,
-        events=left("events"),
-        quarantine=[],
-        redriven=[],
-    )
+    """Batch 2 stands for both head batches, and for a replay that added a row; the record that was redriven is gone."""
+    names = ("batches", "ranges", "slices", "events")
+    left = {name: [row for row in getattr(tables, name) if row["batch_id"] != 1] for name in names}
+    left["batches"][0] = {**left["batches"][0], "kind": "pruned", "slices_expected": 0}
+    left["ranges"][0] = a_range(2, 0, 20, inserted=18, updated=1, quarantined=1)
+    del left["slices"][0]
+    rereads = [{"batch_id": 2, "partition": 0, "added": 1, "spans": [[2, 4], [6, 9]]}]
+    return tables._replace(**left, rereads=rereads, quarantine=[], redriven=[])
 
 
 def test_what_a_prune_has_left_is_allowed() -> None:
-    assert replay.replay(pruned(HONEST)) == Counts(batches=3, events=11, transitions=8)
+    assert replay.replay(pruned(HONEST)) == Counts(batches=4, events=16, transitions=12)
 
 
 def test_what_a_prune_has_left_must_reach_from_start_to_cursor() -> None:
