@@ -38,7 +38,6 @@ demo: install ## The main job on real flights, through Airflow, with its proof
 .PHONY: demo-formats
 demo-formats: install ## Flights in Avro, Protobuf and JSON Schema, while the Avro schema changes twice
 	@$(BIN)/offset-ledger demo --formats
-	@$(BIN)/python -m tests.witness
 
 .PHONY: up
 up: install ## Start three brokers, Postgres, Spark and Airflow, to look around

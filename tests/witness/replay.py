@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from offset_ledger.model.states import TRANSITIONS
 from offset_ledger.model.states import State as BatchState
@@ -132,7 +132,7 @@ class _History:
                 by = {"resolved_by": number} if row["outcome"] == "resolved" else {"tried_by": number}
                 self.quarantine[row["quarantine_id"]] = record._replace(**by)
 
-    def _refuse(self, event: Line, expected: str) -> None:
+    def _refuse(self, event: Line, expected: str) -> NoReturn:
         row = self.ledger.rows[event["batch_id"]]
         events = self.events[event["batch_id"]]
         past = [f"{each['to_state']} {each['epoch']}" for each in events if each["event_id"] < event["event_id"]]
