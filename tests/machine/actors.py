@@ -18,6 +18,7 @@ from offset_ledger.failpoints import Failpoint
 from offset_ledger.kafka import client
 from offset_ledger.validate import step as validate_step
 from tests.machine.kafka import Cluster
+from tests.model.state import File
 
 ANSWERED, SETTLE, LOCK, RESOLVE = "answered", "settle", "lock", "resolve"
 """Stops that are no failpoints: Kafka has answered a plan; before the transactions of gate, commit, look at a COMMIT."""
@@ -29,10 +30,12 @@ class Killed(BaseException):
 
 
 class Actor(threading.Thread):
-    """A process at work on a batch or a plan."""
+    """A process at work on a batch or a plan, by the pipeline ``file``; a crash of Postgres has ``cut off`` its session."""
 
-    def __init__(self, work: Callable[[], object], reached: Counter[str]) -> None:
+    def __init__(self, work: Callable[[], object], reached: Counter[str], file: File) -> None:
         super().__init__(daemon=True)
+        self.file = file
+        self.is_cut_off = False
         self._work, self._reached = work, reached
         self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._stops: tuple[str, ...] = ()
@@ -57,6 +60,8 @@ class Actor(threading.Thread):
 
     def run_to(self, *stops: str, loses: str | None = None) -> str | None:
         """Let it go on to one of these stops, or to its end: None. It ``loses`` the database at that failpoint."""
+        if self.ended:
+            return None
         self._stops, self._loses = stops, loses
         self._go.release()
         assert self._stopped.acquire(timeout=_SECONDS), "an attempt waits for another one"
@@ -64,9 +69,8 @@ class Actor(threading.Thread):
 
     def kill(self) -> None:
         """Let it die where it is."""
-        if not self.ended:
-            self._killed = True
-            self.run_to()
+        self._killed = True
+        self.run_to()
 
     def reach(self, stop: str) -> None:
         """Called by its own thread."""

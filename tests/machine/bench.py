@@ -70,7 +70,7 @@ STOPS = {
     COMMITTING: (LOCK,),
     UNSURE: (RESOLVE,),
 }
-_ALL = tuple(stop for stops in STOPS.values() for stop in stops)
+_ALL = tuple(stop for doing, stops in STOPS.items() if doing != LOOKED for stop in stops)
 CHOSEN_BY_LIMIT = ("plan", "run")
 """What a plan with a limit takes of each partition is the code's to choose; the model allows every share."""
 
@@ -152,8 +152,7 @@ class Bench:
         before, after = Counter(self.state.attempts), Counter(step.state.attempts)
         (was,) = (before - after) or (None,)
         (now,) = (after - before) or (None,)
-        actor = self._take_out(was) if was else self._start(step.parameters[0])
-        self._refresh(actor, was)
+        actor = self._refreshed(self._take_out(was), was) if was else self._start(step.parameters[0])
         stops = _ALL if step.name == "end" else STOPS[now.doing] if now else ()
         place = actor.run_to(*stops, loses=loses)
         self.actors.append((now or was or Attempt("done", 0), actor))
@@ -163,8 +162,6 @@ class Bench:
             raise actor.error
         if now is None:
             self.actors.pop()
-            if actor.error is None and step.name == "end" and was and was.doing != LOOKED:
-                raise self._diverged("the attempt ended well")
 
     def _take_out(self, attempt: Attempt) -> Actor:
         place = next(place for place, (each, _) in enumerate(self.actors) if each == attempt)
@@ -172,10 +169,18 @@ class Bench:
 
     def _start(self, number: int) -> Actor:
         """A process that takes the batch through its steps."""
-        return Actor(lambda: self._work(number), self.reached)
+        return Actor(lambda: self._work(number), self.reached, self.state.file)
 
-    def _refresh(self, actor: Actor, was: Attempt | None) -> None:
-        """A step that begins reads the pipeline file as it is then."""
+    def _refreshed(self, actor: Actor, was: Attempt) -> Actor:
+        """A step reads the pipeline file when it begins, and the model when it ends: an edited file is another step."""
+        batch = self.state.db.batch(was.batch)
+        fresh = batch is None or batch.epoch != was.epoch or was.doing not in (VALIDATING, COMMITTING)
+        if fresh or self.state.file == actor.file:
+            return actor
+        actor.kill()
+        again = self._start(was.batch)
+        again.run_to(*STOPS[was.doing])
+        return again
 
     def _work(self, number: int) -> None:
         pipeline, batch_id = self._pipeline_of(number), self._id(number)
@@ -207,8 +212,18 @@ class Bench:
 
     _take_up = _stage_slice = _validate = _reject = _commit = _resolve = _end = _claim
 
-    def _seal(self, step: Step, pick: Pick[Any]) -> None:
-        self._drive(step)
+    def _seal(self, step: Step, pick: Pick[Any]) -> State | None:
+        """The session that seals is the one that claimed: the model's crash lets its attempt seal, and that is gone."""
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        place = next(place for place, (each, _) in enumerate(self.actors) if each == was)
+        if not self.actors[place][1].is_cut_off:
+            self._drive(step)
+            return None
+        actor = self.actors.pop(place)[1]
+        actor.run_to(SETTLE)
+        if not isinstance(actor.error, OffsetLedgerError):
+            raise self._diverged(f"an attempt without a session has sealed: {actor.error}")
+        return self.state.with_attempt(was, None)
 
     def _lose_answer(self, step: Step, pick: Pick[Any]) -> None:
         took_place = step.parameters[-1] == "committed"
@@ -248,7 +263,7 @@ class Bench:
         pipeline = self._pipeline(step.parameters[0])
         planned = plan(pipeline, ME, self._limit(step))
         if planned.batch:
-            actor = Actor(lambda: self._rest(pipeline, planned.batch.batch_id), self.reached)
+            actor = Actor(lambda: self._rest(pipeline, planned.batch.batch_id), self.reached, self.state.file)
             actor.run_to()
             self._check_ended(actor)
 
@@ -262,7 +277,7 @@ class Bench:
     def _look(self, step: Step, pick: Pick[Any]) -> None:
         (now,) = Counter(step.state.attempts) - Counter(self.state.attempts)
         pipeline, limit = self._pipeline(step.parameters[0]), pick((None, 1, 2))
-        actor = Actor(lambda: plan(pipeline, ME, limit), self.reached)
+        actor = Actor(lambda: plan(pipeline, ME, limit), self.reached, self.state.file)
         place = actor.run_to(ANSWERED)
         self.actors.append((now, actor))
         if place is None:
@@ -370,6 +385,7 @@ class Bench:
         )
         left = list(step.state.attempts)
         for attempt, actor in list(self.actors):
+            actor.is_cut_off = True
             if attempt in left:
                 left.remove(attempt)
             else:

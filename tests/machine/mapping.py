@@ -107,9 +107,7 @@ class LedgerReader:
 
     @staticmethod
     def _record(row: Mapping[str, Any], timestamp: str, headers: str) -> Record:
-        (header,) = row[headers] if isinstance(row[headers], list) else [row[headers]]
-        text = header.get(HEADER) or header["value"]
-        record = record_of(text)
+        record = record_of(dict(row[headers])[HEADER])
         assert moment_of(row[timestamp]) == record.timestamp, row
         return record
 
