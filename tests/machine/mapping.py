@@ -237,8 +237,7 @@ def comparable(db: Database) -> Database:
     """The database without what only one side has, in one order."""
     return db._replace(
         sources=tuple(
-            s._replace(places=tuple(sorted(s.places)), looks=tuple(sorted(set(s.looks))), planned_at=0)
-            for s in db.sources
+            s._replace(places=tuple(sorted(s.places)), looks=_needed_looks(s), planned_at=0) for s in db.sources
         ),
         batches=tuple(map(_batch, sorted(db.batches, key=lambda each: each.number))),
         quarantine=tuple(sorted(db.quarantine, key=lambda each: each.position)),
@@ -246,6 +245,18 @@ def comparable(db: Database) -> Database:
         columns=db.columns if any(db.table) else 0,
         mark=0,
     )
+
+
+def _needed_looks(s: Source) -> tuple[Look, ...]:
+    """Those since the newest of which everything was read: the model does not tell moments of one day apart."""
+    at = {place.partition: place.next for place in s.known().values()}
+    passed = (
+        (each.time, each.stables)
+        for each in s.looks
+        if each.log == s.log and all(stable <= at.get(p, 0) for p, stable in enumerate(each.stables))
+    )
+    newest = max(passed, default=(0, ()))
+    return tuple(sorted({each for each in s.looks if (each.time, each.stables) >= newest}))
 
 
 def _batch(b: Batch) -> Batch:
