@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.model import batch, failover, kafka, repair
 from tests.model.rules import World
 from tests.model.state import OPEN, Log
-from tests.model.worlds import LETTERS, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
+from tests.model.worlds import FAILOVER, LETTERS, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
 
 EVERYTHING = World(
     "everything",
@@ -56,4 +56,4 @@ EVERYTHING = World(
     transactional=True,
     rejects=True,
 )
-MACHINE_WORLDS = (*(world for world in WORLDS if world is not LETTERS), EVERYTHING)
+MACHINE_WORLDS = (*(world for world in WORLDS if world not in (LETTERS, FAILOVER)), EVERYTHING)
