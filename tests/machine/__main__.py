@@ -52,7 +52,9 @@ def _walk(walker: Walker, times: int) -> int:
         total = sum(walker.taken.values())
         print(f"{walker.walks:,} walks, {total:,} steps, {time.monotonic() - began:.0f} s")
         print("  " + ", ".join(f"{name} {walker.taken[name]:,}" for name in NAMES))
-        print("  stops: " + ", ".join(f"{name} {count:,}" for name, count in sorted(walker.reached.items())), flush=True)
+        print(
+            "  stops: " + ", ".join(f"{name} {count:,}" for name, count in sorted(walker.reached.items())), flush=True
+        )
     return 0
 
 

@@ -143,7 +143,10 @@ class Bench:
             others = (each for each in self.rules.actions(self.state) if each.name == step.name)
             steps += [each for each in others if each.parameters[0] == step.parameters[0]]
         before, self.story = self.state, [*self.story, step]
-        worked = getattr(self, f"_{step.name.split(',')[0].replace(' ', '_')}")(step, pick)
+        try:
+            worked = getattr(self, f"_{step.name.split(',')[0].replace(' ', '_')}")(step, pick)
+        except OffsetLedgerError as error:
+            raise self._diverged(f"{type(error).__name__}: {error}") from error
         if isinstance(worked, State):  # a session that is lost, which the model does not know of this attempt
             steps = [step._replace(state=worked)]
         self.state = step.state

@@ -21,6 +21,7 @@ from tests.machine.walk import NAMES
 from tests.machine.worlds import MACHINE_WORLDS
 from tests.model.rules import Step, World
 
+
 class Machine(RuleBasedStateMachine):
     """Begins with a world and an empty ledger; each rule is an action of the model."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.model import batch, failover, kafka, repair
 from tests.model.rules import World
 from tests.model.state import OPEN, Log
-from tests.model.worlds import FAILOVER, LETTERS, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
+from tests.model.worlds import AT_ONCE, COMPACTION, FAILOVER, LETTERS, PRODUCE, STEPS, WORLDS, bad, delete, row, to_come
 
 EVERYTHING = World(
     "everything",
@@ -56,4 +58,9 @@ EVERYTHING = World(
     transactional=True,
     rejects=True,
 )
-MACHINE_WORLDS = (*(world for world in WORLDS if world not in (LETTERS, FAILOVER)), EVERYTHING)
+TOMBSTONES = replace(
+    COMPACTION,
+    name="tombstones",
+    actions=(*(each for each in COMPACTION.actions if each not in AT_ONCE), batch.plan_at_once, *STEPS),
+)
+MACHINE_WORLDS = (*(world for world in WORLDS if world not in (LETTERS, FAILOVER)), TOMBSTONES, EVERYTHING)

@@ -281,10 +281,12 @@ def claim(rules: Rules, state: State) -> Iterator[Step]:
             if not lost and in_order(rules, state.db, state.file, batch.topic):
                 undecided = batch.late != batch.late_approved and batch.late
                 rival = undecided or any((a.batch, a.epoch) == (batch.number, batch.epoch) for a in state.attempts)
+                db = record_order(rules, state.db, batch.topic, state.file.order)
+                ready = state if db is state.db else state._replace(db=db)
                 if not rival:
-                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(state, batch)[0])
+                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(ready, batch)[0])
                 elif rules.may(state, "rival"):
-                    after = rules.spend(state, "rival")
+                    after = rules.spend(ready, "rival")
                     yield Step("claim", (batch.number, batch.epoch + 1), claimed(after, batch)[0])
 
 

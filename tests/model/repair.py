@@ -7,7 +7,17 @@ from itertools import groupby
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from tests.model.batch import Kept, agrees, in_order, is_whole, kept_staging, log_change, lost_range, write_order
+from tests.model.batch import (
+    Kept,
+    agrees,
+    in_order,
+    is_whole,
+    kept_staging,
+    log_change,
+    lost_range,
+    record_order,
+    write_order,
+)
 from tests.model.rules import Defect, Rules, Step
 from tests.model.state import (
     PATH,
@@ -177,7 +187,8 @@ def replay(rules: Rules, state: State) -> Iterator[Step]:
                             batch = Batch(
                                 state.db.last + 1, t, BatchKind.REPLAY, BatchState.PLANNED, source.log, ranges
                             )
-                            yield Step("replay", (t, p, start, end), after._replace(db=state.db.with_batch(batch)))
+                            db = record_order(rules, state.db.with_batch(batch), t, state.file.order)
+                            yield Step("replay", (t, p, start, end), after._replace(db=db))
 
 
 def redrive(rules: Rules, state: State) -> Iterator[Step]:
@@ -197,9 +208,8 @@ def redrive(rules: Rules, state: State) -> Iterator[Step]:
                 ranges = tuple(_span(p, [o for _, o in some]) for p, some in groupby(chosen, key=lambda each: each[0]))
                 number = state.db.last + 1
                 batch = Batch(number, t, BatchKind.REDRIVE, BatchState.PLANNED, source.log, ranges, chosen=chosen)
-                yield Step(
-                    "redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=state.db.with_batch(batch))
-                )
+                db = record_order(rules, state.db.with_batch(batch), t, state.file.order)
+                yield Step("redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=db))
 
 
 def _span(partition: int, offsets: list[int]) -> Range:
@@ -284,7 +294,8 @@ def replay_part(rules: Rules, state: State) -> Iterator[Step]:
             batch = Batch(
                 state.db.last + 1, part.topic, BatchKind.REPLAY, BatchState.PLANNED, source.log, ranges, part=number
             )
-            yield Step("replay part", (part.topic, number), state._replace(db=state.db.with_batch(batch)))
+            db = record_order(rules, state.db.with_batch(batch), part.topic, state.file.order)
+            yield Step("replay part", (part.topic, number), state._replace(db=db))
 
 
 # -- prune -------------------------------------------------------------------------------------------------------------
