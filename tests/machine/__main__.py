@@ -1,4 +1,4 @@
-"""``python -m tests.machine``: walks on a Postgres of its own until every action was taken so often; prints the counts."""
+"""``python -m tests.machine``: walks on a Postgres of its own, until every action was taken so often."""
 
 from __future__ import annotations
 

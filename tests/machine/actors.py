@@ -21,7 +21,7 @@ from tests.machine.kafka import Cluster
 from tests.model.state import File
 
 ANSWERED, SETTLE, LOCK, RESOLVE = "answered", "settle", "lock", "resolve"
-"""Stops that are no failpoints: Kafka has answered a plan; before the transactions of gate, commit, look at a COMMIT."""
+"""Stops that are no failpoints: Kafka has answered a plan; before the transactions of gate, commit and resolve."""
 _SECONDS = 60
 
 
@@ -30,7 +30,7 @@ class Killed(BaseException):
 
 
 class Actor(threading.Thread):
-    """A process at work on a batch or a plan, by the pipeline ``file``; a crash of Postgres has ``cut off`` its session."""
+    """A process at work on a batch or a plan, by the pipeline ``file``; a crash of Postgres may cut off its session."""
 
     def __init__(self, work: Callable[[], object], reached: Counter[str], file: File) -> None:
         super().__init__(daemon=True)
@@ -53,7 +53,7 @@ class Actor(threading.Thread):
             self._work()
         except Killed:
             pass
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whoever let it go on looks at it
             self.error = error
         self.place, self.ended = None, True
         self._stopped.release()
@@ -105,8 +105,8 @@ def stopping(cluster: Callable[[], Cluster], postgres: Connection) -> Iterator[N
     with ExitStack() as patched:
         patched.enter_context(mock.patch.dict(os.environ, environment))
         patched.enter_context(mock.patch.object(failpoints, "_act", lambda place, _: reach(place)))
-        patched.enter_context(mock.patch.object(client, "_connect", lambda *_: cluster()))
-        patched.enter_context(mock.patch.object(client, "KafkaClient", lambda admin, _: admin))
+        patched.enter_context(mock.patch.object(client, "_connect", side_effect=lambda *_: cluster()))
+        patched.enter_context(mock.patch.object(client, "KafkaClient", _as_it_is))
         for module, name, stop in (
             (validate_step, "wait_for", SETTLE),
             (commit_step, "wait_for", LOCK),
@@ -114,6 +114,10 @@ def stopping(cluster: Callable[[], Cluster], postgres: Connection) -> Iterator[N
         ):
             patched.enter_context(mock.patch.object(module, name, _stops_before(getattr(module, name), stop)))
         yield
+
+
+def _as_it_is(admin: Cluster, _: float) -> Cluster:
+    return admin
 
 
 def _stops_before(called: Callable[..., Any], stop: str) -> Callable[..., Any]:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg2
-from psycopg2.extras import RealDictCursor
 from psycopg2 import sql
+from psycopg2.extras import RealDictCursor
 
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Pipeline
@@ -98,8 +98,8 @@ class Bench:
         """The database as it was migrated: much faster than another one."""
         ledger = "schemaname = 'offset_ledger' AND tablename <> 'migration'"
         tables = self.query(
-            f"SELECT format('%%I.%%I', schemaname, tablename) AS name, schemaname = 'offset_ledger' AS stays FROM pg_tables"
-            f" WHERE {ledger} OR schemaname = %s OR (schemaname, tablename) = ('public', %s)",
+            "SELECT format('%%I.%%I', schemaname, tablename) AS name, schemaname = 'offset_ledger' AS stays"
+            f" FROM pg_tables WHERE {ledger} OR schemaname = %s OR (schemaname, tablename) = ('public', %s)",
             [SCHEMA, TABLE],
         )
         stays = ", ".join(table["name"] for table in tables if table["stays"])
@@ -140,8 +140,9 @@ class Bench:
         """
         steps = [step]
         if step.name in CHOSEN_BY_LIMIT:
-            others = (each for each in self.rules.actions(self.state) if each.name == step.name)
-            steps += [each for each in others if each.parameters[0] == step.parameters[0]]
+            of_topic = (step.name, step.parameters[0], step.state.attempts)
+            others = self.rules.actions(self.state)
+            steps += [each for each in others if (each.name, *each.parameters[:1], each.state.attempts) == of_topic]
         before, self.story = self.state, [*self.story, step]
         try:
             worked = getattr(self, f"_{step.name.split(',')[0].replace(' ', '_')}")(step, pick)
@@ -351,8 +352,7 @@ class Bench:
         restate_rows(self._pipeline(step.parameters[0]), ME, WHY)
 
     def _replay_part(self, step: Step, pick: Pick[Any]) -> None:
-        topic, number = step.parameters
-        pipeline = self._pipeline(topic)
+        pipeline = self._pipeline(step.parameters[0])
         with connect(self.postgres) as session, transaction(session) as cursor:
             parts = read_unfinished(cursor, pipeline.name, self._cluster().snapshot(pipeline.source.topic))
         (part,) = parts
@@ -385,7 +385,7 @@ class Bench:
         self.query("SET session_replication_role = origin")
 
     def _crash(self, step: Step, pick: Pick[Any]) -> None:
-        """What a crash of the server leaves: no sessions, empty UNLOGGED tables, slices that no seal has made durable."""
+        """What a crash of the server leaves: no session, empty UNLOGGED tables, no slice that was not durable."""
         self._end_sessions(step)
         for row in self.query("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]):
             self.query(sql.SQL("TRUNCATE {}").format(sql.Identifier(SCHEMA, row["tablename"])))

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, LostRange, OffsetExpired, TransientError, UnknownTopic
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
-from offset_ledger.config.model import Pipeline
 from offset_ledger.stage.record_batches import record_batch
 from offset_ledger.stage.slices import SliceTask, slice_session
 from tests.machine.pipelines import HEADER, moment, text_of, topic_name, value_of
@@ -76,7 +76,7 @@ class LogReader:
 
     world: World
     now: Now
-    choice: EngineChoice = EngineChoice(Engine.PROCESS, "the log is a value")
+    choice: ClassVar[EngineChoice] = EngineChoice(Engine.PROCESS, "the log is a value")
     transient: ClassVar[type[TransientError]] = BrokerUnavailable
 
     def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:

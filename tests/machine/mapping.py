@@ -268,7 +268,7 @@ def _batch(b: Batch) -> Batch:
         b = b._replace(slices=_redriven(b), expected=None if b.expected is None else 0)
     if b.state is BatchState.ABANDONED:
         b = b._replace(chosen=())
-    if b.epoch == 0 or b.expected == 0 and b.kind is BatchKind.HEAD:  # nobody decoded it
+    if b.epoch == 0 or (b.expected == 0 and b.kind is BatchKind.HEAD):  # nobody decoded it
         b = b._replace(file=File())
     if b.kind is BatchKind.PRUNED:
         b = Batch(b.number, b.topic, b.kind, b.state, b.log, b.ranges, rereads=_summed(b.rereads))

@@ -82,7 +82,7 @@ def follow(postgres: Connection, defect: Defect) -> None:
     """
     walk = explore(CAUGHT[defect].world, defect)
     assert isinstance(walk.first, State)
-    choice = random.Random(1)  # noqa: S311 - the same steps each time
+    choice = random.Random(1)
     bench = Bench(walk.world, walk.first, postgres)
     with bench.running():
         for each in walk.story:

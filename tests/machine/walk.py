@@ -1,4 +1,4 @@
-"""Walks that go where little has been taken yet: ``python -m tests.machine`` until each action was taken often enough."""
+"""Walks that go where little has been taken yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Walker:
 
     def __init__(self, postgres: Connection, seed: int) -> None:
         self.postgres = postgres
-        self.random = random.Random(seed)  # noqa: S311 - the same walks each time
+        self.random = random.Random(seed)
         self.taken: Counter[str] = Counter()
         self.reached: Counter[str] = Counter()
         self.walks = 0
