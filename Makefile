@@ -89,8 +89,9 @@ soak: install ## An hour of batches with faults, schemas and prunes; fails on wh
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(CSV),--csv $(CSV))
 
 .PHONY: model
-model: install ## Walk all states of the model's small worlds, and show the story of every defect: some minutes
+model: install ## All states of the model's small worlds, and every defect; LONG=1: then long walks of the real code beside it
 	@$(BIN)/python -m tests.model
+	@test -z "$(LONG)" || $(BIN)/python -m tests.machine --times $(or $(TIMES),2000) --seed $(or $(SEED),1)
 
 .PHONY: fuzz
 fuzz: install ## Fuzz the decoders of Avro, Protobuf and JSON for MINUTES=5

@@ -62,5 +62,8 @@ class Walker:
         self.reached += bench.reached
 
     def _choose(self, names: list[str]) -> str:
+        """The rarest, a step of an attempt, so that batches come to their end, or any."""
         rarest = min(names, key=lambda name: self.taken[name])
-        return rarest if self.random.random() < 0.3 else self.random.choice(names)
+        of_an_attempt = [name for name in names if name in OF_AN_ATTEMPT and name != "end"]
+        among = self.random.choice(([rarest], of_an_attempt or names, names))
+        return self.random.choice(among)
