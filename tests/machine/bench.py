@@ -186,9 +186,9 @@ class Bench:
         place = next(place for place, (each, _) in enumerate(self.actors) if each == attempt)
         return self.actors.pop(place)[1]
 
-    def _start(self, number: int) -> Actor:
+    def _start(self, number: int, doing: str = STAGING) -> Actor:
         """A process that takes the batch through its steps."""
-        return Actor(lambda: self._work(number), self.reached, self.state.file)
+        return Actor(lambda: self._work(number, doing), self.reached, self.state.file)
 
     def _refreshed(self, actor: Actor, was: Attempt) -> Actor:
         """A step reads the pipeline file when it begins, and the model when it ends: an edited file is another step."""
@@ -197,18 +197,17 @@ class Bench:
         if fresh or self.state.file == actor.file:
             return actor
         actor.kill()
-        again = self._start(was.batch)
+        again = self._start(was.batch, was.doing)
         again.run_to(*STOPS[was.doing])
         return again
 
-    def _work(self, number: int) -> None:
+    def _work(self, number: int, doing: str) -> None:
         pipeline, batch_id = self._pipeline_of(number), self._id(number)
-        if self._batch(number).kind is BatchKind.REDRIVE:
+        if doing == STAGING and self._batch(number).kind is BatchKind.REDRIVE:
             stage_redrive(pipeline, batch_id, ME)
-        else:
+        elif doing == STAGING:
             stage(LogReader(self.world, lambda: self.state), pipeline, batch_id, ME)
-        batch, _ = validate(pipeline, batch_id, ME)
-        if batch.state is BatchState.REJECTED:
+        if doing != COMMITTING and validate(pipeline, batch_id, ME)[0].state is BatchState.REJECTED:
             raise BatchRejected("the gate rejected it")
         commit(pipeline, batch_id, ME)
 
