@@ -33,6 +33,7 @@ lock: ## Resolve requirements.lock again from pyproject.toml
 .PHONY: demo
 demo: install ## The main job on real flights, through Airflow, with its proof
 	@$(BIN)/offset-ledger demo
+	@$(BIN)/python -m tests.witness
 
 .PHONY: demo-formats
 demo-formats: install ## Flights in Avro, Protobuf and JSON Schema, while the Avro schema changes twice
@@ -77,7 +78,7 @@ docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on por
 	@test -n "$(SERVE)" || echo "open .site/index.html"
 
 .PHONY: matrix
-matrix: install ## The support matrix in README.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
+matrix: install ## The support matrix in docs/support.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)")
 
 .PHONY: chaos
@@ -89,8 +90,9 @@ soak: install ## An hour of batches with faults, schemas and prunes; fails on wh
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(CSV),--csv $(CSV))
 
 .PHONY: model
-model: install ## Walk all states of the model's small worlds, and show the story of every defect: some minutes
+model: install ## All states of the model's small worlds, and every defect; LONG=1: then long walks of the real code beside it
 	@$(BIN)/python -m tests.model
+	@test -z "$(LONG)" || $(BIN)/python -m tests.machine --times $(or $(TIMES),2000) --seed $(or $(SEED),1)
 
 .PHONY: fuzz
 fuzz: install ## Fuzz the decoders of Avro, Protobuf and JSON for MINUTES=5

@@ -23,6 +23,13 @@ def command_line() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def verb_table() -> str:
+    """Every verb in the order of ``offset-ledger --help`` with its line there, as docs/command-line.md shows it."""
+    (action,) = (each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    rows = [f"| `{verb.dest}` | {verb.help} |" for verb in action._choices_actions]
+    return "\n".join(["| verb | what it does |", "|---|---|", *rows, ""])
+
+
 def verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The verbs of a parser in alphabetical order."""
     for action in parser._actions:

@@ -45,7 +45,7 @@ class Task:
     """Event id and publish_at of the last record of each partition."""
     faucet: str = ""
     superuser: dict[str, Any] = field(default_factory=dict)
-    """For libpq, of the superuser, who alone may end the old work of the server."""
+    """For libpq, of the superuser in the database of the tables: who alone may end all of its old work."""
 
     @property
     def columns(self) -> dict[str, str]:

@@ -25,6 +25,7 @@ from benchmarks.peers.task import RESULT, Task
 from benchmarks.peers.workload import PARTITIONS, Width, Workload, difference, rows_before
 
 from offset_ledger.ledger.database import Session, connect, transaction
+from offset_ledger.local.postgres import DATA_DATABASE
 from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
 
@@ -92,7 +93,7 @@ def _task(bench: Bench, contender: Contender, workload: Workload, last: list[tup
     kafka, postgres, _ = bench.stack.connections()
     return Task(
         bootstrap=kafka.extra["bootstrap.servers"], postgres=dict(postgres_arguments(postgres)), topic=workload.topic,
-        superuser=dict(postgres_arguments(bench.stack.postgres.superuser())),
+        superuser=dict(postgres_arguments(bench.stack.postgres.superuser(DATA_DATABASE))),
         partitions=PARTITIONS, records=workload.records, wide=workload.width is Width.WIDE,
         table=f"peer.t{next(bench.numbers)}", scratch=str(scratch), variant=contender.variant,
         java=str(bench.stack.java.home), jars=bench.jars, last=last, faucet=bench.faucet,

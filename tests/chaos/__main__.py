@@ -10,7 +10,9 @@ import sys
 import tempfile
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 from offset_ledger.connections import Connection, environment_name
@@ -24,6 +26,7 @@ from tests.chaos.cycle import Outcome, run_cycle
 from tests.chaos.lab import Lab
 from tests.chaos.schemas import FORMAT, Schemas
 from tests.paths import ROOT
+from tests.witness.replay import Counts
 
 # A table that has grown makes the oracle slow, not the faults better: begin a new pipeline after so many cycles.
 CYCLES_A_BENCH = 25
@@ -83,7 +86,13 @@ def summary(outcomes: list[Outcome], benches: list[Bench]) -> str:
         "violations": len(violations),
         "errors outside the expected": sum(len(outcome.odd) for outcome in outcomes),
     }
-    return "\n".join(["faults injected:", *lines, *(f"{name}: {value:,}" for name, value in found.items())])
+    counts = [f"{name}: {value:,}" for name, value in found.items()]
+    return "\n".join(["faults injected:", *lines, *counts, replayed(benches)])
+
+
+def replayed(benches: Sequence[Bench]) -> str:
+    """How much of their ledgers' history the model has allowed."""
+    return f"replayed through the model: {reduce(Counts.plus, (bench.replayed for bench in benches), Counts())}"
 
 
 def run(lab: Lab, first: int, cycles: int, seed: int) -> list[Outcome]:

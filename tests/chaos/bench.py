@@ -35,6 +35,8 @@ from tests.chaos.added_columns import PREFIX, AddedColumns
 from tests.chaos.lab import Answer, Lab, Worker
 from tests.chaos.oracle import SPAN, Journal, Kind, Place, Produced
 from tests.chaos.schemas import HEAD, Schemas
+from tests.witness.__main__ import witness_of
+from tests.witness.replay import Counts, NotAllowedError
 
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 PLAIN = {"acks": "all", "retries": 0, "enable_idempotence": False, "linger_ms": 0}
@@ -105,6 +107,7 @@ class Bench:
     added: AddedColumns = field(default_factory=AddedColumns)
     neighbour: str = ""
     topic_of_batch: dict[int, int] = field(default_factory=dict)
+    replayed: Counts = field(default_factory=Counts)
 
     @property
     def topics(self) -> list[str]:
@@ -359,9 +362,17 @@ class Bench:
             return rows(session, text, arguments)
 
     def check(self, drained: bool = True) -> list[str]:
-        """What the oracle says."""
+        """What the oracle says, and what in the ledger's history the model does not allow."""
         with connect(self.database, "chaos oracle") as session:
-            return oracle.check(session, self.pipeline, self.journal, drained)
+            return [*oracle.check(session, self.pipeline, self.journal, drained), *self.replay()]
+
+    def replay(self) -> list[str]:
+        """What in the ledger's history the model does not allow."""
+        try:
+            self.replayed = witness_of(self.database)
+        except NotAllowedError as story:
+            return [f"the model does not allow it: {story}"]
+        return []
 
     def settle(self) -> int:
         """Read the topic back for records of unknown outcome; how many of them became acknowledged ones by that."""

@@ -92,7 +92,7 @@ def run_cycle(bench: Bench, number: int, seed: int, records: int = 240, faults: 
 
 
 def rerun(bench: Bench, random: Random) -> list[str]:
-    """A second run finds nothing, a replay of committed ranges changes no row, and no open batch is left behind."""
+    """A replay of committed ranges changes no row, and is what the model allows."""
     before = bench.fingerprint()
     number = bench.any_topic(random)
     ends = sorted(bench.cursors(number).items())
@@ -104,4 +104,4 @@ def rerun(bench: Bench, random: Random) -> list[str]:
     told = [f"a quiet replay failed: {answer}" for answer in answers if answer.error]
     if bench.fingerprint() != before:
         told.append("a replay of committed ranges changed rows")
-    return told
+    return [*told, *bench.replay()]

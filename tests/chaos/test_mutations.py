@@ -38,6 +38,8 @@ from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
+from tests.witness.__main__ import witness_of
+from tests.witness.replay import Counts, NotAllowedError
 
 pytestmark = pytest.mark.chaos
 
@@ -96,6 +98,35 @@ def run_history(session: Session, pipeline: Pipeline) -> list[str]:
 @pytest.mark.usefixtures("merge_way")
 def test_unbroken_the_history_passes(session: Session, pipeline: Pipeline) -> None:
     assert run_history(session, pipeline) == []
+
+
+# -- the history -----------------------------------------------------------------------------------------------
+
+
+def test_the_model_allows_the_history(session: Session, pipeline: Pipeline, servers: Servers) -> None:
+    assert run_history(session, pipeline) == []
+    assert witness_of(servers.postgres) == Counts(batches=2, events=10, transitions=8)
+
+
+def test_an_epoch_that_no_claim_began_is_found_by_the_model_alone(
+    session: Session, pipeline: Pipeline, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_sql(monkeypatch, "batches/claim", lambda text: text.replace("epoch = epoch + 1", "epoch = epoch + 2"))
+    assert run_history(session, pipeline) == []
+    with pytest.raises(NotAllowedError, match=r"event 2: planned -> staging, epoch 2.*only_the_newest_claim_moves"):
+        witness_of(servers.postgres)
+
+
+def test_a_way_back_is_found_by_the_model_alone(session: Session, pipeline: Pipeline, servers: Servers) -> None:
+    tables = prepared(session, pipeline, *HISTORY[0])
+    with transaction(session) as cursor:
+        cursor.execute("ALTER TABLE offset_ledger.batch_event DROP CONSTRAINT transition_is_allowed")
+        for state in (State.PLANNED, State.VALIDATED):
+            cursor.execute("UPDATE offset_ledger.batch SET state = %s WHERE batch_id = %s", [state, tables.batch_id])
+    commit(pipeline, tables.batch_id, ME)
+    assert oracle.check(session, pipeline, journal_of(FIRST)) == []
+    with pytest.raises(NotAllowedError, match=r"event 5: validated -> planned.*validated leads to abandoned or"):
+        witness_of(servers.postgres)
 
 
 # -- the merge -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Run the tier of tests of each component with each version of it, and write the README's support matrix."""
+"""Run the tier of tests of each component with each version of it, and write the support matrix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.matrix.components import TESTS, Candidate, candidates
 from tests.matrix.table import Row, replace_row
 from tests.paths import ROOT
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs/support.md"
 
 
 def main() -> int:
@@ -25,12 +25,12 @@ def main() -> int:
     only = parser.parse_args().only
     chosen = [candidate for candidate in candidates() if only in (None, candidate.component)]
     for candidate in chosen:
-        replace_row(README, _row(candidate, "not run: the run ended before"))
+        replace_row(PAGE, _row(candidate, "not run: the run ended before"))
     rows = []
     for candidate in chosen:
         rows.append(_row(candidate, _result(candidate)))
         print(candidate.component, candidate.version, rows[-1].result, flush=True)
-        replace_row(README, rows[-1])
+        replace_row(PAGE, rows[-1])
     return int(any("failed" in row.result for row in rows))
 
 
@@ -41,7 +41,7 @@ def _row(candidate: Candidate, result: str) -> Row:
 def _result(candidate: Candidate) -> str:
     try:
         python, environment = candidate.prepare(candidate.version)
-    except subprocess.CalledProcessError as error:  # whose text has paths of this machine, and the README is public
+    except subprocess.CalledProcessError as error:  # whose text has paths of this machine, and the page is public
         return f"not run: {Path(error.cmd[0]).name} {' '.join(error.cmd[1:3])} failed"
     except (OffsetLedgerError, OSError) as error:
         return f"not run: {' '.join(str(error).split())[:120]}"

@@ -1,4 +1,4 @@
-"""The support matrix as the README has it: a table between two markers."""
+"""The support matrix as docs/support.md has it: a table between two markers."""
 
 from __future__ import annotations
 

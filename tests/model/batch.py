@@ -70,13 +70,18 @@ def _is_lost(log: Log, r: Range, read: bool) -> bool:
 
 def in_order(rules: Rules, db: Database, file: File, topic: int) -> bool:
     """Whether the rows of the table are ordered by what the file names."""
-    own = db.sources[topic].order
-    known = {source.order for source in db.sources if source.order}
-    if rules.defect is Defect.UNPLANNED_IS_OLD or (rules.defect is Defect.ORDER_PER_PIPELINE and own):
-        known = {own} if own else set()
+    known = _orders(rules, db, topic)
     if not known:  # a table from before orders were recorded, if it has any row
         return not _has_strays([row for row in db.table if row], file)
     return known == {file.order} or not any(db.table)
+
+
+def _orders(rules: Rules, db: Database, topic: int) -> set[str]:
+    """The moments by which the rows of the table are ordered, whatever topic they are of."""
+    own = db.sources[topic].order
+    if rules.defect is Defect.UNPLANNED_IS_OLD or (rules.defect is Defect.ORDER_PER_PIPELINE and own):
+        return {own} if own else set()
+    return {source.order for source in db.sources if source.order}
 
 
 def _has_strays(rows: list[Row], file: File) -> bool:
@@ -96,6 +101,11 @@ def write_order(rules: Rules, db: Database, topic: int, order: str) -> Database:
     return db
 
 
+def record_order(rules: Rules, db: Database, topic: int, order: str) -> Database:
+    """Record what the file names, unless that is known of the table."""
+    return db if _orders(rules, db, topic) == {order} else write_order(rules, db, topic, order)
+
+
 # -- plan --------------------------------------------------------------------------------------------------------------
 
 
@@ -105,15 +115,16 @@ def look(rules: Rules, state: State) -> Iterator[Step]:
         for t, topic in enumerate(state.topics):
             seen = snapshot(topic)
             if topic.id and not log_change(topic, state.db.sources[t]) and any(_plans(rules, state, t, seen)):
-                yield Step("look", (t,), state.with_attempt(None, Attempt(LOOKED, t, memory=seen)))
+                process = Attempt(LOOKED, t, memory=(*seen, state.file))
+                yield Step("look", (t,), state.with_attempt(None, process))
 
 
 def plan(rules: Rules, state: State) -> Iterator[Step]:
     """A plan writes the ranges and their batch, in one transaction, by a snapshot that may be outdated."""
     for a in set(state.attempts):
         if a.doing == LOOKED:
-            after = state.with_attempt(a, None)
-            planned = list(_plans(rules, after, a.topic, a.memory))
+            after, (*seen, file) = state.with_attempt(a, None), a.memory
+            planned = list(_plans(rules, after._replace(file=file), a.topic, tuple(seen)))
             yield from (Step("plan", parameters, after._replace(db=db)) for parameters, db in planned)
             if not planned:
                 yield Step("end", (0, 0, "there is nothing to plan any more"), after)
@@ -150,7 +161,7 @@ def _plans(rules: Rules, state: State, t: int, seen: tuple[Any, ...]) -> Iterato
         return  # OffsetExpired, LogEndBelowCursor
     if rules.world.compacted:
         source = _looked(source, state.time, tuple(stable for _, stable, _, _ in partitions))
-    db = write_order(rules, db.with_source(t, source), t, state.file.order)
+    db = record_order(rules, db.with_source(t, source), t, state.file.order)
     waiting = [(p, known[p].next, stable, era) for p, (_, stable, _, era) in enumerate(partitions)]
     yield from _batches(rules, db, t, [each for each in waiting if each[1] < each[2]])
     if db != state.db and not any(start < stable for _, start, stable, _ in waiting):
@@ -270,10 +281,12 @@ def claim(rules: Rules, state: State) -> Iterator[Step]:
             if not lost and in_order(rules, state.db, state.file, batch.topic):
                 undecided = batch.late != batch.late_approved and batch.late
                 rival = undecided or any((a.batch, a.epoch) == (batch.number, batch.epoch) for a in state.attempts)
+                db = record_order(rules, state.db, batch.topic, state.file.order)
+                ready = state if db is state.db else state._replace(db=db)
                 if not rival:
-                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(state, batch)[0])
+                    yield Step("claim", (batch.number, batch.epoch + 1), claimed(ready, batch)[0])
                 elif rules.may(state, "rival"):
-                    after = rules.spend(state, "rival")
+                    after = rules.spend(ready, "rival")
                     yield Step("claim", (batch.number, batch.epoch + 1), claimed(after, batch)[0])
 
 
@@ -532,7 +545,7 @@ def committed(rules: Rules, state: State, a: Attempt, blindly: bool = False) -> 
     db = db._replace(table=table, columns=max(db.columns, state.file.columns))
     db = _with_quarantine(rules, db, batch, tables)
     after = batch._replace(state=BatchState.COMMITTED, ranges=tuple(ranges), moved_by=a.epoch)
-    db = write_order(rules, db.with_batch(after), batch.topic, state.file.order)
+    db = record_order(rules, db.with_batch(after), batch.topic, state.file.order)
     if batch.kind is BatchKind.HEAD and (rules.defect is not Defect.CURSOR_APART or blindly):
         db = _with_cursors(db, after)
     return db, ""

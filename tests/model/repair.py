@@ -7,7 +7,17 @@ from itertools import groupby
 
 from offset_ledger.model.states import BatchKind
 from offset_ledger.model.states import State as BatchState
-from tests.model.batch import Kept, agrees, in_order, is_whole, kept_staging, log_change, lost_range, write_order
+from tests.model.batch import (
+    Kept,
+    agrees,
+    in_order,
+    is_whole,
+    kept_staging,
+    log_change,
+    lost_range,
+    record_order,
+    write_order,
+)
 from tests.model.rules import Defect, Rules, Step
 from tests.model.state import (
     PATH,
@@ -15,6 +25,7 @@ from tests.model.state import (
     WAITING,
     Batch,
     Database,
+    LogId,
     Part,
     Place,
     Range,
@@ -176,7 +187,8 @@ def replay(rules: Rules, state: State) -> Iterator[Step]:
                             batch = Batch(
                                 state.db.last + 1, t, BatchKind.REPLAY, BatchState.PLANNED, source.log, ranges
                             )
-                            yield Step("replay", (t, p, start, end), after._replace(db=state.db.with_batch(batch)))
+                            db = record_order(rules, state.db.with_batch(batch), t, state.file.order)
+                            yield Step("replay", (t, p, start, end), after._replace(db=db))
 
 
 def redrive(rules: Rules, state: State) -> Iterator[Step]:
@@ -196,9 +208,8 @@ def redrive(rules: Rules, state: State) -> Iterator[Step]:
                 ranges = tuple(_span(p, [o for _, o in some]) for p, some in groupby(chosen, key=lambda each: each[0]))
                 number = state.db.last + 1
                 batch = Batch(number, t, BatchKind.REDRIVE, BatchState.PLANNED, source.log, ranges, chosen=chosen)
-                yield Step(
-                    "redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=state.db.with_batch(batch))
-                )
+                db = record_order(rules, state.db.with_batch(batch), t, state.file.order)
+                yield Step("redrive", (t, *chosen), rules.spend(state, "redrive")._replace(db=db))
 
 
 def _span(partition: int, offsets: list[int]) -> Range:
@@ -283,7 +294,8 @@ def replay_part(rules: Rules, state: State) -> Iterator[Step]:
             batch = Batch(
                 state.db.last + 1, part.topic, BatchKind.REPLAY, BatchState.PLANNED, source.log, ranges, part=number
             )
-            yield Step("replay part", (part.topic, number), state._replace(db=state.db.with_batch(batch)))
+            db = record_order(rules, state.db.with_batch(batch), part.topic, state.file.order)
+            yield Step("replay part", (part.topic, number), state._replace(db=db))
 
 
 # -- prune -------------------------------------------------------------------------------------------------------------
@@ -293,19 +305,34 @@ def prune(rules: Rules, state: State) -> Iterator[Step]:
     """Somebody prunes: settled records go first, then committed head batches before the newest become one."""
     if rules.may(state, "prune"):
         for t, source in enumerate(state.db.sources):
-            if source.log and (db := _pruned(_without_settled(state.db, t), t)) != state.db:
+            db = state.db
+            for log in sorted({place.log for place in source.places}):
+                db = _pruned(_without_settled(db, t, log), t, log)
+            if db != state.db:
                 yield Step("prune", (t,), rules.spend(state, "prune")._replace(db=db))
 
 
-def _without_settled(db: Database, t: int) -> Database:
-    gone = [q for q in db.quarantine if q.topic == t and (q.dismissed or (q.resolved_by and q.letter != WAITING))]
+def _heads_before_the_newest(db: Database, t: int, log: LogId) -> list[Batch]:
+    return [b for b in db.of(t) if is_link(b) and b.log == log][:-1]
+
+
+def _without_settled(db: Database, t: int, log: LogId) -> Database:
+    """Without records that are dismissed, or were resolved before the newest head batch."""
+    up_to = max((b.number for b in _heads_before_the_newest(db, t, log)), default=0)
+    gone = [
+        q for q in db.quarantine
+        if (q.topic, q.log) == (t, log)
+        and (q.dismissed or (0 < q.resolved_by <= up_to and q.letter != WAITING))
+    ]  # fmt: skip
     forgotten = tuple(sorted({*db.forgotten, *(q.position for q in gone if q.dismissed)}))
     return db._replace(quarantine=tuple(q for q in db.quarantine if q not in gone), forgotten=forgotten)
 
 
-def _pruned(db: Database, t: int) -> Database:
+def _pruned(db: Database, t: int, log: LogId) -> Database:
     kept_by = {number for q in db.quarantine for number in (q.batch, q.resolved_by, q.tried_by)}
-    heads = [b for b in db.of(t) if is_link(b) and b.log == db.sources[t].log][:-1]
+    left = {q.position for q in db.quarantine}
+    kept_by |= {b.number for b in db.of(t) if not left.isdisjoint((t, b.log, *place) for place in b.chosen)}
+    heads = _heads_before_the_newest(db, t, log)
     runs = [list(some) for keeps, some in groupby(heads, key=lambda b: _is_kept(b, kept_by)) if not keeps]
     after = 0
     for run in runs:

@@ -25,7 +25,7 @@ from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.page import answers
 from offset_ledger.page.queries import BatchFilter
-from tests.chaos.__main__ import new_bench
+from tests.chaos.__main__ import new_bench, replayed
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab, Worker
 from tests.paths import ROOT
@@ -165,7 +165,7 @@ def summary(load: Load, judged: Sequence[Judged]) -> str:
     ]
     heads = ("", "samples", "first third", "middle third", "last third", "allowed", "")
     counts = [f"{name}: {value:,}" for name, value in done.items()]
-    return "\n".join([*counts, *load.odd, tabulate(rows, heads, floatfmt=",.3g")])
+    return "\n".join([*counts, replayed(load.benches), *load.odd, tabulate(rows, heads, floatfmt=",.3g")])
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from docs_site import generated
 
 from offset_ledger import errors
-from offset_ledger.cli.main import build_parser
+from offset_ledger.decoding.outcome import Code
 from offset_ledger.ledger.migrate import OLDEST
 from offset_ledger.version import __version__
 from tests.paths import ROOT
@@ -61,7 +62,8 @@ def test_every_decision_is_in_the_index() -> None:
 
 
 def test_every_decision_has_its_number_and_its_title_in_the_index() -> None:
-    rows = re.findall(r"^\| \[(\d{4})\]\(adr/(\d{4})-\S+\) \| (.+) \|$", (ROOT / "docs/index.md").read_text(), re.M)
+    by_subject = (ROOT / "docs/index.md").read_text()
+    rows = sorted(re.findall(r"^\| \[(\d{4})\]\(adr/(\d{4})-\S+\) \| (.+) \|$", by_subject, re.M))
     pages = sorted(ROOT.glob("docs/adr/*.md"))
     headings = [page.read_text().partition("\n")[0] for page in pages]
     assert [f"# {number}: {title}" for number, _, title in rows] == headings
@@ -97,11 +99,13 @@ def test_the_version_has_its_section_in_the_changelog_and_its_steps() -> None:
     assert f"to {newest.rpartition('.')[0]}\n" in (ROOT / "docs/upgrade.md").read_text()
 
 
-def test_the_readme_names_every_verb() -> None:
-    (verbs,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
-    readme = (ROOT / "README.md").read_text()
-    assert verbs is not None
-    assert [verb for verb in verbs if f"`offset-ledger {verb}" not in readme and f"`{verb}" not in readme] == []
+def test_the_page_of_the_command_line_has_every_verb_as_help_lists_it() -> None:
+    assert generated.verb_table() in (ROOT / "docs/command-line.md").read_text()
+
+
+def test_the_readme_names_the_command_that_ci_runs() -> None:
+    (command,) = re.findall(r"^exec (.+)$", (ROOT / ".ci/run").read_text(), re.M)
+    assert command in (ROOT / "README.md").read_text()
 
 
 def test_the_architecture_says_of_each_package_what_the_package_says_of_itself() -> None:
@@ -119,3 +123,15 @@ def test_the_architecture_lists_the_packages_in_the_order_that_lint_holds() -> N
     order = [name for layer in layers for name in layer.split(" | ")]
     named = re.findall(r"^  (\w+)/ ", page, flags=re.MULTILINE)
     assert named == [name for name in order if name in named]
+
+
+def test_the_architecture_lists_every_module_of_the_ground() -> None:
+    (listed,) = re.findall(r"^The ground, .*?: (.+?)\.$", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
+    ground = {path.name for path in (ROOT / "src/offset_ledger").glob("*.py")} - {"__init__.py", "api.py"}
+    assert re.findall(r"`(\w+\.py)`", listed) == sorted(ground)
+
+
+def test_the_page_about_quarantine_has_every_code_once() -> None:
+    (table,) = re.findall(r"^\| code \| from \|\n(.+?)\n\n", (ROOT / "docs/quarantine.md").read_text(), re.M | re.S)
+    cells = re.findall(r"^\| (.+?) \| ", table, re.M)
+    assert sorted(code for cell in cells for code in re.findall(r"`(\w+)`", cell)) == sorted(Code)

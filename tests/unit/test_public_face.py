@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import offset_ledger
 from offset_ledger import errors
 from tests.paths import ROOT
@@ -40,7 +42,16 @@ def test_every_error_is_public() -> None:
     assert known <= set(offset_ledger.__all__)
 
 
-def test_the_reference_names_all_of_them_and_no_other() -> None:
+def test_the_reference_names_everything_but_errors_and_no_other() -> None:
+    text = (ROOT / "docs" / "api.md").read_text().partition("## Errors")[0]
+    rows = re.findall(r"^\| (`.+?) \| ", text, flags=re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)[^`]*`", row)}
+    assert named == {name for name in offset_ledger.__all__ if not hasattr(errors, name)}
+
+
+@pytest.mark.parametrize("family", [errors.TransientError, errors.LostRange])
+def test_the_reference_names_the_errors_of_a_family(family: type[Exception]) -> None:
     text = (ROOT / "docs" / "api.md").read_text()
-    named = set(re.findall(r"^\| `(\w+)[^`]*` \|", text, flags=re.MULTILINE))
-    assert named == set(offset_ledger.__all__)
+    (members,) = re.findall(rf"^\| `{family.__name__}` \| .+ \| (.+) \|$", text, flags=re.MULTILINE)
+    kinds = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, family)]
+    assert re.findall(r"`(\w+)`", members) == sorted(kind.__name__ for kind in kinds if kind is not family)

@@ -1,1 +1,1 @@
-"""The command line: one module for each verb, named like it."""
+"""The command line: one module for each group of verbs."""

@@ -27,7 +27,7 @@ class TopicChecks:
         self._last: tuple[float, TopicSnapshot] | None = None
 
     def check(self, batch: Batch, read: bool = False) -> TopicSnapshot:
-        """Check that the topic still has the planned ranges: Spark itself would read a recreated topic silently.
+        """Check that the topic still has the planned ranges: a reader by itself reads a recreated topic silently.
 
         A range that seems to end too early is checked again for a while: after a leader change an answer may be an old
         one. Of ranges that were ``read``, where every missing offset shows, the log may start later now: what retention

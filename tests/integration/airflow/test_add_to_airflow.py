@@ -76,7 +76,7 @@ def database(stack: Stack) -> Iterator[Connection]:
 @pytest.fixture(scope="module")
 def reader(stack: Stack, database: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     folder = tmp_path_factory.mktemp("reader")
-    (asked,) = re.findall(r"^pip install 'offset-ledger\[(.+)\]'", block("pip install 'offset-ledger["), re.M)
+    (asked,) = re.findall(r'^pip install "\$\(ls dist/.+\)\[(.+)\]"', block('pip install "$(ls dist/'), re.M)
     environment = install(build_wheel(folder), folder, *asked.split(","))
     (environment.folder / "bin/airflow").write_text(f'#!/bin/sh\nexec {environment.python} -m airflow "$@"\n')
     (environment.folder / "bin/airflow").chmod(0o755)

@@ -53,6 +53,7 @@ from tests.paths import ROOT
 
 ME = Origin("test")
 PAGE = (ROOT / "docs" / "production.md").read_text()
+RIGHTS = (ROOT / "deploy" / "postgres" / "rights.sql").read_text()
 PIPELINE = """
 pipeline: orders
 source: {{connection: kafka_default, topic: shop.orders}}
@@ -77,9 +78,14 @@ class Roles:
 
 
 def as_written(beginning: str, name: str) -> str:
-    """The SQL block that begins so, for this database."""
+    """The SQL block of the page that begins so, for this database."""
     (block,) = re.findall(rf"```sql\n({re.escape(beginning)}.*?)```", PAGE, re.S)
-    return re.sub(r"\bledger_", f"{name}_", block).replace("DATABASE shop", f"DATABASE {name}")
+    return renamed(block, name).replace("DATABASE shop", f"DATABASE {name}")
+
+
+def renamed(sql: str, name: str) -> str:
+    """The SQL with the logins of this database."""
+    return re.sub(r"\bledger_", f"{name}_", sql)
 
 
 @pytest.fixture
@@ -96,7 +102,7 @@ def roles(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Roles]:
         with connect(made.owner) as session:
             migrate(session)
         for _ in range(2):  # as after a later migrate
-            execute(made.owner, as_written("-- after each migrate", name))
+            execute(made.owner, renamed(RIGHTS, name))
         execute(made.owner, as_written("-- once, each schema with target tables", name))
         monkeypatch.setenv(environment_name("postgres_default"), made.writer.to_json())
         yield made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
@@ -26,9 +25,9 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_is_in_the_module_of_its_name(verb: str) -> None:
-    module = import_module(f"offset_ledger.cli.{verb.replace('-', '_')}")
-    assert build_parser().parse_args([verb, *required(verb)]).run is module.run
+def test_a_verb_is_run_by_the_function_of_its_name(verb: str) -> None:
+    run = build_parser().parse_args([verb, *required(verb)]).run
+    assert run.__name__ == f"run_{verb.replace('-', '_')}"
 
 
 def required(verb: str) -> list[str]:

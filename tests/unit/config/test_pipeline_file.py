@@ -614,7 +614,8 @@ def fenced(language: str, heading: str) -> list[str]:
 
 
 def test_documentation_has_every_key_and_no_other() -> None:
-    assert set(re.findall(r"^\| `([^`]+)` \|", section("Keys"), re.MULTILINE)) == set(schema_keys(PIPELINE))
+    cells = re.findall(r"^\| (`[^|]+`) \|", section("Keys"), re.MULTILINE)
+    assert sorted(key for cell in cells for key in re.findall(r"`([^`]+)`", cell)) == sorted(schema_keys(PIPELINE))
 
 
 def test_documentation_shows_files_that_parse(tmp_path: Path) -> None:

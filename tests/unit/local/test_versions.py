@@ -81,8 +81,8 @@ def test_only_brokers_of_3_need_the_classes_of_log4j_1() -> None:
 # -- the matrix ------------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_the_readme_has_every_version_once_with_its_result() -> None:
-    rows = read(ROOT / "README.md")
+def test_the_support_matrix_has_every_version_once_with_its_result() -> None:
+    rows = read(ROOT / "docs/support.md")
     assert [(row.component, row.version) for row in rows] == [(each.component, each.version) for each in candidates()]
     said = re.compile(r"\d+ passed(, \d+ skipped)?|not run: \S.*")
     assert [row for row in rows if not said.fullmatch(row.result)] == []

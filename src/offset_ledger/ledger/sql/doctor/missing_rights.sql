@@ -1,4 +1,4 @@
--- What docs/production.md grants to the login that runs pipelines, and this login lacks; of schemas and tables that exist.
+-- What deploy/postgres/rights.sql grants to the login that runs pipelines, and this login lacks; of schemas and tables that exist.
 WITH wanted_on_schema (name, privileges) AS (
     VALUES ('offset_ledger', ARRAY['USAGE']),
            ('offset_ledger_staging', ARRAY['USAGE', 'CREATE']),

@@ -1,0 +1,408 @@
+"""The steps of the model, taken by the real code: each leaves a database that is the model's."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extras import RealDictCursor
+
+from offset_ledger.commit.step import commit
+from offset_ledger.config.model import Pipeline
+from offset_ledger.connections import Connection
+from offset_ledger.errors import BatchRejected, OffsetLedgerError
+from offset_ledger.failpoints import Failpoint
+from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.decisions import decide
+from offset_ledger.ledger.redrive import RedriveChoice, Selection
+from offset_ledger.ledger.staging import SCHEMA
+from offset_ledger.model.batch import Origin
+from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import BatchKind
+from offset_ledger.model.states import State as BatchState
+from offset_ledger.operations.accept_topic import accept_topic
+from offset_ledger.operations.losses import skip_lost
+from offset_ledger.operations.prune import prune_beyond
+from offset_ledger.operations.prune_ages import Ages
+from offset_ledger.operations.redrive import dismiss, plan_redrive, stage_redrive
+from offset_ledger.operations.remerge import restate_rows
+from offset_ledger.operations.tombstones import approve_tombstones
+from offset_ledger.plan.step import plan, plan_replay
+from offset_ledger.postgres_connection import postgres_arguments
+from offset_ledger.stage.step import stage
+from offset_ledger.target.restate import read_unfinished
+from offset_ledger.validate.step import validate
+from tests.machine.actors import ANSWERED, LOCK, RESOLVE, SETTLE, Actor, reach, stopping
+from tests.machine.kafka import Cluster, LogReader
+from tests.machine.mapping import LedgerReader, comparable, differences
+from tests.machine.pipelines import TABLE, pipeline_of
+from tests.model.batch import slices_of
+from tests.model.invariants import allowed, broken
+from tests.model.rules import Rules, Step, World
+from tests.model.state import (
+    COMMITTING,
+    LOOKED,
+    STAGING,
+    UNSURE,
+    VALIDATING,
+    Attempt,
+    Batch,
+    Database,
+    State,
+)  # fmt: skip
+
+T = TypeVar("T")
+Pick = Callable[[Sequence[T]], T]
+ME, WHY = Origin("machine"), "the machine"
+STOPS = {
+    LOOKED: (ANSWERED,),
+    STAGING: (Failpoint.AFTER_CLAIM, Failpoint.SLICE_COMMITTED),
+    VALIDATING: (SETTLE,),
+    COMMITTING: (LOCK,),
+    UNSURE: (RESOLVE,),
+}
+_ALL = tuple(stop for doing, stops in STOPS.items() if doing != LOOKED for stop in stops)
+CHOSEN_BY_LIMIT = ("plan", "run")
+"""What a plan with a limit takes of each partition is the code's to choose; the model allows every share."""
+
+
+class Divergence(AssertionError):
+    """The code did something else than the model."""
+
+
+class Bench:
+    """A world of the model and a real ledger, which go through the same steps."""
+
+    def __init__(self, world: World, first: State, postgres: Connection) -> None:
+        self.world, self.rules, self.state = world, Rules(world), first
+        self.postgres = postgres
+        self.actors: list[tuple[Attempt, Actor]] = []
+        self.story: list[Step] = []
+        self.reached: Counter[str] = Counter()
+        self.numbers: dict[int, int] = {}
+        self.copies: dict[str, Any] = {}
+        self._admin = psycopg2.connect(**postgres_arguments(postgres))
+        self._admin.autocommit = True
+        self._empty()
+
+    def _empty(self) -> None:
+        """The database as it was migrated: much faster than another one."""
+        ledger = "schemaname = 'offset_ledger' AND tablename <> 'migration'"
+        tables = self.query(
+            "SELECT format('%%I.%%I', schemaname, tablename) AS name, schemaname = 'offset_ledger' AS stays"
+            f" FROM pg_tables WHERE {ledger} OR schemaname = %s OR (schemaname, tablename) = ('public', %s)",
+            [SCHEMA, TABLE],
+        )
+        stays = ", ".join(table["name"] for table in tables if table["stays"])
+        self._without_triggers(f"TRUNCATE {stays} RESTART IDENTITY")
+        for table in tables:
+            if not table["stays"]:
+                self.query(f"DROP TABLE {table['name']} CASCADE")
+
+    def query(self, statement: Any, arguments: Any = None) -> list[Any]:
+        """The rows of a statement of the superuser."""
+        with self._admin.cursor(cursor_factory=RealDictCursor) as cursor:
+            cursor.execute(statement, arguments)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def running(self) -> Iterator[Bench]:
+        """Steps of this process work on this bench; attempts that are left in the end die."""
+        with stopping(lambda: Cluster(self.world, lambda: self.state, lambda: reach(ANSWERED)), self.postgres):
+            try:
+                yield self
+            finally:
+                for _, actor in self.actors:
+                    actor.kill()
+                self._admin.close()
+
+    def database(self) -> Database:
+        """The real database, as the model has it."""
+        reader = LedgerReader(self.query, len(self.state.topics), self.world.keys, self.numbers, self.state.time)
+        return reader.database()
+
+    # -- a step ------------------------------------------------------------------------------------------------------
+
+    def take(self, step: Step, pick: Pick[Any]) -> None:
+        """Take the step in reality too, and compare.
+
+        Raises:
+            Divergence: the ledger is not as the model says.
+        """
+        steps = [step]
+        if step.name in CHOSEN_BY_LIMIT:
+            of_topic = (step.name, step.parameters[0], step.state.attempts)
+            others = self.rules.actions(self.state)
+            steps += [each for each in others if (each.name, *each.parameters[:1], each.state.attempts) == of_topic]
+        before, self.story = self.state, [*self.story, step]
+        try:
+            worked = getattr(self, f"_{step.name.split(',')[0].replace(' ', '_')}")(step, pick)
+        except OffsetLedgerError as error:
+            raise self._diverged(f"{type(error).__name__}: {error}") from error
+        if isinstance(worked, State):  # a session that is lost, which the model does not know of this attempt
+            steps = [step._replace(state=worked)]
+        self.state = step.state
+        real = comparable(self.database())
+        taken = next((each for each in steps if comparable(each.state.db) == real), None)
+        if taken is None:
+            raise self._diverged("\n  ".join(differences(real, comparable(step.state.db))))
+        self.state, self.story[-1] = taken.state, taken
+        if wrong := broken(self.world, self.state) or allowed(self.world, before, self.state, step.name):
+            raise self._diverged(f"the model itself is wrong: {wrong}")
+
+    def _diverged(self, what: str) -> Divergence:
+        story = "\n".join(f"  {n:2}. {each.name} {each.parameters}" for n, each in enumerate(self.story, start=1))
+        errors = "\n".join(f"{type(a.error).__name__}: {a.error}" for _, a in self.actors if a.error)
+        return Divergence(f"{self.world.name}, after\n{story}\n  {what}\n{errors}")
+
+    # -- attempts ----------------------------------------------------------------------------------------------------
+
+    def _drive(self, step: Step, loses: str | None = None) -> None:
+        """Let the attempt that the step is of go on to where the model has it then, or to its end."""
+        before, after = Counter(self.state.attempts), Counter(step.state.attempts)
+        (was,) = (before - after) or (None,)
+        (now,) = (after - before) or (None,)
+        actor = self._refreshed(self._take_out(was), was) if was else self._start(step.parameters[0])
+        stops = _ALL if step.name == "end" else STOPS[now.doing] if now else ()
+        place = actor.run_to(*stops, loses=loses)
+        self.actors.append((now or was or Attempt("done", 0), actor))
+        if (place is None) is not (now is None):
+            raise self._diverged(f"the attempt {'ended' if place is None else f'reached {place}'}, the model has {now}")
+        if actor.error and not isinstance(actor.error, OffsetLedgerError):
+            raise actor.error
+        if now is None:
+            self.actors.pop()
+
+    def _take_out(self, attempt: Attempt) -> Actor:
+        place = next(place for place, (each, _) in enumerate(self.actors) if each == attempt)
+        return self.actors.pop(place)[1]
+
+    def _start(self, number: int, doing: str = STAGING) -> Actor:
+        """A process that takes the batch through its steps."""
+        return Actor(lambda: self._work(number, doing), self.reached, self.state.file)
+
+    def _refreshed(self, actor: Actor, was: Attempt) -> Actor:
+        """A step reads the pipeline file when it begins, and the model when it ends: an edited file is another step."""
+        batch = self.state.db.batch(was.batch)
+        fresh = batch is None or batch.epoch != was.epoch or was.doing not in (VALIDATING, COMMITTING)
+        if fresh or self.state.file == actor.file:
+            return actor
+        actor.kill()
+        again = self._start(was.batch, was.doing)
+        again.run_to(*STOPS[was.doing])
+        return again
+
+    def _work(self, number: int, doing: str) -> None:
+        pipeline, batch_id = self._pipeline_of(number), self._id(number)
+        if doing == STAGING and self._batch(number).kind is BatchKind.REDRIVE:
+            stage_redrive(pipeline, batch_id, ME)
+        elif doing == STAGING:
+            stage(LogReader(self.world, lambda: self.state), pipeline, batch_id, ME)
+        if doing != COMMITTING and validate(pipeline, batch_id, ME)[0].state is BatchState.REJECTED:
+            raise BatchRejected("the gate rejected it")
+        commit(pipeline, batch_id, ME)
+
+    def _batch(self, number: int) -> Batch:
+        found = self.state.db.batch(number)
+        assert found is not None
+        return found
+
+    def _id(self, number: int) -> int:
+        return next(batch_id for batch_id, each in self.numbers.items() if each == number)
+
+    def _pipeline(self, topic: int) -> Pipeline:
+        return pipeline_of(self.world, self.state.file, len(self.state.topics), topic)
+
+    def _pipeline_of(self, number: int) -> Pipeline:
+        return self._pipeline(self._batch(number).topic)
+
+    def _claim(self, step: Step, pick: Pick[Any]) -> None:
+        self._drive(step)
+
+    _take_up = _stage_slice = _validate = _reject = _commit = _resolve = _end = _claim
+
+    def _seal(self, step: Step, pick: Pick[Any]) -> State | None:
+        """The session that seals is the one that claimed: the model's crash lets its attempt seal, and that is gone."""
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        place = next(place for place, (each, _) in enumerate(self.actors) if each == was)
+        if not self.actors[place][1].is_cut_off:
+            self._drive(step)
+            return None
+        actor = self.actors.pop(place)[1]
+        actor.run_to(SETTLE)
+        if not isinstance(actor.error, OffsetLedgerError):
+            raise self._diverged(f"an attempt without a session has sealed: {actor.error}")
+        return self.state.with_attempt(was, None)
+
+    def _lose_answer(self, step: Step, pick: Pick[Any]) -> None:
+        took_place = step.parameters[-1] == "committed"
+        self._drive(step, Failpoint.AFTER_COMMIT if took_place else Failpoint.AFTER_MERGE)
+
+    def _kill(self, step: Step, pick: Pick[Any]) -> None:
+        (was,) = Counter(self.state.attempts) - Counter(step.state.attempts)
+        actor = self._take_out(was)
+        stops: tuple[str | None, ...] = (None,)
+        if was.doing == STAGING and len(was.done) < len(slices_of(self.rules, self._batch(was.batch))):
+            stops = (None, Failpoint.SLICE_COPIED)
+        elif was.doing == COMMITTING:
+            stops = (None, Failpoint.BEFORE_MERGE, Failpoint.AFTER_MERGE)
+        if stop := pick(stops):
+            actor.run_to(stop)
+        self.reached[f"kill at {stop or was.doing}"] += 1
+        actor.kill()
+
+    # -- all of it at once -------------------------------------------------------------------------------------------
+
+    def _load(self, step: Step, pick: Pick[Any]) -> None:
+        actor = self._start(step.parameters[0])
+        actor.run_to(LOCK)
+        actor.kill()
+        self._check_ended(actor)
+
+    def _ingest(self, step: Step, pick: Pick[Any]) -> None:
+        actor = self._start(step.parameters[0])
+        actor.run_to()
+        self._check_ended(actor)
+
+    def _check_ended(self, actor: Actor) -> None:
+        if actor.error and not isinstance(actor.error, OffsetLedgerError):
+            raise actor.error
+
+    def _run(self, step: Step, pick: Pick[Any]) -> None:
+        pipeline = self._pipeline(step.parameters[0])
+        planned = plan(pipeline, ME, self._limit(step))
+        if planned.batch:
+            actor = Actor(lambda: self._rest(pipeline, planned.batch.batch_id), self.reached, self.state.file)
+            actor.run_to()
+            self._check_ended(actor)
+
+    def _rest(self, pipeline: Pipeline, batch_id: int) -> None:
+        stage(LogReader(self.world, lambda: self.state), pipeline, batch_id, ME)
+        if validate(pipeline, batch_id, ME)[0].state is not BatchState.REJECTED:
+            commit(pipeline, batch_id, ME)
+
+    # -- plans -------------------------------------------------------------------------------------------------------
+
+    def _look(self, step: Step, pick: Pick[Any]) -> None:
+        (now,) = Counter(step.state.attempts) - Counter(self.state.attempts)
+        pipeline, limit = self._pipeline(step.parameters[0]), pick((None, 1, 2))
+        actor = Actor(lambda: plan(pipeline, ME, limit), self.reached, self.state.file)
+        place = actor.run_to(ANSWERED)
+        self.actors.append((now, actor))
+        if place is None:
+            raise self._diverged("the plan asked for nothing")
+
+    def _plan(self, step: Step, pick: Pick[Any]) -> None:
+        if self.state.attempts != step.state.attempts:
+            self._drive(step)
+        else:
+            plan(self._pipeline(step.parameters[0]), ME, self._limit(step))
+
+    def _limit(self, step: Step) -> int | None:
+        return sum(r[2] - r[1] for r in step.parameters[1:] if isinstance(r, tuple)) or None
+
+    def _replay(self, step: Step, pick: Pick[Any]) -> None:
+        topic, partition, start, end = step.parameters
+        asked = replace(ME, run_id=uuid.uuid4().hex)
+        plan_replay(self._pipeline(topic), [OffsetRange(partition, start, end)], asked)
+
+    def _redrive(self, step: Step, pick: Pick[Any]) -> None:
+        since = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=len(self.story))  # no choice of an earlier one
+        plan_redrive(self._pipeline(step.parameters[0]), RedriveChoice(since=since), ME)
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def _approve(self, step: Step, pick: Pick[Any]) -> None:
+        self._decide(step.parameters[0], BatchState.VALIDATED)
+
+    def _abandon(self, step: Step, pick: Pick[Any]) -> None:
+        self._decide(step.parameters[0], BatchState.ABANDONED)
+
+    def _decide(self, number: int, after: BatchState) -> None:
+        with connect(self.postgres) as session:
+            decide(session, self._id(number), after, ME, WHY)
+
+    def _approve_tombstones(self, step: Step, pick: Pick[Any]) -> None:
+        approve_tombstones(self._pipeline_of(step.parameters[0]), ME, WHY)
+
+    def _skip(self, step: Step, pick: Pick[Any]) -> None:
+        skip_lost(self._pipeline(step.parameters[0]), ME, WHY)
+
+    def _accept_topic(self, step: Step, pick: Pick[Any]) -> None:
+        accept_topic(self._pipeline(step.parameters[0]), ME, WHY)
+
+    def _dismiss(self, step: Step, pick: Pick[Any]) -> None:
+        topic, partition, offset = step.parameters
+        undo = step.name == "undo dismissal"
+        dismiss(self._pipeline(topic), Selection(partition, (offset,)), ME, WHY, undo)
+
+    _undo_dismissal = _dismiss
+
+    def _remerge(self, step: Step, pick: Pick[Any]) -> None:
+        restate_rows(self._pipeline(step.parameters[0]), ME, WHY)
+
+    def _replay_part(self, step: Step, pick: Pick[Any]) -> None:
+        pipeline = self._pipeline(step.parameters[0])
+        with connect(self.postgres) as session, transaction(session) as cursor:
+            parts = read_unfinished(cursor, pipeline.name, self._cluster().snapshot(pipeline.source.topic))
+        (part,) = parts
+        plan_replay(pipeline, part.ranges, ME, BatchKind.REPLAY, WHY, part.request)
+
+    def _cluster(self) -> Cluster:
+        return Cluster(self.world, lambda: self.state)
+
+    def _prune(self, step: Step, pick: Pick[Any]) -> None:
+        prune_beyond(self._pipeline(step.parameters[0]), Ages.same(timedelta(0)), 1, ME)
+
+    # -- what happens elsewhere --------------------------------------------------------------------------------------
+
+    def _nothing(self, step: Step, pick: Pick[Any]) -> None:
+        """The log, or the pipeline file, is another value from now on."""
+
+    _produce = _commit_transaction = _abort_transaction = _compact = _expire = _truncate = _recreate = _nothing
+    _add_partition = _add_topic = _edit = _nothing
+
+    def _tick(self, step: Step, pick: Pick[Any]) -> None:
+        """A day passes: everything is a day older."""
+        for table, column in (("topic_look", "seen_at"), ("batch", "planned_at"), ("beginning", "recorded_at")):
+            names = [sql.Identifier(name) for name in (table, column, column)]
+            statement = sql.SQL("UPDATE offset_ledger.{} SET {} = {} - interval '1 day'").format(*names)
+            self._without_triggers(statement)
+
+    def _without_triggers(self, statement: Any, arguments: Any = None) -> None:
+        self.query("SET session_replication_role = replica")
+        self.query(statement, arguments)
+        self.query("SET session_replication_role = origin")
+
+    def _crash(self, step: Step, pick: Pick[Any]) -> None:
+        """What a crash of the server leaves: no session, empty UNLOGGED tables, no slice that was not durable."""
+        self._end_sessions(step)
+        for row in self.query("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]):
+            self.query(sql.SQL("TRUNCATE {}").format(sql.Identifier(SCHEMA, row["tablename"])))
+        for batch in step.state.db.batches:
+            lost = {each.number for each in self._batch(batch.number).manifest} - {s.number for s in batch.manifest}
+            where = "batch_id = %s AND epoch = %s AND slice_no = ANY(%s)"
+            self._without_triggers(
+                f"DELETE FROM offset_ledger.slice WHERE {where}", [self._id(batch.number), batch.epoch, list(lost)]
+            )
+
+    def _end_sessions(self, step: Step) -> None:
+        self.query(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        left = list(step.state.attempts)
+        for attempt, actor in list(self.actors):
+            actor.is_cut_off = True
+            if attempt in left:
+                left.remove(attempt)
+            else:
+                actor.kill()
+                self._take_out(attempt)

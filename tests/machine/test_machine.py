@@ -1,0 +1,118 @@
+"""The machine: any steps of the model's worlds, taken by the real code on a real Postgres, give the model's ledger."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from offset_ledger.connections import Connection
+from offset_ledger.local.stack import Stack
+from tests.fixtures.servers import new_database
+from tests.machine.bench import Bench
+from tests.machine.walk import NAMES, Walker
+from tests.machine.worlds import MACHINE_WORLDS
+from tests.model.rules import Step
+
+pytestmark = pytest.mark.minutes(2)
+
+
+class Machine(RuleBasedStateMachine):
+    """Begins with a world and an empty ledger; each rule is an action of the model."""
+
+    database: ClassVar[Connection]
+    taken: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = ExitStack()
+        self.possible: dict[str, list[Step]] = {}
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """In one of the worlds."""
+        self.opened.close()
+        world = MACHINE_WORLDS[data.draw(st.integers(0, len(MACHINE_WORLDS) - 1))]
+        beginnings = list(world.initial())
+        first = beginnings[data.draw(st.integers(0, len(beginnings) - 1))]
+        bench = Bench(world, first, self.database)
+        self.bench = self.opened.enter_context(bench.running())
+        self._list_steps()
+
+    @precondition(lambda self: not self.possible)
+    @rule(data=st.data())
+    def begin_again(self, data: st.DataObject) -> None:
+        """Nothing is left to do in this world."""
+        self.begin(data)
+
+    def take(self, name: str, data: st.DataObject) -> None:
+        """One of the steps of that name."""
+        steps = self.possible[name]
+        step = steps[data.draw(st.integers(0, len(steps) - 1))]
+        self.bench.take(step, lambda choices: choices[data.draw(st.integers(0, len(choices) - 1))])
+        self.taken[name] += 1
+        self._list_steps()
+
+    def _list_steps(self) -> None:
+        self.possible = {}
+        for step in self.bench.rules.actions(self.bench.state):
+            self.possible.setdefault(step.name, []).append(step)
+
+    def teardown(self) -> None:
+        """Let the attempts die."""
+        self.opened.close()
+
+
+def _rule_of(name: str) -> Any:
+    def take(self: Machine, data: st.DataObject) -> None:
+        self.take(name, data)
+
+    take.__name__ = _identifier(name)
+    return precondition(lambda self: name in self.possible)(rule(data=st.data())(take))
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalpha() else "_" for c in name)
+
+
+for each in NAMES:
+    setattr(Machine, _identifier(each), _rule_of(each))
+
+SHORT = settings(
+    max_examples=12,
+    stateful_step_count=30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def database(stack: Stack, template_database: str) -> Iterator[Connection]:
+    """By the superuser's socket: hundreds of sessions without a password. Its faults are wanted, and not logged."""
+    logging.disable(logging.CRITICAL)
+    with new_database(stack, template_database) as made:
+        yield replace(stack.postgres.superuser(str(made.schema)), conn_id="postgres_default")
+    logging.disable(logging.NOTSET)
+
+
+def test_the_code_does_what_the_model_does(database: Connection) -> None:
+    Machine.database = database
+    Machine.taken.clear()
+    run_state_machine_as_test(Machine, settings=SHORT)
+    assert Machine.taken.total() > 100
+
+
+def test_walks_take_every_action(database: Connection) -> None:
+    walker = Walker(database, 1)
+    walker.walk_until(1)
+    assert [name for name in NAMES if not walker.taken[name]] == []

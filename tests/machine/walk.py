@@ -1,0 +1,107 @@
+"""Walks that go where little has been taken yet."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict, deque
+
+from offset_ledger.connections import Connection
+from tests.machine.bench import Bench
+from tests.machine.worlds import EVERYTHING, MACHINE_WORLDS
+from tests.model.rules import Rules, Step, World
+from tests.model.state import State
+from tests.model.stories import OF_AN_ATTEMPT, OTHERS
+
+NOT_TAKEN = {"read back", "send", "mark", "move cursor", "commit again", "replicate", "failover", "restore"}
+"""Dead letters need a broker, two are of defects, and a database that goes back is the model's alone."""
+NAMES = tuple(sorted({*OF_AN_ATTEMPT, *OTHERS} - NOT_TAKEN))
+
+Route = tuple[World, State, list[Step]]
+_ROUTES = 4  # for each name
+_SEARCHED_WORLDS = [world for world in MACHINE_WORLDS if world is not EVERYTHING]
+
+
+class Walker:
+    """Takes steps on one database, walk after walk, and counts them."""
+
+    def __init__(self, postgres: Connection, seed: int) -> None:
+        self.postgres = postgres
+        self.random = random.Random(seed)
+        self.taken: Counter[str] = Counter()
+        self.reached: Counter[str] = Counter()
+        self.walks = 0
+        self._routes: dict[str, list[Route]] = defaultdict(list)
+        self._worlds = {name: [*_SEARCHED_WORLDS] for name in NAMES}
+        self._searched = dict.fromkeys(NAMES, 1000)  # states
+
+    def walk_until(self, times: int, names: tuple[str, ...] = NAMES) -> None:
+        """Walk until each of these was taken so often.
+
+        Raises:
+            Divergence: code and model went different ways.
+        """
+        while min(self.taken[name] for name in names) < times:
+            self.walk(min(names, key=lambda name: self.taken[name]))
+
+    def walk(self, wanted: str, more: int = 15) -> None:
+        """Go to where a step of that name is possible, take it, and some more."""
+        world, first, route = self._route(wanted)
+        self.walks += 1
+        bench = Bench(world, first, self.postgres)
+        with bench.running():
+            for step in route:
+                self._take(bench, step)
+                if bench.state != step.state:  # a plan has chosen other shares
+                    break
+            for _ in range(more):
+                possible: dict[str, list[Step]] = {}
+                for step in bench.rules.actions(bench.state):
+                    possible.setdefault(step.name, []).append(step)
+                if not possible:
+                    break
+                self._take(bench, self.random.choice(possible[self._choose([*possible])]))
+        self.reached += bench.reached
+
+    def _take(self, bench: Bench, step: Step) -> None:
+        bench.take(step, self.random.choice)
+        self.taken[step.name] += 1
+
+    def _route(self, wanted: str) -> Route:
+        """A way of the model to such a step: one of some that were looked for before, or another one."""
+        if self.walks % 3 == 0:
+            return EVERYTHING, next(EVERYTHING.initial()), []
+        routes, worlds = self._routes[wanted], self._worlds[wanted]
+        while len(routes) < _ROUTES and (worlds or not routes):
+            if not worlds:
+                self._searched[wanted] *= 4
+                worlds += _SEARCHED_WORLDS
+            world = self.random.choice(worlds)
+            first = self.random.choice(list(world.initial()))
+            if (steps := self._search(Rules(world), first, wanted)) is not None:
+                routes.append((world, first, steps))
+            else:
+                worlds.remove(world)
+        return self.random.choice(routes)
+
+    def _search(self, rules: Rules, first: State, wanted: str) -> list[Step] | None:
+        """Breadth-first, the possible steps in any order."""
+        ways: dict[State, list[Step]] = {first: []}
+        queue = deque([first])
+        while queue and len(ways) < self._searched[wanted]:
+            state = queue.popleft()
+            steps = rules.actions(state)
+            self.random.shuffle(steps)
+            for step in steps:
+                if step.name == wanted:
+                    return [*ways[state], step]
+                if step.state not in ways:
+                    ways[step.state] = [*ways[state], step]
+                    queue.append(step.state)
+        return None
+
+    def _choose(self, names: list[str]) -> str:
+        """The rarest, a step of an attempt, so that batches come to their end, or any."""
+        rarest = min(names, key=lambda name: self.taken[name])
+        of_an_attempt = [name for name in names if name in OF_AN_ATTEMPT and name != "end"]
+        among = self.random.choice(([rarest], of_an_attempt or names, names))
+        return self.random.choice(among)
