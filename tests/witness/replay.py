@@ -36,7 +36,8 @@ class Counts(NamedTuple):
     transitions: int = 0
 
     def __str__(self) -> str:
-        return f"{self.batches:,} batches, {self.events:,} events, {self.transitions:,} transitions"
+        batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
+        return f"{batches}, {self.events:,} events, {self.transitions:,} transitions"
 
     def plus(self, other: Counts) -> Counts:
         """Both together."""
