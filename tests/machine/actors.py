@@ -22,7 +22,7 @@ from tests.model.state import File
 
 ANSWERED, SETTLE, LOCK, RESOLVE = "answered", "settle", "lock", "resolve"
 """Stops that are no failpoints: Kafka has answered a plan; before the transactions of gate, commit and resolve."""
-_SECONDS = 60
+_SECONDS = 300
 
 
 class Killed(BaseException):
@@ -94,19 +94,19 @@ def reach(stop: str) -> None:
 
 
 @contextmanager
-def stopping(cluster: Callable[[], Cluster], postgres: Connection) -> Iterator[None]:
-    """Steps of this process stop at failpoints, ask this cluster and write into this database."""
-    kafka = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "none:1"})
+def stopping(cluster: Callable[[], Cluster] | None, kafka: Connection, postgres: Connection) -> Iterator[None]:
+    """Steps of this process stop at failpoints, ask this cluster, or the real one, and write into this database."""
     environment = {
         **{environment_name(each.conn_id): each.to_json() for each in (kafka, postgres)},
         failpoints.VARIABLE: ";".join(f"{place}=stop" for place in Failpoint),
-        retry.VARIABLE: "0",
+        retry.VARIABLE: "0" if cluster else "30",
     }
     with ExitStack() as patched:
         patched.enter_context(mock.patch.dict(os.environ, environment))
         patched.enter_context(mock.patch.object(failpoints, "_act", lambda place, _: reach(place)))
-        patched.enter_context(mock.patch.object(client, "_connect", side_effect=lambda *_: cluster()))
-        patched.enter_context(mock.patch.object(client, "KafkaClient", _as_it_is))
+        if cluster:
+            patched.enter_context(mock.patch.object(client, "_connect", side_effect=lambda *_: cluster()))
+            patched.enter_context(mock.patch.object(client, "KafkaClient", _as_it_is))
         for module, name, stop in (
             (validate_step, "wait_for", SETTLE),
             (commit_step, "wait_for", LOCK),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ from offset_ledger.operations.remerge import restate_rows
 from offset_ledger.operations.tombstones import approve_tombstones
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.postgres_connection import postgres_arguments
-from offset_ledger.stage.step import stage
+from offset_ledger.stage.step import Reader, stage
 from offset_ledger.target.restate import read_unfinished
 from offset_ledger.validate.step import validate
 from tests.machine.actors import ANSWERED, LOCK, RESOLVE, SETTLE, Actor, reach, stopping
@@ -85,6 +85,7 @@ class Bench:
         self.postgres = postgres
         self.actors: list[tuple[Attempt, Actor]] = []
         self.story: list[Step] = []
+        self.last: Actor | None = None
         self.reached: Counter[str] = Counter()
         self.numbers: dict[int, int] = {}
         self.copies: dict[str, Any] = {}
@@ -115,13 +116,21 @@ class Bench:
     @contextmanager
     def running(self) -> Iterator[Bench]:
         """Steps of this process work on this bench; attempts that are left in the end die."""
-        with stopping(lambda: Cluster(self.world, lambda: self.state, lambda: reach(ANSWERED)), self.postgres):
+        with self._stopping():
             try:
                 yield self
             finally:
                 for _, actor in self.actors:
                     actor.kill()
                 self._admin.close()
+
+    def _stopping(self) -> AbstractContextManager[None]:
+        nowhere = Connection("kafka_default", "kafka", extra={"bootstrap.servers": "none:1"})
+        cluster = lambda: Cluster(self.world, lambda: self.state, lambda: reach(ANSWERED))  # noqa: E731
+        return stopping(cluster, nowhere, self.postgres)
+
+    def _reader(self) -> Reader:
+        return LogReader(self.world, lambda: self.state)
 
     def database(self) -> Database:
         """The real database, as the model has it."""
@@ -159,7 +168,8 @@ class Bench:
 
     def _diverged(self, what: str) -> Divergence:
         story = "\n".join(f"  {n:2}. {each.name} {each.parameters}" for n, each in enumerate(self.story, start=1))
-        errors = "\n".join(f"{type(a.error).__name__}: {a.error}" for _, a in self.actors if a.error)
+        actors = [*(actor for _, actor in self.actors), *([self.last] if self.last else [])]
+        errors = "\n".join(f"{type(a.error).__name__}: {a.error}" for a in actors if a.error)
         return Divergence(f"{self.world.name}, after\n{story}\n  {what}\n{errors}")
 
     # -- attempts ----------------------------------------------------------------------------------------------------
@@ -204,7 +214,7 @@ class Bench:
         if doing == STAGING and self._batch(number).kind is BatchKind.REDRIVE:
             stage_redrive(pipeline, batch_id, ME)
         elif doing == STAGING:
-            stage(LogReader(self.world, lambda: self.state), pipeline, batch_id, ME)
+            stage(self._reader(), pipeline, batch_id, ME)
         if doing != COMMITTING and validate(pipeline, batch_id, ME)[0].state is BatchState.REJECTED:
             raise BatchRejected("the gate rejected it")
         commit(pipeline, batch_id, ME)
@@ -272,6 +282,7 @@ class Bench:
         self._check_ended(actor)
 
     def _check_ended(self, actor: Actor) -> None:
+        self.last = actor
         if actor.error and not isinstance(actor.error, OffsetLedgerError):
             raise actor.error
 
@@ -284,7 +295,7 @@ class Bench:
             self._check_ended(actor)
 
     def _rest(self, pipeline: Pipeline, batch_id: int) -> None:
-        stage(LogReader(self.world, lambda: self.state), pipeline, batch_id, ME)
+        stage(self._reader(), pipeline, batch_id, ME)
         if validate(pipeline, batch_id, ME)[0].state is not BatchState.REJECTED:
             commit(pipeline, batch_id, ME)
 

@@ -39,6 +39,7 @@ Query = Callable[..., list[Mapping[str, Any]]]
 """Runs a statement and returns its rows."""
 _ORDERS = {"$.at": PATH, "kafka_timestamp": TIMESTAMP, None: None}
 _SHEET = Sheet._fields
+SEVERAL = "several"  # pipeline files of the batches that a pruned one stands for
 
 
 class LedgerReader:
@@ -150,7 +151,7 @@ class LedgerReader:
                     tuple(ranges[batch_id]),
                     row["epoch"],
                     moved_by=row["epoch"],
-                    file=File(*json.loads(row["config_hash"])),
+                    file=File() if row["config_hash"] == SEVERAL else File(*json.loads(row["config_hash"])),
                     slices=tuple(each for each in slices[batch_id] if each.epoch == row["epoch"]),
                     expected=row["slices_expected"],
                     late=_by_partition(row["late"]["missing"]) if row["late"] else (),

@@ -64,7 +64,7 @@ def pipeline_of(world: World, file: File, topics: int, topic: int) -> Pipeline:
             Evolve.WIDEN,
         ),
         quality=Quality(max_quarantined_share=0.0 if world.rejects else 1.0),
-        limits=Limits(),
+        limits=Limits(records_per_slice=world.width),
         path=Path(f"{FILE}.yaml"),
         config_hash=json.dumps(file),
     )

@@ -18,6 +18,7 @@ from offset_ledger.connections import Connection
 from offset_ledger.local.stack import Stack
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench
+from tests.machine.broker import BROKER, BrokerBench
 from tests.machine.walk import NAMES, Walker
 from tests.machine.worlds import MACHINE_WORLDS
 from tests.model.rules import Step
@@ -116,3 +117,13 @@ def test_walks_take_every_action(database: Connection) -> None:
     walker = Walker(database, 1)
     walker.walk_until(1)
     assert [name for name in NAMES if not walker.taken[name]] == []
+
+
+def test_the_code_does_what_the_model_does_with_a_real_broker(database: Connection, stack: Stack) -> None:
+    cluster = Connection("kafka_default", "kafka", extra={"bootstrap.servers": stack.kafka.bootstrap})
+    walker = Walker(database, 1)
+    (first,) = BROKER.initial()
+    for _ in range(2):
+        with BrokerBench(BROKER, first, database, cluster).running() as bench:
+            walker.wander(bench, 60)
+    assert {"produce", "plan", "load", "commit"} <= {*walker.taken}

@@ -53,14 +53,18 @@ class Walker:
                 self._take(bench, step)
                 if bench.state != step.state:  # a plan has chosen other shares
                     break
-            for _ in range(more):
-                possible: dict[str, list[Step]] = {}
-                for step in bench.rules.actions(bench.state):
-                    possible.setdefault(step.name, []).append(step)
-                if not possible:
-                    break
-                self._take(bench, self.random.choice(possible[self._choose([*possible])]))
+            self.wander(bench, more)
         self.reached += bench.reached
+
+    def wander(self, bench: Bench, steps: int) -> None:
+        """Take so many steps, or until nothing is left to do."""
+        for _ in range(steps):
+            possible: dict[str, list[Step]] = {}
+            for step in bench.rules.actions(bench.state):
+                possible.setdefault(step.name, []).append(step)
+            if not possible:
+                break
+            self._take(bench, self.random.choice(possible[self._choose([*possible])]))
 
     def _take(self, bench: Bench, step: Step) -> None:
         bench.take(step, self.random.choice)
