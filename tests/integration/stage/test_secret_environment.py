@@ -34,8 +34,11 @@ session = local_session()
 session.range(0, 2, 1, 2).mapInArrow(visit, "id bigint").collect()
 found = []
 for each in psutil.Process().children(recursive=True):
-    environment = Path(f"/proc/{each.pid}/environ").read_bytes().decode(errors="replace").split("\\0")
-    found.append([each.name(), each.cmdline(), environment])
+    try:
+        environment = Path(f"/proc/{each.pid}/environ").read_bytes().decode(errors="replace").split("\\0")
+        found.append([each.name(), each.cmdline(), environment])
+    except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):  # a short command of Java's has ended meanwhile
+        continue
 end_session()
 print(json.dumps([found, sorted(set(os.environ) & set(sys.argv[1:]))]))
 """
