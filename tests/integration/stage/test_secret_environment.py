@@ -37,7 +37,7 @@ for each in psutil.Process().children(recursive=True):
     try:
         environment = Path(f"/proc/{each.pid}/environ").read_bytes().decode(errors="replace").split("\\0")
         found.append([each.name(), each.cmdline(), environment])
-    except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):  # a short command of Java's has ended meanwhile
+    except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):  # a short command has ended
         continue
 end_session()
 print(json.dumps([found, sorted(set(os.environ) & set(sys.argv[1:]))]))
