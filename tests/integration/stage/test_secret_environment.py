@@ -22,6 +22,7 @@ SECRETS = {
 # Both tasks at the same time, each in a worker of its own, which then waits for another one.
 PROGRAM = """
 import json, os, sys, time
+from contextlib import suppress
 from pathlib import Path
 import psutil
 from offset_ledger.stage.session import end_session, local_session
@@ -34,11 +35,9 @@ session = local_session()
 session.range(0, 2, 1, 2).mapInArrow(visit, "id bigint").collect()
 found = []
 for each in psutil.Process().children(recursive=True):
-    try:
+    with suppress(psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):  # a short command has ended
         environment = Path(f"/proc/{each.pid}/environ").read_bytes().decode(errors="replace").split("\\0")
         found.append([each.name(), each.cmdline(), environment])
-    except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):  # a short command has ended
-        continue
 end_session()
 print(json.dumps([found, sorted(set(os.environ) & set(sys.argv[1:]))]))
 """
