@@ -14,7 +14,6 @@ import argparse
 import os
 import resource
 import shutil
-import socket
 import statistics
 import tempfile
 import time
@@ -35,6 +34,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.ledger.database import Cursor, Session, connect, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.local.launch import Launch
+from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.operations.prune import prune_beyond
 from offset_ledger.operations.prune_ages import Ages
@@ -47,10 +47,7 @@ PLAN_TO_COMMIT = ("plan", "claim", "slices", "seal", "validate", "commit")
 @contextmanager
 def server(home: Path) -> Iterator[tuple[Connection, psutil.Process]]:
     """A Postgres of its own with a migrated database, and its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    postgres = Postgres(home, port)
+    postgres = Postgres(home, free_ports(1)[0])
     postgres.up(Launch(print))
     try:
         connection = postgres.connection()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from offset_ledger.errors import ConfigurationError, StackError
 HOST = "127.0.0.1"
 MAX_BROKERS = 3
 DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": 15002, "registry": 18081}
+FIRST_FREE_PORT = 20000
+"""Above all default ports."""
+OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""The ports that Linux gives to outgoing connections: first and last, as in ``man 7 ip``."""
 
 
 def stack_home(home: Path | None = None) -> Path:
@@ -104,12 +109,28 @@ class Ports:
 
 
 def free_ports(count: int) -> list[int]:
-    """That many different loopback ports which nothing listens on now."""
+    """That many different loopback ports which nothing listens on now, and no outgoing connection takes meanwhile.
+
+    Where the system leaves no such range, any that are free now.
+    """
+    own = range(FIRST_FREE_PORT, _first_of_outgoing())
+    candidates = [0] * count + random.SystemRandom().sample(own, len(own))
     with ExitStack() as sockets:
-        opened = [sockets.enter_context(socket.socket()) for _ in range(count)]
-        for each in opened:
-            each.bind((HOST, 0))
-        return [int(each.getsockname()[1]) for each in opened]
+        return [_bind_one(sockets.enter_context(socket.socket()), candidates) for _ in range(count)]
+
+
+def _bind_one(opened: socket.socket, candidates: list[int]) -> int:
+    while True:
+        with suppress(OSError):
+            opened.bind((HOST, candidates.pop()))
+            return int(opened.getsockname()[1])
+
+
+def _first_of_outgoing() -> int:
+    try:
+        return int(OUTGOING_PORTS.read_text().split()[0])
+    except OSError:  # no Linux
+        return 32768
 
 
 def require_free(part: str, port: int) -> None:

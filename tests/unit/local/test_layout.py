@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.errors import ConfigurationError, StackError
+from offset_ledger.local import layout
 from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, free_ports, require_free, stack_home
 
 
@@ -71,6 +72,20 @@ def test_a_taken_port_names_the_port_and_its_process() -> None:
 def test_a_free_port_passes() -> None:
     (port,) = free_ports(1)
     require_free("Postgres", port)
+
+
+def test_a_free_port_is_none_that_an_outgoing_connection_may_take_before_the_server_starts() -> None:
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert [port for port in free_ports(50) if first <= port <= last] == []
+
+
+def test_where_outgoing_connections_may_take_every_port_some_are_still_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    everything = tmp_path / "ip_local_port_range"
+    everything.write_text("1024\t65535\n")
+    monkeypatch.setattr(layout, "OUTGOING_PORTS", everything)
+    assert len({*free_ports(8)}) == 8
 
 
 def test_the_home_is_the_argument_then_the_environment_then_here(
