@@ -113,24 +113,17 @@ def free_ports(count: int) -> list[int]:
 
     Where the system leaves no such range, any that are free now.
     """
-    own = range(FIRST_FREE_PORT, _first_of_outgoing())
+    first_outgoing = int(OUTGOING_PORTS.read_text().split()[0]) if OUTGOING_PORTS.exists() else 32768  # no Linux
+    own = range(FIRST_FREE_PORT, first_outgoing)
     candidates = [0] * count + random.SystemRandom().sample(own, len(own))
+    ports: list[int] = []
     with ExitStack() as sockets:
-        return [_bind_one(sockets.enter_context(socket.socket()), candidates) for _ in range(count)]
-
-
-def _bind_one(opened: socket.socket, candidates: list[int]) -> int:
-    while True:
-        with suppress(OSError):
-            opened.bind((HOST, candidates.pop()))
-            return int(opened.getsockname()[1])
-
-
-def _first_of_outgoing() -> int:
-    try:
-        return int(OUTGOING_PORTS.read_text().split()[0])
-    except OSError:  # no Linux
-        return 32768
+        while len(ports) < count:
+            opened = sockets.enter_context(socket.socket())
+            with suppress(OSError):
+                opened.bind((HOST, candidates.pop()))
+                ports.append(int(opened.getsockname()[1]))
+    return ports
 
 
 def require_free(part: str, port: int) -> None:
