@@ -36,6 +36,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Let links to the repository lead to their pages on the site."""
     of_the_root = {place: path for path, place in links.PAGES.items()}
     place = page.file.src_uri
+    if place.startswith("adr/"):
+        page.meta["search"] = {"boost": 0.2}  # decisions come after the pages that say what is so today
     if place.startswith((f"{links.SOURCES}/", "reference/")):
         return markdown
     return links.rewritten(markdown, of_the_root.get(place, f"docs/{place}"), ROOT)

@@ -17,7 +17,7 @@ SOURCES = "source"
 def on_site(path: str) -> str:
     """The place on the site of a path of the repository."""
     if path == "docs/adr":
-        return "index.md"  # which lists the decisions
+        return "adr/index.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return PAGES.get(path) or f"{SOURCES}/{path.rstrip('/')}.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from tests.paths import ROOT
         ("docs/adr/0001-decode-with-msgspec.md", "../../dags/ingest.py", "../source/dags/ingest.py.md"),
         ("docs/architecture.md", "../src/offset_ledger/ledger/sql/", "source/src/offset_ledger/ledger/sql.md"),
         ("README.md", "docs/spark.md", "spark.md"),
-        ("README.md", "docs/adr/", "index.md"),
+        ("README.md", "docs/adr/", "adr/index.md"),
         ("README.md", "docs/pictures/trigger-form.png", "pictures/trigger-form.png"),
         ("README.md", "https://keepachangelog.com", "https://keepachangelog.com"),
         ("README.md", "no/such/file", "no/such/file"),
@@ -58,4 +59,7 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    found_by_search = json.loads((tmp_path / "site/search/search_index.json").read_text())["docs"]
+    decisions = {each.get("boost") for each in found_by_search if each["location"].startswith("adr/")}
+    assert decisions == {0.2}, "decisions come after the pages that say what is so today"
     assert (tmp_path / "site" / "reference" / "cli.html").is_file()
