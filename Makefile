@@ -77,6 +77,11 @@ docs: install ## The documentation as a site, in .site/; SERVE=1 shows it on por
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
 	@test -n "$(SERVE)" || echo "open .site/index.html"
 
+.PHONY: recording
+recording: install ## Run the demo on new servers and record it as the picture of the README
+	@$(MAKE) --no-print-directory clean
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m docs_site.recording docs/pictures/demo.svg offset-ledger demo
+
 .PHONY: matrix
 matrix: install ## The support matrix in docs/support.md, on each Postgres, Kafka, Python and Spark (ONLY=Kafka: one of them)
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)")
