@@ -1,4 +1,4 @@
-"""The pipeline files that the page shows, parsed again only when they change."""
+"""The pipeline files that page and exporter show, parsed again only when they change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline, pipeline_files
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PipelineFileError
-from offset_ledger.page.queries import reading
-from offset_ledger.page.rights import Rights
 from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.standing.reader import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +22,6 @@ class KnownPipelines:
 
     pipelines: dict[str, Pipeline]
     problems: tuple[str, ...]
-
-    def visible(self, rights: Rights) -> tuple[Pipeline, ...]:
-        """Those whose DAG the user may read."""
-        return tuple(pipeline for name, pipeline in sorted(self.pipelines.items()) if rights.sees(name))
 
 
 def by_ledger(pipelines: Iterable[Pipeline]) -> list[tuple[str, list[Pipeline]]]:
@@ -63,9 +58,12 @@ def read_pipelines(*folders: Path) -> KnownPipelines:
 
 
 def _by_topic(pipeline: Pipeline) -> tuple[tuple[Pipeline, ...], str | None]:
-    """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them."""
+    """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them.
+
+    Where no topic has matched yet, it is the file's own.
+    """
     try:
-        return known_pipelines(pipeline, lambda: reading(pipeline.target.connection)), None
+        return known_pipelines(pipeline, lambda: reading(pipeline.target.connection)) or (pipeline,), None
     except OffsetLedgerError as error:
         return (), f"{pipeline.path}: the topics that match are not known: {error}"
 
