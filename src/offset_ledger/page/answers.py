@@ -37,9 +37,10 @@ from offset_ledger.standing.pipeline import (
     Standing,
     assess,
 )
-from offset_ledger.standing.reader import read_ledger, reading
+from offset_ledger.standing.reader import read_ledger, read_rows, reading
 
 JsonObject = dict[str, Any]
+_RECENT = 20  # batches of a pipeline in the overview
 _OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
 
 
@@ -69,8 +70,8 @@ def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Pa
     rejection = None
     if ledger.problem is None:
         with reading(pipeline.target.connection) as cursor:
-            quarantined = queries.quarantined(cursor, pipeline.name)
-            findings = queries.findings(cursor, pipeline.name, pipeline.source.topic)
+            (quarantined,) = read_rows(cursor, "page/quarantine", pipeline=pipeline.name, limit=COUNTED)
+            findings = read_rows(cursor, "page/findings", pipeline=pipeline.name, topic=pipeline.source.topic)
             rejection = _rejection(cursor, pipeline, ledger.pipelines.get(pipeline.name), rights, reports)
     return {
         **_summary(pipeline, rights, standing, ledger, topic, now),
@@ -94,7 +95,8 @@ def _read(conn_id: str, names: Sequence[str]) -> tuple[Ledger, Mapping[str, list
     """What the ledger knows of these pipelines, or why it could not be read, and their newest batches."""
     try:
         with reading(conn_id) as cursor:
-            return read_ledger(cursor, names), queries.recent(cursor, names)
+            recent = read_rows(cursor, "page/recent", pipelines=list(names), limit=_RECENT)
+            return read_ledger(cursor, names), {row["pipeline"]: row["batches"] for row in recent}
     except OffsetLedgerError as error:
         return Ledger(problem=str(error)), {}
 
@@ -181,7 +183,7 @@ def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
         rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
         if not rows:
             raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
-        ranges, events = queries.batch_ranges(cursor, batch_id), queries.batch_events(cursor, batch_id)
+        ranges, events = (read_rows(cursor, f"page/batch_{of}", batch_id=batch_id) for of in ("ranges", "events"))
     view = batch_view(rows[0], datetime.now(UTC))
     return {
         **_batch(pipeline, view, reports),
@@ -233,7 +235,9 @@ def newest_audits(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
         problem = None
         try:
             with reading(conn_id) as cursor:
-                known = queries.audited_topics(cursor, [pipeline.name for pipeline in group])
+                # Also topics that a pipeline no longer reads.
+                audited = read_rows(cursor, "page/audited_topics", pipelines=[pipeline.name for pipeline in group])
+                known = [Series(row["pipeline"], row["topic"]) for row in audited]
                 topics = {pipeline.name: _newest(cursor, pipeline, known) for pipeline in group}
         except OffsetLedgerError as error:
             problem = str(error)
@@ -280,7 +284,7 @@ def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
             return None
         series, at = key
         (row,) = queries.audits(cursor, series, AuditFilter(at=at))
-        rules = queries.audit_findings(cursor, series, at)
+        rules = read_rows(cursor, "page/audit_findings", **asdict(series), at=at)
     results = rule_statuses(rules, severities(row["before"]))
     return {**_named(pipeline, series), **asdict(summary(row)), "rules": [asdict(each) for each in results]}
 

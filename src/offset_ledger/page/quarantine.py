@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -52,19 +52,6 @@ class RecordFilter:
     until: datetime | None = None
 
 
-def records(cursor: Cursor, pipeline: str, matching: RecordFilter) -> list[LedgerRow]:
-    """Newest first, without their bytes."""
-    return read_rows(cursor, "page/quarantined_records", pipeline=pipeline, **asdict(matching))
-
-
-def record(cursor: Cursor, pipeline: str, quarantine_id: int) -> LedgerRow | None:
-    """One record with the first of its bytes."""
-    rows = read_rows(
-        cursor, "page/quarantined_record", pipeline=pipeline, quarantine_id=quarantine_id, shown=SHOWN_BYTES
-    )
-    return rows[0] if rows else None
-
-
 def first_refused(cursor: Cursor, attempt: Attempt) -> list[LedgerRow]:
     """Some of what an open batch has refused; nothing once its staging tables are dropped."""
     tables = StagingTables(attempt)
@@ -95,7 +82,8 @@ def quarantine(pipeline: Pipeline, matching: RecordFilter, rights: Rights) -> Js
     """A page of records, and after which batch and record the next one starts."""
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
-        rows = records(cursor, pipeline.name, replace(matching, limit=matching.limit + 1))
+        filters = asdict(matching) | {"limit": matching.limit + 1}
+        rows = read_rows(cursor, "page/quarantined_records", pipeline=pipeline.name, **filters)
     shown = rows[: matching.limit]
     more = len(rows) > len(shown)
     return {
@@ -111,9 +99,11 @@ def quarantined_record(pipeline: Pipeline, quarantine_id: int, rights: Rights) -
     """One record: its bytes, headers and reasons where the user may read them; None if the pipeline has no such one."""
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
-        row = record(cursor, pipeline.name, quarantine_id)
-    if row is None:
+        wanted = {"pipeline": pipeline.name, "quarantine_id": quarantine_id, "shown": SHOWN_BYTES}
+        rows = read_rows(cursor, "page/quarantined_record", **wanted)
+    if not rows:
         return None
+    (row,) = rows
     return {
         **{name: row[name] for name in _WHOLE},
         **_content(row, readable),

@@ -8,11 +8,10 @@ from datetime import datetime
 
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.page.history import HistoryWindow
-from offset_ledger.standing.pipeline import COUNTED, LedgerRow
+from offset_ledger.standing.pipeline import LedgerRow
 from offset_ledger.standing.reader import read_rows
 
 COVERED = 10_000  # batches that a timeline sums up at most
-RECENT = 20  # batches of a pipeline in the overview
 NEWEST = 2**63 - 1
 
 
@@ -50,27 +49,10 @@ class AuditFilter:
     at: datetime | None = None
 
 
-def recent(cursor: Cursor, names: Sequence[str]) -> dict[str, list[LedgerRow]]:
-    """The newest batches of each pipeline by its name, oldest first."""
-    return {
-        row["pipeline"]: row["batches"] for row in read_rows(cursor, "page/recent", pipelines=list(names), limit=RECENT)
-    }
-
-
 def batches(cursor: Cursor, pipeline: str, matching: BatchFilter) -> list[LedgerRow]:
     """Newest first, with the sums of their ranges."""
     arguments = {name: getattr(matching, name) for name in BatchFilter.__slots__}
     return read_rows(cursor, "page/batches", pipeline=pipeline, **arguments)
-
-
-def batch_ranges(cursor: Cursor, batch_id: int) -> list[LedgerRow]:
-    """The ranges of a batch with their balance sheets."""
-    return read_rows(cursor, "page/batch_ranges", batch_id=batch_id)
-
-
-def batch_events(cursor: Cursor, batch_id: int) -> list[LedgerRow]:
-    """Every transition of a batch, with who and why."""
-    return read_rows(cursor, "page/batch_events", batch_id=batch_id)
 
 
 def history(cursor: Cursor, pipeline: str, window: HistoryWindow, now: datetime) -> list[LedgerRow]:
@@ -85,26 +67,6 @@ def completeness(cursor: Cursor, pipeline: str, window: HistoryWindow, end: date
     return read_rows(cursor, "page/completeness", pipeline=pipeline, batches=COVERED, **times)
 
 
-def quarantined(cursor: Cursor, pipeline: str) -> LedgerRow:
-    """``waiting``: unresolved records, counted up to one more than COUNTED; ``codes``: their reasons.
-
-    ``dismissed``: dismissed records, counted likewise.
-    """
-    return read_rows(cursor, "page/quarantine", pipeline=pipeline, limit=COUNTED)[0]
-
-
-def findings(cursor: Cursor, pipeline: str, topic: str) -> list[LedgerRow]:
-    """The results of the topic's newest audit; empty if there was none."""
-    return read_rows(cursor, "page/findings", pipeline=pipeline, topic=topic)
-
-
-def audited_topics(cursor: Cursor, names: Sequence[str]) -> list[Series]:
-    """Every topic that was audited for one of the pipelines, also one that it no longer reads."""
-    return [
-        Series(row["pipeline"], row["topic"]) for row in read_rows(cursor, "page/audited_topics", pipelines=list(names))
-    ]
-
-
 def audits(cursor: Cursor, series: Series, matching: AuditFilter) -> list[LedgerRow]:
     """Newest first: when, by whom, and the severity of each rule then and in the previous audit."""
     arguments = {**asdict(matching), "before": matching.before or "infinity"}
@@ -115,8 +77,3 @@ def find_audit(cursor: Cursor, audit_id: int, pipeline: str, topics: Sequence[st
     """Series and time of the audit, if it is one of the pipeline or, without a pipeline, of one of the topics."""
     rows = read_rows(cursor, "page/audit", audit_id=audit_id, pipeline=pipeline, topics=list(topics))
     return (Series(rows[0]["pipeline"], rows[0]["topic"]), rows[0]["audited_at"]) if rows else None
-
-
-def audit_findings(cursor: Cursor, series: Series, at: datetime) -> list[LedgerRow]:
-    """The result of each rule in one audit, the most severe first, and since when it has been so."""
-    return read_rows(cursor, "page/audit_findings", **asdict(series), at=at)

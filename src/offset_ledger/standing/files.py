@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 
@@ -46,26 +46,16 @@ def read_pipelines(*folders: Path) -> KnownPipelines:
     for path in paths:
         try:
             pipeline = _parsed(path, path.stat().st_mtime_ns)
+            # Where no topic has matched yet, it is the file's own pipeline.
+            shown = known_pipelines(pipeline, partial(reading, pipeline.target.connection)) or (pipeline,)
+            pipelines |= {each.name: each for each in shown if each.name not in pipelines}
         except PipelineFileError as error:
             problems += error.problems
+        except OffsetLedgerError as error:
+            problems.append(f"{path}: the topics that match are not known: {error}")
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
-        else:
-            shown, problem = _by_topic(pipeline)
-            pipelines |= {each.name: each for each in shown if each.name not in pipelines}
-            problems += [problem] if problem else []
     return KnownPipelines(pipelines, tuple(problems))
-
-
-def _by_topic(pipeline: Pipeline) -> tuple[tuple[Pipeline, ...], str | None]:
-    """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them.
-
-    Where no topic has matched yet, it is the file's own.
-    """
-    try:
-        return known_pipelines(pipeline, lambda: reading(pipeline.target.connection)) or (pipeline,), None
-    except OffsetLedgerError as error:
-        return (), f"{pipeline.path}: the topics that match are not known: {error}"
 
 
 @lru_cache(maxsize=1024)

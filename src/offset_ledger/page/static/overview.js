@@ -138,7 +138,7 @@ function quarantined(p) {
     "div",
     {},
     waiting,
-    second({}, `batch ${p.judged_batch}: `, over ? h("b.over", {}, refusedShare(p)) : refusedShare(p), approved),
+    second({}, `batch ${p.judged_batch} refused `, over ? h("b.over", {}, refusedShare(p)) : refusedShare(p), approved),
     gauge(p.quarantined_share / (p.max_quarantined_share || 1), over ? "lost" : "quarantined"),
   );
 }
