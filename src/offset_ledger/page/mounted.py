@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from offset_ledger.ids import may_be_ours
 from offset_ledger.page.app import create_app
@@ -37,9 +39,7 @@ def rights(user: GetUserDep) -> Rights:
         query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(readable), ~DagModel.is_stale)
         existing = {dag_id: bool(paused) for dag_id, paused in session.execute(query)}
         ours = sorted(filter(may_be_ours, existing))
-        newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(ours)).group_by(DagRun.dag_id)
-        failing = select(DagRun.dag_id).where(DagRun.id.in_(newest), DagRun.state == DagRunState.FAILED)
-        failed = frozenset(session.scalars(failing))
+        failed = failing(session, ours)
     teams = DagModel.get_dag_id_to_team_name_mapping(ours) if ours else {}
 
     def details(dag_id: str) -> DagDetails:
@@ -61,6 +61,13 @@ def rights(user: GetUserDep) -> Rights:
         editable=frozenset(filter(may_edit, ours)),
         failed=failed,
     )
+
+
+def failing(session: Session, dag_ids: Collection[str]) -> frozenset[str]:
+    """Return those of the DAGs whose newest run failed."""
+    newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids)).group_by(DagRun.dag_id)
+    runs = select(DagRun.dag_id).where(DagRun.id.in_(newest), DagRun.state == DagRunState.FAILED)
+    return frozenset(session.scalars(runs))
 
 
 _SECONDS = 60

@@ -188,13 +188,11 @@ def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) 
 
 
 def headers(record_headers: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
-    """Return names and values of the first headers."""
-    return [{"name": _name(name), "value": _header(value, readable)} for name, value in record_headers[:_HEADERS]]
-
-
-def _name(name: str) -> str:
-    """With ``\\xe9`` for a byte that is not UTF-8."""
-    return name.encode().decode(errors="backslashreplace")
+    """Return names and values of the first headers; a byte of a name that is not UTF-8 is shown as ``\\xe9``."""
+    return [
+        {"name": name.encode().decode(errors="backslashreplace"), "value": _header(value, readable)}
+        for name, value in record_headers[:_HEADERS]
+    ]
 
 
 def _header(value: bytes | None, readable: bool) -> dict[str, Any] | None:
