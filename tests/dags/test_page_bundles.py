@@ -34,6 +34,29 @@ def shown(versions):
 print(json.dumps([shown(versions) for versions in json.loads(sys.argv[1])]))
 """
 
+# The newest runs of three DAGs, and which of these failed.
+_FAILING = """
+import json
+from datetime import UTC, datetime
+from airflow.models.dagrun import DagRun
+from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+from airflow.utils.types import DagRunType
+initdb()
+from offset_ledger.page.mounted import failing
+
+runs = [("ingest_a", "success"), ("ingest_a", "failed"), ("ingest_b", "failed"), ("ingest_b", "running"),
+        ("other", "failed"), ("ingest_c", "success")]
+with create_session() as session:
+    for n, (dag_id, state) in enumerate(runs):
+        at = datetime(2026, 11, 25, n, tzinfo=UTC)
+        session.add(DagRun(dag_id=dag_id, run_id=f"run_{n}", run_type=DagRunType.MANUAL, logical_date=at, run_after=at,
+                           state=state))
+        session.flush()
+    print(json.dumps(sorted(failing(session, ["ingest_a", "ingest_b", "ingest_c"]))))
+    session.rollback()
+"""
+
 
 def text(name: str) -> str:
     return _PIPELINE.format(name=name)
@@ -63,3 +86,8 @@ def test_pipelines_of_every_bundle_are_shown_as_the_dag_processor_saw_them(tmp_p
             "let OFFSET_LEDGER_PIPELINES name the folder of the pipeline files"
         ],
     }
+
+
+def test_a_dag_fails_while_its_newest_run_is_a_failed_one(tmp_path: Path) -> None:
+    (tmp_path / "dags").mkdir()
+    assert answer_of(_FAILING, tmp_path, AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path / "dags")) == ["ingest_a"]

@@ -33,7 +33,8 @@ def emit(pipeline: str, metrics: BatchMetrics) -> None:
 
 
 def _send(prefix: str, metrics: BatchMetrics, tags: dict[str, str]) -> None:
-    stats.gauge(f"{prefix}.lag", metrics.lag, tags=tags)
+    if metrics.lag is not None:
+        stats.gauge(f"{prefix}.lag", metrics.lag, tags=tags)
     stats.incr(f"{prefix}.records", metrics.records, tags=tags)
     stats.incr(f"{prefix}.quarantined", metrics.quarantined, tags=tags)
 

@@ -50,7 +50,7 @@ def _all() -> Outcome:
 
 
 def _row(line: PipelineLine) -> dict[str, Any]:
-    from offset_ledger.operations.overview import COUNTED
+    from offset_ledger.standing.pipeline import COUNTED
 
     more = "+" if line.quarantined == COUNTED else ""
     return {
@@ -77,9 +77,13 @@ def _text(current: PipelineStatus) -> str:
 
     rows = [(p.partition, p.log_start, p.cursor, p.last_stable, p.lag) for p in current.partitions]
     headers = ["partition", "log start", "cursor", "last stable", "lag"]
+    lost = sum(p.lost for p in current.partitions)
+    changed = ", ".join(str(p.partition) for p in current.partitions if p.cut_off)
     log = [
         tabulate(rows, headers=headers, missingval="none yet"),
         f"lag: {counted(sum(p.lag for p in current.partitions), 'offset')}",
+        f"lost: {counted(lost, 'offset')} deleted before they were read" if lost else "",
+        f"the topic was recreated, or its log ends below the cursor: partition {changed}" if changed else "",
     ]
     lines = [
         *([current.retired] if current.retired else log),

@@ -34,7 +34,7 @@ def add_metrics(verbs: Verbs) -> None:
 def run_metrics(arguments: Namespace) -> Outcome:
     """Answer scrapes, or print one."""
     from offset_ledger.exporter.serve import exposition, parsed, serve
-    from offset_ledger.page.pipelines import pipelines_folder
+    from offset_ledger.standing.files import pipelines_folder
 
     folder = pipelines_folder(Path("dags"))
     if arguments.once:

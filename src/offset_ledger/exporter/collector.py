@@ -6,46 +6,40 @@ A ledger is read in one short read-only transaction; families are the metrics' n
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, one_line
-from offset_ledger.ledger.database import Cursor, named_sql
-from offset_ledger.ledger.pipelines import retirements
-from offset_ledger.page import queries
-from offset_ledger.page.live import BrokerCache, CachedAnswers
-from offset_ledger.page.pipelines import KnownPipelines, by_ledger, read_pipelines
-from offset_ledger.page.positions import LedgerPartition, Position, Totals, positions, recreated, totals
-from offset_ledger.page.queries import COUNTED
-from offset_ledger.page.snapshots import BrokerAnswer
+from offset_ledger.standing.brokers import BrokerCache, CachedAnswers
+from offset_ledger.standing.files import KnownPipelines, by_ledger, read_pipelines
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, LedgerRow, Standing, assess
+from offset_ledger.standing.reader import read_ledger, read_rows, reading
 from offset_ledger.version import __version__
 
-Row = Mapping[str, Any]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerReading:
-    """By pipeline what the ledger knows, or why it could not be read; a pipeline that has not planned has no row."""
+    """What a ledger knows of its pipelines and, by pipeline, what only the exporter asks it."""
 
-    heads: Mapping[str, Row] = field(default_factory=dict)
-    partitions: Mapping[str, Sequence[LedgerPartition]] = field(default_factory=dict)
-    waiting: Mapping[str, Row] = field(default_factory=dict)
+    ledger: Ledger
+    waiting: Mapping[str, LedgerRow] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     findings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    retired: Collection[str] = ()
-    problem: str | None = None
 
 
 _STEPS = ("stage", "validate", "commit")
 _SEVERITIES = ("error", "warning")
+_NOT_YET = LedgerReading(Ledger(problem="the ledger has not answered yet"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,70 +51,55 @@ class Sample:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def pipeline_samples(
-    pipeline: Pipeline, ledger: LedgerReading | None, answer: BrokerAnswer, now: datetime
-) -> Iterator[Sample]:
+def pipeline_samples(pipeline: Pipeline, known: LedgerReading, topic: BrokerAnswer, now: datetime) -> Iterator[Sample]:
     """Every sample of a pipeline, without those of a server that did not answer, and the age of a retired topic."""
-    topic, retired = answer.snapshot, bool(answer.gone and ledger and pipeline.name in ledger.retired)
+    standing = assess(pipeline, known.ledger, topic, now)
     yield Sample("pipeline_info", 1, {"table": f"{pipeline.target.schema}.{pipeline.target.table}"})
-    if not retired:
-        yield Sample("topic_readable", float(topic is not None))
-    if ledger is None or ledger.problem is not None:
+    yield Sample("condition", 1, {"level": standing.condition.level, "state": standing.condition.state})
+    if not standing.retired:
+        yield Sample("topic_readable", float(topic.snapshot is not None))
+    if known.ledger.problem is not None:
         return
-    if head := ledger.heads.get(pipeline.name):
-        yield Sample("topic_retired", float(retired))
-        yield from _of_ledger(pipeline.name, head, ledger, retired)
-    if topic is not None:
-        topic_id = head["topic_id"] if head else None
-        anew = recreated(topic_id, topic)
-        known = () if anew else ledger.partitions.get(pipeline.name, ())
-        yield from _of_log(positions(known, topic), anew, now)
+    if pipeline.name in known.ledger.pipelines:
+        yield Sample("topic_retired", float(standing.retired is not None))
+        yield from _of_ledger(pipeline.name, known, standing)
+    if topic.snapshot is not None:
+        yield from _of_log(standing, now)
 
 
-def _of_ledger(name: str, head: Row, ledger: LedgerReading, retired: bool) -> Iterator[Sample]:
-    waiting = ledger.waiting[name]
+def _of_ledger(name: str, known: LedgerReading, standing: Standing) -> Iterator[Sample]:
+    head, waiting = known.ledger.pipelines[name], known.waiting[name]
     if head["batch_id"] is not None:
         yield Sample("open_batch_timestamp_seconds", head["planned_at"].timestamp(), {"state": head["state"]})
-    if not retired:
+    if not standing.retired:
         yield from _moment("last_commit_timestamp_seconds", waiting["moved_at"])
         yield from _moment("newest_record_timestamp_seconds", waiting["newest"])
     yield Sample("rejected_batches", waiting["rejected"])
     yield Sample("open_questions", waiting["questions"])
-    yield Sample("quarantined_records", waiting["quarantined"])
+    yield Sample("quarantined_records", head["quarantined"])
     yield Sample("waiting_dead_letters", waiting["dead_letters"])
-    for disposition, offsets in ledger.offsets.get(name, {}).items():
+    for disposition, offsets in known.offsets.get(name, {}).items():
         yield Sample("offsets", offsets, {"disposition": disposition})
     for step in _STEPS:
         if waiting[step] is not None:
             yield Sample("last_batch_step_seconds", waiting[step], {"step": step})
-    if (counts := ledger.findings.get(name)) is not None:
+    if (counts := known.findings.get(name)) is not None:
         for severity in _SEVERITIES:
             yield Sample("audit_findings", counts.get(severity, 0), {"severity": severity})
 
 
-def _of_log(shown: tuple[Position, ...], anew: bool, now: datetime) -> Iterator[Sample]:
-    for each in shown:
+def _of_log(standing: Standing, now: datetime) -> Iterator[Sample]:
+    for each in standing.partitions:
         if each.lag is not None:
             yield Sample("lag_offsets", each.lag, {"partition": str(each.partition)})
-    yield Sample("log_changed", float(anew or any(_cut_off(each) for each in shown)))
-    whole = totals(shown)
+    whole = standing.totals
+    yield Sample("log_changed", float(whole.cut_off))
     yield Sample("lost_offsets", whole.lost)
     yield from _moment("unread_expiry_timestamp_seconds", whole.gone_after)
-    waited = _longest_wait(whole, now)
-    if waited is not None:
-        yield Sample("lag_seconds", waited)
-
-
-def _cut_off(each: Position) -> bool:
-    return each.cursor is not None and each.high_watermark is not None and each.cursor > each.high_watermark
-
-
-def _longest_wait(whole: Totals, now: datetime) -> float | None:
-    if whole.lag == 0:
-        return 0.0
-    if whole.complete_to is None or whole.dated_long_ago(now):
-        return None
-    return max(0.0, (now - whole.complete_to).total_seconds())
+    if whole.lag == 0 and not whole.cut_off:
+        yield Sample("lag_seconds", 0.0)
+    elif whole.complete_to is not None and not whole.dated_long_ago(now):
+        yield Sample("lag_seconds", max(0.0, (now - whole.complete_to).total_seconds()))
 
 
 def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
@@ -128,52 +107,35 @@ def _moment(family: str, moment: datetime | None) -> Iterator[Sample]:
         yield Sample(family, moment.timestamp())
 
 
-log = logging.getLogger(__name__)
-SESSION = "offset-ledger exporter"
-
-
-def read_ledger(conn_id: str, names: Sequence[str]) -> LedgerReading:
-    """Everything about these pipelines; a ledger that is away, or not migrated, is a reading with a problem."""
+def read_known(conn_id: str, names: Sequence[str]) -> LedgerReading:
+    """Return everything about these pipelines; a ledger that is away, or not migrated, has a problem."""
     try:
-        with queries.reading(conn_id, SESSION) as cursor:
+        with reading(conn_id, "offset-ledger exporter") as cursor:
+            waiting, offsets, findings = (
+                read_rows(cursor, f"exporter/{name}", pipelines=list(names))
+                for name in ("pipelines", "offsets", "findings")
+            )
+            counts: dict[str, dict[str, int]] = {}
+            for row in findings:
+                counts.setdefault(row["pipeline"], {})[row["severity"]] = row["findings"]
             return LedgerReading(
-                queries.pipelines(cursor, names),
-                queries.partitions(cursor, names),
-                _by_pipeline(_rows(cursor, "pipelines", names)),
-                {name: _offsets(row) for name, row in _by_pipeline(_rows(cursor, "offsets", names)).items()},
-                _findings(_rows(cursor, "findings", names)),
-                retirements(cursor, names),
+                read_ledger(cursor, names),
+                {row["pipeline"]: row for row in waiting},
+                {row["pipeline"]: {name: row[name] for name in row if name != "pipeline"} for row in offsets},
+                counts,
             )
     except OffsetLedgerError as error:
         log.warning("the ledger of connection %r cannot be read: %s", conn_id, error)
-        return LedgerReading(problem=str(error))
+        return LedgerReading(Ledger(problem=str(error)))
     except Exception as error:  # noqa: BLE001 - whatever it is, the scrape has the rest
         log.warning("reading the ledger of connection %r failed: %s", conn_id, one_line(error))
-        return LedgerReading(problem=type(error).__name__)
-
-
-def _rows(cursor: Cursor, name: str, names: Sequence[str]) -> list[Row]:
-    cursor.execute(named_sql(f"exporter/{name}"), {"pipelines": list(names), "limit": COUNTED})
-    return [dict(row) for row in cursor.fetchall()]
-
-
-def _by_pipeline(rows: Sequence[Row]) -> dict[str, Row]:
-    return {row["pipeline"]: row for row in rows}
-
-
-def _offsets(row: Row) -> dict[str, int]:
-    return {name: value for name, value in row.items() if name != "pipeline"}
-
-
-def _findings(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    counts: dict[str, dict[str, int]] = {}
-    for row in rows:
-        counts.setdefault(row["pipeline"], {})[row["severity"]] = row["findings"]
-    return counts
+        return LedgerReading(Ledger(problem=type(error).__name__))
 
 
 PREFIX = "offset_ledger_"
 _OF_PIPELINE = ("pipeline", "topic")
+_OF_CONDITION = (*_OF_PIPELINE, "level", "state")
+_OF_SERVER = ("server", "connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +155,10 @@ class Family:
 
 FAMILIES = (
     Family("build_info", "The version of offset-ledger that exports.", ("version",)),
-    Family("up", "Whether the server of an Airflow connection answered: kafka or postgres.", ("server", "connection")),
+    Family("up", "Whether the server of an Airflow connection answered: kafka, postgres or registry.", _OF_SERVER),
     Family("pipeline_file_mistakes", "Mistakes in the pipeline files; their pipelines have no other series.", ()),
     Family("pipeline_info", "A pipeline and its table.", (*_OF_PIPELINE, "table")),
+    Family("condition", "The most severe condition of a pipeline; unknown: a server is silent.", _OF_CONDITION),
     Family("topic_readable", "Whether the broker described the topic; without that the series of its log are absent."),
     Family("topic_retired", "Whether a person has settled that the topic is gone; its topic_readable is absent then."),
     Family("log_changed", "Whether the topic was recreated, or its log ends below a cursor: the pipeline stops."),
@@ -252,32 +215,23 @@ class LedgerCollector(Collector):
     def _add_pipelines(self, made: Metrics, pipelines: Sequence[Pipeline]) -> None:
         topics = self._brokers.answers(pipelines)
         groups = {conn_id: [each.name for each in group] for conn_id, group in by_ledger(pipelines)}
-        ledgers = self._ledgers.get(
-            {conn_id: partial(read_ledger, conn_id, group) for conn_id, group in groups.items()}
-        )
+        ledgers = self._ledgers.get({conn_id: partial(read_known, conn_id, group) for conn_id, group in groups.items()})
         _add_servers(made, pipelines, topics, ledgers)
         now = datetime.now(UTC)
         for pipeline in pipelines:
-            topic = topics[pipeline.name]
-            for sample in pipeline_samples(pipeline, ledgers.get(pipeline.target.connection), topic, now):
-                _add(made, pipeline, sample)
+            known = ledgers.get(pipeline.target.connection, _NOT_YET)
+            of_pipeline = {"pipeline": pipeline.name, "topic": pipeline.source.topic_names}
+            for sample in pipeline_samples(pipeline, known, topics[pipeline.name], now):
+                labels = {**of_pipeline, **sample.labels}
+                made[sample.family].add_metric([labels[name] for name in _LABELS[sample.family]], sample.value)
 
 
 def _empty() -> dict[str, GaugeMetricFamily | CounterMetricFamily]:
-    return {family.name: _family(family) for family in FAMILIES}
-
-
-def _family(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    return kind(f"{PREFIX}{family.name}", family.help, labels=family.labels)
+    kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+    return {each.name: kinds[each.kind](f"{PREFIX}{each.name}", each.help, labels=each.labels) for each in FAMILIES}
 
 
 _LABELS = {family.name: family.labels for family in FAMILIES}
-
-
-def _add(made: Metrics, pipeline: Pipeline, sample: Sample) -> None:
-    labels = {"pipeline": pipeline.name, "topic": pipeline.source.topic, **sample.labels}
-    made[sample.family].add_metric([labels[name] for name in _LABELS[sample.family]], sample.value)
 
 
 def _add_servers(
@@ -287,11 +241,13 @@ def _add_servers(
     ledgers: Mapping[str, LedgerReading],
 ) -> None:
     """A cluster is up if it said of any of its topics what it is, a Postgres if its ledger could be read."""
-    kafka = {each.source.connection: False for each in pipelines}
+    up: dict[tuple[str, str], bool] = {}
     for each in pipelines:
-        kafka[each.source.connection] |= topics[each.name].snapshot is not None or topics[each.name].gone
-    for conn_id, answered in sorted(kafka.items()):
-        made["up"].add_metric(["kafka", conn_id], answered)
-    for conn_id in sorted({each.target.connection for each in pipelines}):
-        read = conn_id in ledgers and ledgers[conn_id].problem is None
-        made["up"].add_metric(["postgres", conn_id], read)
+        topic, known = topics[each.name], ledgers.get(each.target.connection, _NOT_YET)
+        kafka = ("kafka", each.source.connection)
+        up[kafka] = up.get(kafka, False) or topic.snapshot is not None or topic.gone
+        up["postgres", each.target.connection] = known.ledger.problem is None
+        if each.source.registry:
+            up["registry", each.source.registry] = topic.registry_problem is None
+    for labels, answered in sorted(up.items()):
+        made["up"].add_metric(list(labels), answered)

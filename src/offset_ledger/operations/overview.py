@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import FOLDER, parse_pipeline, pipeline_files
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, PipelineFileError, UnknownTopic
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
-from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import Cursor, named_sql, read_only, transaction
-from offset_ledger.ledger.open import open_ledger_at
-from offset_ledger.ledger.pipelines import Retirement, retirements
+from offset_ledger.ledger import batches
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
-from offset_ledger.operations.status import partition_statuses, waits_for
+from offset_ledger.operations.status import waits_for
 from offset_ledger.plan.topics import known_in
+from offset_ledger.standing.brokers import ask_topic
+from offset_ledger.standing.files import by_ledger
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
+from offset_ledger.standing.reader import read_ledger, reading
 
-_TIMEOUT = 5  # seconds for each server: a person is waiting for the answer
-COUNTED = 10_000  # quarantined records of a pipeline at most
+_TIMEOUT = 5  # seconds for a cluster: a person is waiting for the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,7 @@ class PipelineLine:
 
     ``newest_record`` is the newest timestamp among the last committed records of its partitions. ``blocked_by`` says
     what stops it, ``error`` why some of this could not be read, ``retired`` who has settled that its topic is gone.
+    ``lost``: offsets that were deleted before they were read; they are no lag.
     """
 
     pipeline: str
@@ -44,6 +43,7 @@ class PipelineLine:
     blocked_by: str | None = None
     error: str | None = None
     retired: str | None = None
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,144 +52,92 @@ class _Known:
 
     name: str
     source: Pipeline | None
-    row: Mapping[str, Any] | None = None
-    cursors: Cursors | None = None
+    ledger: Ledger
     head: Batch | None = None
-    error: str | None = None
-    retirement: Retirement | None = None
 
 
 def overview(folder: Path = FOLDER) -> tuple[PipelineLine, ...]:
-    """All pipelines of the folder and of their ledgers by name, after the files that have mistakes.
+    """Return all pipelines of the folder and of their ledgers by name, after the files that have mistakes.
 
     Each server is asked in one connection, and for a few seconds at most.
 
     Raises:
         ConfigurationError: there is no such folder.
     """
-    parsed, lines = _parse(folder)
-    known: list[_Known] = []
-    for connection, of_ledger in _by(parsed, lambda pipeline: pipeline.target.connection):
-        known += _in_ledger(connection, of_ledger)
-    lines += [_line(each, None) for each in known if each.source is None]
-    readable = [each for each in known if each.source is not None]
-    for connection, of_cluster in _by(readable, lambda each: each.source.source.connection if each.source else ""):
-        lines += _in_cluster(connection, of_cluster)
-    return tuple(sorted(lines, key=lambda line: (line.state != "broken file", line.pipeline)))
-
-
-def _by(items: Iterable[Any], key: Any) -> Iterator[tuple[str, list[Any]]]:
-    return ((name, list(group)) for name, group in groupby(sorted(items, key=key), key))
-
-
-def _parse(folder: Path) -> tuple[list[Pipeline], list[PipelineLine]]:
-    parsed, broken = [], []
+    parsed, lines = [], []
     for path in pipeline_files(folder):
         try:
             parsed.append(parse_pipeline(path))
         except PipelineFileError as error:
-            broken.append(PipelineLine(path.stem, "broken file", error=error.problems[0]))
-    return parsed, broken
+            lines.append(PipelineLine(path.stem, "broken file", error=error.problems[0]))
+    known = [each for conn_id, group in by_ledger(parsed) for each in _in_ledger(conn_id, group)]
+    lines += [_line(each, None, BrokerAnswer()) for each in known if each.source is None]
+    readable = [(each.source, each) for each in known if each.source]
+    readable.sort(key=lambda pair: pair[0].source.connection)
+    for conn_id, pairs in groupby(readable, key=lambda pair: pair[0].source.connection):
+        sources, of_cluster = zip(*pairs, strict=True)
+        lines += map(_line, of_cluster, sources, _topics(conn_id, sources))
+    return tuple(sorted(lines, key=lambda line: (line.state != "broken file", line.pipeline)))
 
 
-def _in_ledger(connection: str, of_ledger: list[Pipeline]) -> list[_Known]:
+def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
     """The pipelines of these files, and those of their ledger that no file has any more."""
     try:
-        with (
-            open_ledger_at(get_connection(connection), timeout=_TIMEOUT) as session,
-            transaction(session) as cursor,
-        ):
-            read_only(cursor)
-            return _read(cursor, of_ledger)
+        with reading(conn_id, "offset-ledger status") as cursor:
+            ledger = read_ledger(cursor)
+            sources = {each.name: each for file in of_ledger for each in known_in(cursor, file) or (file,)}
+            return [
+                _Known(name, sources.get(name), ledger, batches.open_head(cursor, name))
+                for name in {**sources, **ledger.pipelines}
+            ]
     except OffsetLedgerError as error:
-        return [_Known(each.name, each, error=_message(error)) for each in of_ledger]
+        return [_Known(each.name, each, Ledger(problem=_message(error))) for each in of_ledger]
 
 
-def _read(cursor: Cursor, of_ledger: list[Pipeline]) -> list[_Known]:
-    cursor.execute(named_sql("operations/overview"), {"limit": COUNTED})
-    rows: dict[str, Mapping[str, Any]] = {row["pipeline"]: dict(row) for row in cursor.fetchall()}
-    sources = {each.name: each for pipeline in of_ledger for each in known_in(cursor, pipeline) or (pipeline,)}
-    retired = retirements(cursor, list(rows))
-    return [
-        _Known(
-            name,
-            sources.get(name),
-            rows.get(name),
-            pipelines.read_cursors(cursor, name),
-            batches.open_head(cursor, name),
-            retirement=retired.get(name),
-        )
-        for name in {**sources, **rows}
-    ]
-
-
-def _in_cluster(connection: str, of_cluster: list[_Known]) -> list[PipelineLine]:
+def _topics(conn_id: str, sources: Sequence[Pipeline]) -> list[BrokerAnswer]:
+    """What the cluster says of the topic of each pipeline."""
     try:
-        with connect_kafka(get_connection(connection), timeout=_TIMEOUT) as kafka:
-            return [_asked(kafka, each) for each in of_cluster]
+        with connect_kafka(get_connection(conn_id), timeout=_TIMEOUT) as kafka:
+            return [_topic(kafka, each) for each in sources]
     except OffsetLedgerError as error:
-        return [_line(replace(each, error=each.error or _message(error)), None) for each in of_cluster]
+        return [BrokerAnswer(problem=_message(error))] * len(sources)
 
 
-def _asked(kafka: KafkaClient, known: _Known) -> PipelineLine:
-    assert known.source is not None
-    if known.source.source.several:
-        return _line(known, None)  # of a pattern that has found no topic yet
+def _topic(kafka: KafkaClient, source: Pipeline) -> BrokerAnswer:
+    if source.source.several:  # of a pattern that has found no topic yet
+        return BrokerAnswer(gone=True)
     try:
-        return _line(known, kafka.snapshot(known.source.source.topic))
+        return BrokerAnswer(ask_topic(kafka, source.source.topic))
     except OffsetLedgerError as error:
-        if isinstance(error, UnknownTopic) and known.retirement:
-            return replace(_line(known, None), state="retired", retired=str(known.retirement))
-        return _line(replace(known, error=known.error or _message(error)), None)
+        return BrokerAnswer(problem=_message(error), gone=isinstance(error, UnknownTopic))
 
 
 def _message(error: OffsetLedgerError) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _line(known: _Known, snapshot: TopicSnapshot | None) -> PipelineLine:
-    row = known.row or {}
-    lag = lag_of(known.cursors, snapshot) if snapshot and not known.error else None
-    blocked = waits_for(known.head) or row.get("question") or _log_problem(known.cursors, snapshot)
-    return PipelineLine(
+def _line(known: _Known, source: Pipeline | None, topic: BrokerAnswer) -> PipelineLine:
+    row = known.ledger.pipelines.get(known.name)
+    complete = [each.complete_to for each in known.ledger.partitions.get(known.name, ()) if each.complete_to]
+    line = PipelineLine(
         known.name,
-        _state(known, lag, blocked),
-        lag,
-        row.get("newest_record"),
-        str(known.head) if known.head else None,
-        row.get("quarantined", None if known.error else 0),
-        blocked,
-        known.error,
+        "no file",
+        newest_record=max(complete, default=None),
+        open_batch=str(known.head) if known.head else None,
+        quarantined=None if known.ledger.problem else row["quarantined"] if row else 0,
+        blocked_by=waits_for(known.head) or (row["question"] if row else None),
+        error=known.ledger.problem,
     )
-
-
-def lag_of(cursors: Cursors | None, snapshot: TopicSnapshot) -> int:
-    """Stable offsets of all partitions that are not committed yet."""
-    return sum(partition.lag for partition in partition_statuses(cursors, snapshot))
-
-
-def _log_problem(cursors: Cursors | None, snapshot: TopicSnapshot | None) -> str | None:
-    """What the next plan will stop at, in a few words."""
-    if cursors is None or snapshot is None:
-        return None
-    if cursors.topic_id != snapshot.topic_id:
-        return "the topic was recreated"
-    partitions = partition_statuses(cursors, snapshot)
-    if any(partition.cut_off for partition in partitions):
-        return "the log ends below a cursor"
-    lost = sum(max(0, p.log_start - p.cursor) for p in partitions if p.cursor is not None)
-    return f"{lost:,} offsets were deleted before they were read" if lost else None
-
-
-def _state(known: _Known, lag: int | None, blocked: str | None) -> str:
-    if known.error:
-        return "not known"
-    if known.source is None:
-        return "no file"
-    if blocked:
-        return "blocked"
-    if known.head:
-        return f"batch {known.head.state}"
-    if known.cursors is None:
-        return "not started"
-    return "behind" if lag else "up to date"
+    if source is None:
+        return line
+    standing = assess(source, known.ledger, topic, datetime.now(UTC))
+    error = known.ledger.problem or (None if standing.retired else topic.problem)
+    return replace(
+        line,
+        state="not known" if error else standing.condition.state,
+        lag=None if error else standing.totals.lag,
+        lost=standing.totals.lost,
+        blocked_by=line.blocked_by or standing.problem,
+        error=error,
+        retired=standing.retired,
+    )

@@ -4,45 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger import batches, dead_letters, pipelines, staging
+from offset_ledger.ledger import batches, dead_letters, staging
 from offset_ledger.ledger.database import named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
-from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import total_width
-from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import State
 from offset_ledger.operations.tombstones import tombstone_question
+from offset_ledger.standing.brokers import ask_topic
+from offset_ledger.standing.pipeline import BrokerAnswer, Standing, assess
+from offset_ledger.standing.reader import read_ledger
 from offset_ledger.target.restate import Part, read_unfinished
 from offset_ledger.units import counted
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """Where one partition stands, in offsets; ``cursor`` is None before it is first planned."""
+    """Where one partition stands, in offsets; ``cursor`` is None before it is first planned.
+
+    lag: offsets of the log that are not committed, never below 0. lost: offsets that were deleted before they were
+    committed; they are no lag. cut_off: the log ends below the cursor, or the topic was recreated.
+    """
 
     partition: int
     log_start: int
     cursor: int | None
     last_stable: int
     high_watermark: int
-
-    @property
-    def lag(self) -> int:
-        """Offsets not committed yet; none where the log ends below the cursor."""
-        return max(0, self.last_stable - (self.log_start if self.cursor is None else self.cursor))
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether the log ends below the cursor: it was truncated, or the topic was recreated."""
-        return self.cursor is not None and self.cursor > self.high_watermark
+    lag: int
+    lost: int
+    cut_off: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +62,39 @@ class PipelineStatus:
 
 
 def status(pipeline: Pipeline) -> PipelineStatus:
-    """The cursors compared with the log, the open head batch, and what is unfinished.
+    """Return the cursors compared with the log, the open head batch, and what is unfinished.
 
     Raises:
         UnknownTopic: the topic does not exist, and was not retired.
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
-    snapshot, retired = None, None
     try:
         with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
-            snapshot = kafka.snapshot(pipeline.source.topic)
-    except UnknownTopic:
-        retired = read_retirement(pipeline)
-        if retired is None:
-            raise
+            topic, unknown = BrokerAnswer(ask_topic(kafka, pipeline.source.topic)), None
+    except UnknownTopic as error:
+        topic, unknown = BrokerAnswer(gone=True), error
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        cursors = pipelines.read_cursors(cursor, pipeline.name)
+        standing = assess(pipeline, read_ledger(cursor, [pipeline.name]), topic, datetime.now(UTC))
+        if unknown and not standing.retired:
+            raise unknown
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())
-        unfinished = read_unfinished(cursor, pipeline.name, snapshot) if snapshot else ()
+        unfinished = read_unfinished(cursor, pipeline.name, topic.snapshot.snapshot) if topic.snapshot else ()
     return PipelineStatus(
         pipeline=pipeline.name,
-        partitions=partition_statuses(cursors, snapshot) if snapshot else (),
+        partitions=partition_statuses(standing) if topic.snapshot else (),
         open_batch=str(head) if head else None,
         dead_letters_waiting=letters,
         waits_for=waits_for(head),
         remerge=_remerge(pipeline, unfinished),
-        retired=str(retired) if retired else None,
+        retired=standing.retired,
     )
 
 
-def partition_statuses(cursors: Cursors | None, snapshot: TopicSnapshot) -> tuple[PartitionStatus, ...]:
-    """The cursors compared with the log, by partition."""
-    known = cursors.next_offsets if cursors else {}
-    return tuple(
-        PartitionStatus(p.partition, p.log_start, known.get(p.partition), p.last_stable, p.high_watermark)
-        for p in snapshot.partitions
-    )
+def partition_statuses(standing: Standing) -> tuple[PartitionStatus, ...]:
+    """Return the partitions of a topic that its broker has described."""
+    names = PartitionStatus.__slots__
+    return tuple(PartitionStatus(**{name: getattr(each, name) for name in names}) for each in standing.partitions)
 
 
 def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
@@ -113,7 +108,7 @@ def _remerge(pipeline: Pipeline, unfinished: Sequence[Part]) -> str | None:
 
 
 def waits_for(head: Batch | None) -> str | None:
-    """The decision that an open head batch needs, and why; None if it needs none."""
+    """Return the decision that an open head batch needs, and why; None if it needs none."""
     if late := tombstone_question(head):
         return f"{late.text} offset-ledger skip {late.pipeline} --why ..."
     if head is None or head.state is not State.REJECTED:
@@ -134,7 +129,7 @@ class RejectedBatch:
 
 
 def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
-    """The pipeline's rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
+    """Return the rejected head batch with at most ``limit`` coordinates of each reason; None if there is none."""
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             head = batches.open_head(cursor, pipeline.name)
@@ -149,7 +144,7 @@ def rejected_batch(pipeline: Pipeline, limit: int) -> RejectedBatch | None:
 
 
 def recent_batches(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
-    """The newest batches with their totals."""
+    """Return the newest batches with their totals."""
     with open_ledger(pipeline) as session:
         newest = rows(session, named_sql("batches/recent"), {"pipeline": pipeline.name, "limit": limit})
     return [dict(row) for row in newest]

@@ -3,234 +3,148 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, UnknownBatch
-from offset_ledger.ids import ingest_dag, redrive_dag
+from offset_ledger.ids import AUDIT_DAG, ingest_dag, redrive_dag
 from offset_ledger.ledger.batches import why_missing
 from offset_ledger.ledger.database import Cursor
-from offset_ledger.ledger.pipelines import Retirement, retirements
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.states import State
 from offset_ledger.page import queries
+from offset_ledger.page.audits import rule_statuses, severities, summary
 from offset_ledger.page.batches import BatchView, batch_view, sheet, waterfall
-from offset_ledger.page.conditions import Condition, Level, condition, decision_required
+from offset_ledger.page.completeness import anchor, lines
 from offset_ledger.page.history import HistoryWindow
 from offset_ledger.page.history import history as in_steps
-from offset_ledger.page.live import BrokerCache
-from offset_ledger.page.pipelines import by_ledger
-from offset_ledger.page.positions import (
-    LedgerPartition,
-    Position,
-    Scaled,
-    Totals,
-    limits,
-    on_one_scale,
-    positions,
-    recreated,
-    totals,
-    without_log,
-)
+from offset_ledger.page.positions import bar, limits, on_one_scale
 from offset_ledger.page.quarantine import first_refused, refused_record
-from offset_ledger.page.queries import BatchFilter, LedgerRow
+from offset_ledger.page.queries import AuditFilter, BatchFilter, Series
 from offset_ledger.page.rights import Rights
-from offset_ledger.page.snapshots import BrokerAnswer
-from offset_ledger.units import show_share
+from offset_ledger.standing.brokers import BrokerCache
+from offset_ledger.standing.files import by_ledger
+from offset_ledger.standing.pipeline import (
+    COUNTED,
+    BrokerAnswer,
+    Condition,
+    Ledger,
+    LedgerRow,
+    Level,
+    Standing,
+    assess,
+)
+from offset_ledger.standing.reader import read_ledger, read_rows, reading
 
 JsonObject = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """What the ledger knows of some pipelines, or why it could not be read."""
-
-    pipelines: Mapping[str, LedgerRow] = field(default_factory=dict)
-    partitions: Mapping[str, Sequence[LedgerPartition]] = field(default_factory=dict)
-    recent: Mapping[str, LedgerRow] = field(default_factory=dict)
-    retired: Mapping[str, Retirement] = field(default_factory=dict)
-    problem: str | None = None
+_RECENT = 20  # batches of a pipeline in the overview
+_OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
 
 
 def overview(pipelines: Sequence[Pipeline], rights: Rights, brokers: BrokerCache) -> list[JsonObject]:
-    """A summary of every pipeline, the most severe condition first."""
-    topics = brokers.answers(pipelines)
-    summaries: list[Summary] = []
+    """Return a summary of every pipeline, the most severe condition first."""
+    topics, now = brokers.answers(pipelines), datetime.now(UTC)
+    summaries: list[tuple[Condition, JsonObject]] = []
     for conn_id, group in by_ledger(pipelines):
-        ledger = _ledger(conn_id, [pipeline.name for pipeline in group])
-        summaries += [_summary(pipeline, rights, ledger, topics[pipeline.name]) for pipeline in group]
-    ordered = sorted(summaries, key=lambda each: (-each.condition.severity, each.name))
-    return [each.shown for each in ordered]
+        ledger, recent = _read(conn_id, [pipeline.name for pipeline in group])
+        for each in group:
+            standing = _standing(each, rights, ledger, topics[each.name], now)
+            shown = _summary(each, rights, standing, ledger, topics[each.name], now)
+            summaries.append((standing.condition, {**shown, "recent": recent.get(each.name, [])}))
+    summaries.sort(key=lambda each: (-each[0].severity, each[1]["name"]))
+    return [shown for _, shown in summaries]
 
 
 def detail(pipeline: Pipeline, rights: Rights, brokers: BrokerCache, reports: Path) -> JsonObject:
-    """One pipeline with its partitions, its quarantine, what it refused in a rejected batch, the findings about its
-    topic and its quality report.
+    """Return one pipeline with its partitions, its quarantine, what it refused in a rejected batch, the findings about
+    its topic and its quality report.
     """
-    topic = brokers.answers([pipeline])[pipeline.name]
-    ledger = _ledger(pipeline.target.connection, [pipeline.name])
-    summary = _summary(pipeline, rights, ledger, topic)
+    topic, now = brokers.answers([pipeline])[pipeline.name], datetime.now(UTC)
+    ledger, recent = _read(pipeline.target.connection, [pipeline.name])
+    standing = _standing(pipeline, rights, ledger, topic, now)
     quarantined: LedgerRow = {"waiting": None, "codes": [], "dismissed": None}
     findings: list[LedgerRow] = []
     rejection = None
     if ledger.problem is None:
-        with queries.reading(pipeline.target.connection) as cursor:
-            quarantined = queries.quarantined(cursor, pipeline.name)
-            findings = queries.findings(cursor, pipeline.name, pipeline.source.topic)
+        with reading(pipeline.target.connection) as cursor:
+            (quarantined,) = read_rows(cursor, "page/quarantine", pipeline=pipeline.name, limit=COUNTED)
+            findings = read_rows(cursor, "page/findings", pipeline=pipeline.name, topic=pipeline.source.topic)
             rejection = _rejection(cursor, pipeline, ledger.pipelines.get(pipeline.name), rights, reports)
     return {
-        **summary.shown,
-        "partitions": [_scaled(each) for each in on_one_scale(summary.partitions)],
-        "lag_steps": limits(max((each.lag or 0 for each in summary.partitions), default=0)),
+        **_summary(pipeline, rights, standing, ledger, topic, now),
+        "recent": recent.get(pipeline.name, []),
+        "partitions": [
+            {**asdict(each.position), "bar": bar(each.position)}
+            | {"length": each.length, "lag_length": each.lag_length, "step": each.step}
+            for each in on_one_scale(standing.partitions)
+        ],
+        "lag_steps": limits(max((each.lag or 0 for each in standing.partitions), default=0)),
         "rejection": rejection,
         "quarantined": quarantined["waiting"],
         "dismissed": quarantined["dismissed"],
         "quarantine_codes": quarantined["codes"],
-        "quarantine_counted": queries.COUNTED,
         "findings": findings,
         "report": _report(reports, f"{pipeline.name}/index.html"),
     }
 
 
-def batches(pipeline: Pipeline, matching: BatchFilter, reports: Path) -> JsonObject:
-    """A page of batches, and the id below which the next page starts."""
-    now = datetime.now(UTC)
-    with queries.reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, matching)
-    shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
-    return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == matching.limit else None}
-
-
-def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
-    """One batch with its ranges and its transitions.
-
-    Raises:
-        UnknownBatch: the pipeline has no batch with this id.
-    """
-    with queries.reading(pipeline.target.connection) as cursor:
-        rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
-        if not rows:
-            raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
-        ranges, events = queries.batch_ranges(cursor, batch_id), queries.batch_events(cursor, batch_id)
-    view = batch_view(rows[0], datetime.now(UTC))
-    return {
-        **_batch(pipeline, view, reports),
-        "waterfall": [asdict(step) for step in waterfall(view.sheet)] if view.sheet else None,
-        "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
-        "events": events,
-    }
-
-
-def history(pipeline: Pipeline, window: HistoryWindow) -> list[JsonObject]:
-    """The points of the charts."""
-    now = datetime.now(UTC)
-    with queries.reading(pipeline.target.connection) as cursor:
-        rows = queries.history(cursor, pipeline.name, window, now)
-    return [asdict(point) for point in in_steps(rows, window, now)]
-
-
-def _ledger(conn_id: str, names: Sequence[str]) -> Ledger:
+def _read(conn_id: str, names: Sequence[str]) -> tuple[Ledger, Mapping[str, list[LedgerRow]]]:
+    """What the ledger knows of these pipelines, or why it could not be read, and their newest batches."""
     try:
-        with queries.reading(conn_id) as cursor:
-            return Ledger(
-                queries.pipelines(cursor, names),
-                queries.partitions(cursor, names),
-                queries.recent(cursor, names),
-                retirements(cursor, names),
-            )
+        with reading(conn_id) as cursor:
+            recent = read_rows(cursor, "page/recent", pipelines=list(names), limit=_RECENT)
+            return read_ledger(cursor, names), {row["pipeline"]: row["batches"] for row in recent}
     except OffsetLedgerError as error:
-        return Ledger(problem=str(error))
+        return Ledger(problem=str(error)), {}
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A pipeline in the overview: ``shown`` is its JSON."""
-
-    name: str
-    condition: Condition
-    partitions: tuple[Position, ...]
-    shown: JsonObject
-
-
-def _summary(pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAnswer) -> Summary:
-    row, now = ledger.pipelines.get(pipeline.name), datetime.now(UTC)
-    open_head = row if row and row["batch_id"] is not None else None
-    topic_id = row["topic_id"] if row else None
-    known = () if recreated(topic_id, topic.snapshot) else ledger.partitions.get(pipeline.name, ())
-    if topic.gone:
-        known = without_log(known)
-    retired = ledger.retired.get(pipeline.name) if topic.gone else None
-    partitions = positions(known, topic.snapshot) if ledger.problem is None else ()
-    refused = _refused(pipeline, ledger.recent.get(pipeline.name))
-    state = condition(topic_id, open_head, partitions, topic.snapshot, now, refused, topic.gone)
-    if retired is not None:
-        state = Condition(Level.PLAIN, "retired: the topic is gone")
-    if ledger.problem is not None:
-        state = Condition(Level.BAD, "its ledger cannot be read")
-    shown = {
-        **_described(pipeline),
-        **_progress(totals(partitions), now),
-        **_batches_of(pipeline, ledger, open_head),
-        **_broker(topic),
-        "retired": str(retired) if retired else None,
-        "condition": asdict(state),
-        "last_commit": row["last_commit"] if row else None,
-        "ledger_problem": ledger.problem,
-        "actions": _actions(pipeline, rights),
-    }
-    return Summary(pipeline.name, state, partitions, shown)
+def _standing(pipeline: Pipeline, rights: Rights, ledger: Ledger, topic: BrokerAnswer, now: datetime) -> Standing:
+    """Where the pipeline stands; that its DAG fails or is paused shows where nothing worse is known."""
+    standing, dag_id = assess(pipeline, ledger, topic, now), ingest_dag(pipeline.name)
+    state = standing.condition
+    if standing.retired or state.level not in (Level.GOOD, Level.PLAIN):
+        return standing
+    if dag_id in rights.failed:
+        state = replace(state, level=Level.WARN, text=f"its last run failed; {state.text}")
+    elif dag_id in rights.paused:
+        state = replace(state, level=Level.PLAIN, text=f"its DAG is paused; {state.text}")
+    return replace(standing, condition=state)
 
 
-def _described(pipeline: Pipeline) -> JsonObject:
+def _summary(
+    pipeline: Pipeline, rights: Rights, standing: Standing, ledger: Ledger, topic: BrokerAnswer, now: datetime
+) -> JsonObject:
+    row = ledger.pipelines.get(pipeline.name)
+    dags = (("ingest", ingest_dag(pipeline.name)), ("redrive", redrive_dag(pipeline.name)))
     return {
         "name": pipeline.name,
         "description": pipeline.description,
-        "topic": pipeline.source.topic,
+        "topic": pipeline.source.topic_names,
         "target": f"{pipeline.target.schema}.{pipeline.target.table}",
         "max_quarantined_share": pipeline.quality.max_quarantined_share,
-    }
-
-
-def _progress(whole: Totals, now: datetime) -> JsonObject:
-    return {"totals": asdict(whole), "dated_long_ago": whole.dated_long_ago(now)}
-
-
-def _batches_of(pipeline: Pipeline, ledger: Ledger, open_head: LedgerRow | None) -> JsonObject:
-    recent = ledger.recent.get(pipeline.name)
-    return {
-        "open_batch": {name: open_head[name] for name in _OPEN} if open_head else None,
-        "question": decision_required(open_head),
-        "recent": recent["batches"] if recent else [],
-        "quarantined_share": recent["quarantined_share"] if recent else None,
-        "judged_batch": recent["judged_batch"] if recent else None,
-        "judged_approved": bool(recent and recent["judged_approved"]),
-    }
-
-
-def _refused(pipeline: Pipeline, recent: LedgerRow | None) -> str | None:
-    """What the newest committed batch has in quarantine, where that is more than the pipeline file allows."""
-    share = recent["quarantined_share"] if recent and recent["judged_committed"] else None
-    if recent is None or share is None or share <= pipeline.quality.max_quarantined_share:
-        return None
-    approved = ", and was approved" if recent["judged_approved"] else ""
-    return f"batch {recent['judged_batch']} has {show_share(share)} in quarantine{approved}"
-
-
-def _broker(topic: BrokerAnswer) -> JsonObject:
-    return {
+        "totals": asdict(standing.totals),
+        "dated_long_ago": standing.totals.dated_long_ago(now),
+        "open_batch": {name: row[name] for name in _OPEN} if row and row["batch_id"] is not None else None,
+        "question": standing.question,
+        "quarantined": row["quarantined"] if row else None if ledger.problem else 0,
+        "quarantine_counted": COUNTED,
+        "quarantined_share": row["judged_share"] if row else None,
+        "judged_batch": row["judged_batch"] if row else None,
+        "judged_approved": bool(row and row["judged_approved"]),
         "snapshot_taken_at": topic.snapshot.taken_at if topic.snapshot else None,
         "retention": asdict(topic.snapshot.retention) if topic.snapshot else None,
         "broker_problem": topic.problem,
+        "registry_problem": topic.registry_problem,
         "topic_gone": topic.gone,
+        "retired": standing.retired,
+        "condition": {"level": standing.condition.level, "text": standing.condition.text},
+        "last_commit": row["last_commit"] if row else None,
+        "ledger_problem": ledger.problem,
+        "actions": {verb: {"dag_id": dag_id, "blocked_reason": rights.blocked_reason(dag_id)} for verb, dag_id in dags},
     }
-
-
-def _actions(pipeline: Pipeline, rights: Rights) -> JsonObject:
-    dags = (("ingest", ingest_dag(pipeline.name)), ("redrive", redrive_dag(pipeline.name)))
-    return {verb: {"dag_id": dag_id, "blocked_reason": rights.blocked_reason(dag_id)} for verb, dag_id in dags}
 
 
 def _rejection(
@@ -250,11 +164,33 @@ def _rejection(
     }
 
 
-def _scaled(each: Scaled) -> JsonObject:
-    return {**asdict(each.position), "length": each.length, "lag_length": each.lag_length, "step": each.step}
+def batches(pipeline: Pipeline, matching: BatchFilter, reports: Path) -> JsonObject:
+    """Return a page of batches, and the id below which the next page starts."""
+    now = datetime.now(UTC)
+    with reading(pipeline.target.connection) as cursor:
+        rows = queries.batches(cursor, pipeline.name, matching)
+    shown = [_batch(pipeline, batch_view(row, now), reports) for row in rows]
+    return {"batches": shown, "before": rows[-1]["batch_id"] if len(rows) == matching.limit else None}
 
 
-_OPEN = ("batch_id", "state", "kind", "planned_at", "dag_id", "run_id")
+def batch(pipeline: Pipeline, batch_id: int, reports: Path) -> JsonObject:
+    """Return one batch with its ranges and its transitions.
+
+    Raises:
+        UnknownBatch: the pipeline has no batch with this id.
+    """
+    with reading(pipeline.target.connection) as cursor:
+        rows = queries.batches(cursor, pipeline.name, BatchFilter(batch_id=batch_id))
+        if not rows:
+            raise UnknownBatch(f"pipeline {pipeline.name}: batch {batch_id} {why_missing(cursor, batch_id)}")
+        ranges, events = (read_rows(cursor, f"page/batch_{of}", batch_id=batch_id) for of in ("ranges", "events"))
+    view = batch_view(rows[0], datetime.now(UTC))
+    return {
+        **_batch(pipeline, view, reports),
+        "waterfall": [asdict(step) for step in waterfall(view.sheet)] if view.sheet else None,
+        "ranges": [{**row, "sheet": sheet(row)} for row in ranges],
+        "events": events,
+    }
 
 
 def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> JsonObject:
@@ -263,3 +199,101 @@ def _batch(pipeline: Pipeline, view: BatchView, reports: Path) -> JsonObject:
 
 def _report(reports: Path, path: str) -> str | None:
     return path if (reports / path).is_file() else None
+
+
+def history(pipeline: Pipeline, window: HistoryWindow) -> list[JsonObject]:
+    """Return the points of the charts."""
+    now = datetime.now(UTC)
+    with reading(pipeline.target.connection) as cursor:
+        rows = queries.history(cursor, pipeline.name, window, now)
+    return [asdict(point) for point in in_steps(rows, window, now)]
+
+
+def completeness(pipeline: Pipeline, window: HistoryWindow, brokers: BrokerCache) -> JsonObject:
+    """Return which hours are in the table: the times of the window, and a line for each partition."""
+    topic, now = brokers.answers([pipeline])[pipeline.name], datetime.now(UTC)
+    with reading(pipeline.target.connection) as cursor:
+        ledger = read_ledger(cursor, [pipeline.name])
+        end = anchor(window, ledger.partitions.get(pipeline.name, ()), now)
+        rows = queries.completeness(cursor, pipeline.name, window, end)
+    standing = assess(pipeline, ledger, topic, now)
+    shown = lines(() if standing.recreated else rows, standing.partitions, window, end)
+    return {
+        "begin": window.begin(end),
+        "step": window.step.total_seconds(),
+        "steps": window.span // window.step,
+        "now": now if end == now else None,
+        "partitions": [asdict(line) for line in shown],
+    }
+
+
+def newest_audits(pipelines: Sequence[Pipeline], rights: Rights) -> JsonObject:
+    """Return the newest audit of each pipeline's topics, and whether the user may trigger an audit."""
+    shown: list[JsonObject] = []
+    for conn_id, group in by_ledger(pipelines):
+        topics: dict[str, list[JsonObject]] = {}
+        problem = None
+        try:
+            with reading(conn_id) as cursor:
+                # Also topics that a pipeline no longer reads.
+                audited = read_rows(cursor, "page/audited_topics", pipelines=[pipeline.name for pipeline in group])
+                known = [Series(row["pipeline"], row["topic"]) for row in audited]
+                topics = {pipeline.name: _newest(cursor, pipeline, known) for pipeline in group}
+        except OffsetLedgerError as error:
+            problem = str(error)
+        for each in group:
+            about = {"name": each.name, "topic": each.source.topic, "ledger_problem": problem}
+            shown.append({**about, "topics": topics.get(each.name, [])})
+    action = {"dag_id": AUDIT_DAG, "blocked_reason": rights.blocked_reason(AUDIT_DAG)}
+    return {"pipelines": sorted(shown, key=lambda each: str(each["name"])), "action": action}
+
+
+def _newest(cursor: Cursor, pipeline: Pipeline, known: Sequence[Series]) -> list[JsonObject]:
+    """By topic; the pipeline's source first, whether it was audited or not."""
+    source = Series(pipeline.name, pipeline.source.topic)
+    others = [series for series in known if series.pipeline == pipeline.name and series != source]
+    topics = []
+    for series in (source, *(Series(None, topic) for topic in _topics_of(pipeline)), *others):
+        rows = queries.audits(cursor, series, AuditFilter(limit=1))
+        if rows or series == source:
+            newest = asdict(summary(rows[0])) if rows else None
+            topics.append({**_named(pipeline, series), "newest": newest})
+    return topics
+
+
+def audits(pipeline: Pipeline, topic: str | None, own: bool, matching: AuditFilter) -> JsonObject | None:
+    """Return a page of the audits of one topic, and the time below which the next starts; None if the topic is none of
+    the pipeline's.
+
+    ``own``: the audits for the pipeline; the others are those of the topic alone.
+    """
+    series = Series(pipeline.name if own else None, topic or pipeline.source.topic)
+    if not own and series.topic not in _topics_of(pipeline):
+        return None
+    with reading(pipeline.target.connection) as cursor:
+        rows = queries.audits(cursor, series, matching)
+    below = rows[-1]["audited_at"] if len(rows) == matching.limit else None
+    return {"audits": [asdict(summary(row)) for row in rows], "before": below}
+
+
+def audit(pipeline: Pipeline, audit_id: int) -> JsonObject | None:
+    """Return one audit with its result for each rule; None if the pipeline has no audit with this id."""
+    with reading(pipeline.target.connection) as cursor:
+        key = queries.find_audit(cursor, audit_id, pipeline.name, _topics_of(pipeline))
+        if key is None:
+            return None
+        series, at = key
+        (row,) = queries.audits(cursor, series, AuditFilter(at=at))
+        rules = read_rows(cursor, "page/audit_findings", **asdict(series), at=at)
+    results = rule_statuses(rules, severities(row["before"]))
+    return {**_named(pipeline, series), **asdict(summary(row)), "rules": [asdict(each) for each in results]}
+
+
+def _topics_of(pipeline: Pipeline) -> list[str]:
+    """The topics that the pipeline file names: the source, and the dead letter topic."""
+    dead_letters = pipeline.quality.dead_letter_topic
+    return [pipeline.source.topic, *([dead_letters] if dead_letters else [])]
+
+
+def _named(pipeline: Pipeline, series: Series) -> JsonObject:
+    return {"topic": series.topic, "own": series.pipeline == pipeline.name}

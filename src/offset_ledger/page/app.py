@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, JSONResponse
 from pydantic import AfterValidator, AwareDatetime
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError, TransientError, UnknownBatch
-from offset_ledger.page import answers, audit_answers, completeness_answers
+from offset_ledger.page import answers
 from offset_ledger.page import quarantine as quarantine_answers
 from offset_ledger.page.answers import JsonObject
-from offset_ledger.page.files import find_report, report_file, static_file
 from offset_ledger.page.history import WINDOWS
-from offset_ledger.page.live import BrokerCache
-from offset_ledger.page.pipelines import KnownPipelines
 from offset_ledger.page.quarantine import RecordFilter, RecordState
 from offset_ledger.page.queries import NEWEST, AuditFilter, BatchFilter
 from offset_ledger.page.rights import Rights
 from offset_ledger.reliability.audit.finding import Severity
 from offset_ledger.report.step import reports_folder
+from offset_ledger.standing.brokers import BrokerCache
+from offset_ledger.standing.files import KnownPipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ def _pipeline(name: str, user: CurrentUser, site: CurrentSite) -> Pipeline:
     return pipeline
 
 
+def _visible(known: KnownPipelines, user: Rights) -> tuple[Pipeline, ...]:
+    """The pipelines whose DAG the user may read."""
+    return tuple(pipeline for name, pipeline in sorted(known.pipelines.items()) if user.sees(name))
+
+
 def _private(response: Response) -> None:
     """What one user may see must not be cached."""
     response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
@@ -110,7 +116,7 @@ def overview(user: CurrentUser, site: CurrentSite) -> JsonObject:
     """The pipelines that the user may see."""
     known = site.known()
     problems = known.problems if user.import_errors else ()
-    return {"problems": problems, "pipelines": answers.overview(known.visible(user), user, site.brokers)}
+    return {"problems": problems, "pipelines": answers.overview(_visible(known, user), user, site.brokers)}
 
 
 @router.get("/api/pipelines/{name}")
@@ -150,7 +156,7 @@ def completeness(
     pipeline: RequestedPipeline, site: CurrentSite, window: Literal["1h", "24h", "7d", "30d"] = "24h"
 ) -> JsonObject:
     """Which hours of each partition are in the table."""
-    return completeness_answers.completeness(pipeline, WINDOWS[window], site.brokers)
+    return answers.completeness(pipeline, WINDOWS[window], site.brokers)
 
 
 @router.get("/api/pipelines/{name}/quarantine")
@@ -191,7 +197,7 @@ def audit_overview(user: CurrentUser, site: CurrentSite) -> JsonObject:
     """The newest audits of the pipelines that the user may see."""
     known = site.known()
     problems = known.problems if user.import_errors else ()
-    return {"problems": problems, **audit_answers.overview(known.visible(user), user)}
+    return {"problems": problems, **answers.newest_audits(_visible(known, user), user)}
 
 
 @router.get("/api/pipelines/{name}/audits")
@@ -206,13 +212,13 @@ def audits(
 ) -> JsonObject:
     """A page of past audits, newest first."""
     matching = AuditFilter(before, limit, severity.value if severity else None, rule)
-    return _or_404(audit_answers.audits(pipeline, topic, own, matching), f"pipeline {pipeline.name} has no such topic")
+    return _or_404(answers.audits(pipeline, topic, own, matching), f"pipeline {pipeline.name} has no such topic")
 
 
 @router.get("/api/pipelines/{name}/audits/{audit_id}")
 def audit(pipeline: RequestedPipeline, audit_id: Annotated[int, PathParameter(ge=1, le=NEWEST)]) -> JsonObject:
     """One audit with its result for each rule."""
-    return _or_404(audit_answers.audit(pipeline, audit_id), f"pipeline {pipeline.name} has no audit {audit_id}")
+    return _or_404(answers.audit(pipeline, audit_id), f"pipeline {pipeline.name} has no audit {audit_id}")
 
 
 @router.get("/reports/{path:path}")
@@ -221,7 +227,7 @@ def report(path: str, user: CurrentUser, site: CurrentSite) -> Response:
     served = find_report(reports_folder(), path)
     if served is None or not user.sees_report(served[0], site.known().pipelines):
         raise HTTPException(404, "there is no report here that you may see")
-    return report_file(served[1], served[2])
+    return _served(served[1], served[2], _REPORT_POLICY)
 
 
 def _or_404(answer: JsonObject | None, missing: str) -> JsonObject:
@@ -234,3 +240,58 @@ def _error_response(_: Request, error: Exception) -> Response:
     """Our own errors with their message: 503 for a transient one, 404 for an unknown batch, else 500."""
     status = 404 if isinstance(error, UnknownBatch) else 503 if isinstance(error, TransientError) else 500
     return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+_MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+)
+# Same origin, so that links between reports carry the session; no script in any case.
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox allow-same-origin"
+)
+
+
+def static_file(name: str) -> Response:
+    """Return a file of ``static/`` by its path there."""
+    root = Path(str(files("offset_ledger").joinpath("page", "static")))
+    known = {file.relative_to(root).as_posix(): file for file in root.rglob("*") if file.is_file()}
+    path = known.get(name)
+    if path is None or path.suffix not in _MEDIA:
+        raise HTTPException(404, "there is no such file")
+    return _served(path, _MEDIA[path.suffix], _PAGE_POLICY)
+
+
+def _served(path: Path, media_type: str, policy: str) -> Response:
+    headers = {
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cache-Control": "private, no-cache",
+    }
+    return FileResponse(path, media_type=media_type, headers=headers)
+
+
+_REPORTS = {".html": "text/html", ".json": "application/json"}
+
+
+def find_report(folder: Path, path: str) -> tuple[str, Path, str] | None:
+    """Return the first folder below ``folder``, the file and its media type; None if it is no report that exists.
+
+    The path is resolved before it is checked, so neither ``..`` nor a symbolic link leads out of the folder, nor from
+    one pipeline's reports to another's: the first folder returned is that of the file that is served.
+    """
+    root = folder.resolve()
+    try:
+        file = (root / path.lstrip("/")).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):  # absent, a NUL byte, a loop of links
+        return None
+    if not file.is_relative_to(root) or not file.is_file():
+        return None
+    parts = file.relative_to(root).parts
+    if len(parts) < 2 or any(part.startswith(".") for part in parts) or file.suffix not in _REPORTS:
+        return None
+    return parts[0], file, _REPORTS[file.suffix]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -46,12 +46,12 @@ class RuleStatus:
 
 
 def change_kinds(after: Severities, before: Severities | None) -> dict[str, str]:
-    """By rule, in the order of ``after``: the kind of change of each rule that failed in one of the two audits."""
+    """Return the kind of change of each rule that failed in one of the two audits, in the order of ``after``."""
     return {each.rule: each.word for each in changes(before, after)}
 
 
 def summary(row: Mapping[str, Any]) -> AuditSummary:
-    """A row of ``page/audits.sql``."""
+    """Return the summary of a row of ``page/audits.sql``."""
     after, before = severities(row["severities"]), severities(row["before"])
     assert after is not None
     by_kind: dict[str, list[str]] = {}
@@ -65,18 +65,17 @@ def summary(row: Mapping[str, Any]) -> AuditSummary:
 
 
 def rule_statuses(rows: Sequence[Mapping[str, Any]], before: Severities | None) -> tuple[RuleStatus, ...]:
-    """The rows of ``page/audit_findings.sql``, then the rules that failed in the previous audit only."""
+    """Return the rows of ``page/audit_findings.sql``, then the rules that failed in the previous audit only."""
     kinds = change_kinds({row["rule"]: Severity(row["severity"]) for row in rows}, before)
     previous = before or {}
     checked = [RuleStatus(**row, change=kinds.get(row["rule"]), was=previous.get(row["rule"])) for row in rows]
-    return (*checked, *_dropped(kinds, {each.rule for each in checked}, previous))
+    gone = [rule for rule in kinds if rule not in {each.rule for each in checked}]
+    dropped = [
+        RuleStatus(rule, None, "no longer checked", "", None, None, kinds[rule], previous[rule]) for rule in gone
+    ]
+    return (*checked, *dropped)
 
 
 def severities(names: Mapping[str, str] | None) -> dict[str, Severity] | None:
-    """Severities from their names; None for no audit."""
+    """Return severities from their names; None for no audit."""
     return None if names is None else {rule: Severity(severity) for rule, severity in names.items()}
-
-
-def _dropped(kinds: Mapping[str, str], checked: set[str], previous: Severities) -> Iterable[RuleStatus]:
-    gone = [rule for rule in kinds if rule not in checked]
-    return [RuleStatus(rule, None, "no longer checked", "", None, None, kinds[rule], previous[rule]) for rule in gone]

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from offset_ledger.page.history import HistoryWindow
-from offset_ledger.page.positions import LedgerPartition, Position
+from offset_ledger.standing.positions import LedgerPartition, Position
 
 
 class Cover(StrEnum):
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def kind(self) -> tuple[Cover, bool, bool, bool]:
-        """What it looks like; neighbours of one kind are one run."""
+        """Its looks; neighbours of one kind are one run."""
         return self.cover, self.again > 0, self.quarantined > 0, self.gap > 0
 
 
@@ -60,7 +60,7 @@ class Line:
 
 
 def anchor(window: HistoryWindow, known: Iterable[LedgerPartition], now: datetime) -> datetime:
-    """The end of the window: now, or the newest record where all records are older than a window that ends now."""
+    """Return the end of the window: now, or the newest record where all are older than a window that ends now."""
     newest = max((each.complete_to for each in known if each.complete_to), default=now)
     return now if newest >= window.begin(now) else newest + window.step
 
@@ -68,53 +68,41 @@ def anchor(window: HistoryWindow, known: Iterable[LedgerPartition], now: datetim
 def lines(
     rows: Iterable[Mapping[str, Any]], positions: Sequence[Position], window: HistoryWindow, end: datetime
 ) -> tuple[Line, ...]:
-    """A line for each partition, from rows of ``page/completeness.sql``; the window ends at ``end``."""
+    """Return a line for each partition, from rows of ``page/completeness.sql``; the window ends at ``end``."""
     begin, count = window.begin(end), window.span // window.step
     by_partition = {partition: list(each) for partition, each in groupby(rows, key=lambda row: int(row["partition"]))}
     return tuple(_line(each, by_partition.get(each.partition, ()), begin, window.step, count) for each in positions)
 
 
 def _line(position: Position, rows: Sequence[Mapping[str, Any]], begin: datetime, step: timedelta, count: int) -> Line:
-    steps = [_uncovered(position, n, begin + step * n) for n in range(count)]
+    steps = []
+    for n in range(count):
+        complete = position.complete_to is not None and begin + step * n < position.complete_to
+        steps.append(Run(n, n + 1, Cover.EMPTY if complete else Cover.PENDING))
     for row in rows:
         at, since = (row["at"] - begin) // step, max(0, (row["since"] - begin) // step)
         for n in range(since, at):
             if steps[n].cover is not Cover.TABLE:
                 steps[n] = replace(steps[n], cover=Cover.TABLE)
-        steps[since] = replace(steps[since], from_offset=_least(steps[since].from_offset, row["from_offset"]))
-        counts = {name: row[name] for name in _COPIED}
-        steps[at] = Run(at, at + 1, Cover.TABLE, **counts)
-    sums = {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
-    runs = tuple(map(_joined, _alike(steps)))
-    return Line(position.partition, position.lag, position.cursor, position.complete_to, runs, **sums)
+        steps[since] = replace(steps[since], from_offset=_least([steps[since].from_offset, row["from_offset"]]))
+        steps[at] = Run(at, at + 1, Cover.TABLE, **{name: row[name] for name in _COPIED})
+    runs = tuple(_joined(list(each)) for _, each in groupby(steps, key=lambda step: step.kind))
+    return Line(position.partition, position.lag, position.cursor, position.complete_to, runs, **_sums(steps))
 
 
 _SUMMED = ("records", "again", "quarantined", "gap")
 _COPIED = (*_SUMMED, "from_offset", "until_offset")
 
 
-def _least(*offsets: int | None) -> int | None:
-    return min((each for each in offsets if each is not None), default=None)
-
-
-def _uncovered(position: Position, n: int, at: datetime) -> Run:
-    complete = position.complete_to is not None and at < position.complete_to
-    return Run(n, n + 1, Cover.EMPTY if complete else Cover.PENDING)
-
-
-def _alike(steps: Iterable[Run]) -> Iterable[list[Run]]:
-    return (list(each) for _, each in groupby(steps, key=lambda step: step.kind))
-
-
 def _joined(steps: Sequence[Run]) -> Run:
-    sums = {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
-    begins = (each.from_offset for each in steps)
     ends = [each.until_offset for each in steps if each.until_offset is not None]
-    return Run(
-        steps[0].start,
-        steps[-1].end,
-        steps[0].cover,
-        **sums,
-        from_offset=_least(*begins),
-        until_offset=max(ends, default=None),
-    )
+    begin, until = _least([each.from_offset for each in steps]), max(ends, default=None)
+    return Run(steps[0].start, steps[-1].end, steps[0].cover, **_sums(steps), from_offset=begin, until_offset=until)
+
+
+def _sums(steps: Sequence[Run]) -> dict[str, int]:
+    return {name: sum(getattr(each, name) for each in steps) for name in _SUMMED}
+
+
+def _least(offsets: Iterable[int | None]) -> int | None:
+    return min((each for each in offsets if each is not None), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,13 +16,16 @@ from airflow.dag_processing.bundles.base import BundleVersionLock
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
+from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from airflow.utils.state import DagRunState
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from offset_ledger.ids import may_be_ours
 from offset_ledger.page.app import create_app
-from offset_ledger.page.pipelines import KnownPipelines, read_pipelines
 from offset_ledger.page.rights import Rights
+from offset_ledger.standing.files import KnownPipelines, read_pipelines
 
 
 def rights(user: GetUserDep) -> Rights:
@@ -34,7 +38,8 @@ def rights(user: GetUserDep) -> Rights:
     with create_session() as session:
         query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(readable), ~DagModel.is_stale)
         existing = {dag_id: bool(paused) for dag_id, paused in session.execute(query)}
-    ours = sorted(filter(may_be_ours, existing))
+        ours = sorted(filter(may_be_ours, existing))
+        failed = failing(session, ours)
     teams = DagModel.get_dag_id_to_team_name_mapping(ours) if ours else {}
 
     def details(dag_id: str) -> DagDetails:
@@ -54,7 +59,15 @@ def rights(user: GetUserDep) -> Rights:
         paused=frozenset(dag_id for dag_id, paused in existing.items() if paused),
         import_errors=bool(manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)),
         editable=frozenset(filter(may_edit, ours)),
+        failed=failed,
     )
+
+
+def failing(session: Session, dag_ids: Collection[str]) -> frozenset[str]:
+    """Return those of the DAGs whose newest run failed."""
+    newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids)).group_by(DagRun.dag_id)
+    runs = select(DagRun.dag_id).where(DagRun.id.in_(newest), DagRun.state == DagRunState.FAILED)
+    return frozenset(session.scalars(runs))
 
 
 _SECONDS = 60

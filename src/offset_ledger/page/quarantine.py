@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -16,11 +16,18 @@ from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Attempt
-from offset_ledger.page.queries import NEWEST, LedgerRow, read_rows, reading
-from offset_ledger.page.records import SHOWN_BYTES, headers, reasons, show_bytes
+from offset_ledger.page.queries import NEWEST
 from offset_ledger.page.rights import Rights
+from offset_ledger.standing.pipeline import LedgerRow
+from offset_ledger.standing.reader import read_rows, reading
 
 FIRST_REFUSED = 5
+SHOWN_BYTES = 64 * 1024  # of a key or a value that is text
+_HEX_BYTES = 4 * 1024
+_HEADERS = 50
+_HEADER_BYTES = 1024
+_LINE = 16
+_TEXT_CONTROLS = frozenset("\t\n\r")
 
 
 class RecordState(StrEnum):
@@ -43,17 +50,6 @@ class RecordFilter:
     partition: int | None = None
     since: datetime | None = None
     until: datetime | None = None
-
-
-def records(cursor: Cursor, pipeline: str, matching: RecordFilter) -> list[LedgerRow]:
-    """Newest first, without their bytes."""
-    return read_rows(cursor, "quarantined_records", pipeline=pipeline, **asdict(matching))
-
-
-def record(cursor: Cursor, pipeline: str, quarantine_id: int) -> LedgerRow | None:
-    """One record with the first of its bytes."""
-    rows = read_rows(cursor, "quarantined_record", pipeline=pipeline, quarantine_id=quarantine_id, shown=SHOWN_BYTES)
-    return rows[0] if rows else None
 
 
 def first_refused(cursor: Cursor, attempt: Attempt) -> list[LedgerRow]:
@@ -86,7 +82,8 @@ def quarantine(pipeline: Pipeline, matching: RecordFilter, rights: Rights) -> Js
     """A page of records, and after which batch and record the next one starts."""
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
-        rows = records(cursor, pipeline.name, replace(matching, limit=matching.limit + 1))
+        filters = asdict(matching) | {"limit": matching.limit + 1}
+        rows = read_rows(cursor, "page/quarantined_records", pipeline=pipeline.name, **filters)
     shown = rows[: matching.limit]
     more = len(rows) > len(shown)
     return {
@@ -102,9 +99,11 @@ def quarantined_record(pipeline: Pipeline, quarantine_id: int, rights: Rights) -
     """One record: its bytes, headers and reasons where the user may read them; None if the pipeline has no such one."""
     readable = rights.reads_values(pipeline.name)
     with reading(pipeline.target.connection) as cursor:
-        row = record(cursor, pipeline.name, quarantine_id)
-    if row is None:
+        wanted = {"pipeline": pipeline.name, "quarantine_id": quarantine_id, "shown": SHOWN_BYTES}
+        rows = read_rows(cursor, "page/quarantined_record", **wanted)
+    if not rows:
         return None
+    (row,) = rows
     return {
         **{name: row[name] for name in _WHOLE},
         **_content(row, readable),
@@ -134,3 +133,68 @@ def _state(row: Mapping[str, Any]) -> RecordState:
     if row["resolved_by"] is not None:
         return RecordState.RESOLVED
     return RecordState.DISMISSED if row["dismissed_by"] is not None else RecordState.UNRESOLVED
+
+
+# -- bytes -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBytes:
+    """The first ``shown`` of ``size`` bytes, as ``text`` or as lines of ``hex``; no text where it is masked."""
+
+    size: int
+    shown: int = 0
+    form: str = "masked"
+    text: str | None = None
+
+
+def show_bytes(first: bytes | memoryview | None, size: int | None, readable: bool) -> ShownBytes | None:
+    """Return what is shown of bytes that begin with ``first``; None for Kafka's null."""
+    if size is None or first is None:
+        return None
+    if not readable:
+        return ShownBytes(size)
+    content = bytes(first)
+    text = _text(content, cut_off=len(content) < size)
+    if text is not None:
+        return ShownBytes(size, len(text.encode()), "text", text)
+    return ShownBytes(size, min(len(content), _HEX_BYTES), "hex", _hex(content[:_HEX_BYTES]))
+
+
+def _text(content: bytes, cut_off: bool) -> str | None:
+    """As UTF-8 without control characters; a character that was cut in two at the end is left out."""
+    for dropped in range(4 if cut_off else 1):
+        try:
+            text = content[: len(content) - dropped].decode()
+        except UnicodeDecodeError:
+            continue
+        return text if all(each.isprintable() or each in _TEXT_CONTROLS for each in text) else None
+    return None
+
+
+def _hex(content: bytes) -> str:
+    lines = (content[at : at + _LINE] for at in range(0, len(content), _LINE))
+    return "\n".join(f"{n * _LINE:06x}  {line.hex(' '):<47}  {_ascii(line)}" for n, line in enumerate(lines))
+
+
+def _ascii(line: bytes) -> str:
+    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
+
+
+def reasons(record_reasons: Sequence[Mapping[str, Any]] | None, readable: bool) -> list[dict[str, Any]]:
+    """Return code and path of each reason, and the detail, which may quote the value, for who may read it."""
+    names = ("code", "path", "detail") if readable else ("code", "path")
+    return [{name: reason.get(name) for name in names} for reason in record_reasons or ()]
+
+
+def headers(record_headers: Sequence[tuple[str, bytes | None]], readable: bool) -> list[dict[str, Any]]:
+    """Return names and values of the first headers; a byte of a name that is not UTF-8 is shown as ``\\xe9``."""
+    return [
+        {"name": name.encode().decode(errors="backslashreplace"), "value": _header(value, readable)}
+        for name, value in record_headers[:_HEADERS]
+    ]
+
+
+def _header(value: bytes | None, readable: bool) -> dict[str, Any] | None:
+    shown = show_bytes(value and value[:_HEADER_BYTES], None if value is None else len(value), readable)
+    return asdict(shown) if shown else None

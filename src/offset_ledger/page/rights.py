@@ -13,7 +13,8 @@ from offset_ledger.ids import DAILY_REPORT_DAG, ingest_dag
 class Rights:
     """What the user who is logged in may do, in DAG ids. ``existing`` are those that Airflow has now.
 
-    ``editable``: those that they may edit, whose quarantined records they may read.
+    ``editable``: those that they may edit, whose quarantined records they may read. ``failed``: those whose newest run
+    failed.
     """
 
     readable: frozenset[str] = frozenset()
@@ -22,6 +23,7 @@ class Rights:
     paused: frozenset[str] = frozenset()
     import_errors: bool = False
     editable: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
 
     def sees(self, pipeline: str) -> bool:
         """Whether the rows of this pipeline are shown."""

@@ -95,8 +95,9 @@ def test_a_server_that_is_away_is_down_and_the_scrape_has_the_rest(
     server = away.removesuffix("_default")
     assert found["up", away, server] == 0
     assert sum(value for key, value in found.items() if key[0] == "up") == 1
+    assert found["condition", "unknown", "not known"] == 1
     of_log = {"lag_offsets", "lag_seconds", "log_changed", "lost_offsets", "unread_expiry_timestamp_seconds"}
-    of_files = {"build_info", "up", "pipeline_file_mistakes", "pipeline_info", "topic_readable"}
+    of_files = {"build_info", "up", "pipeline_file_mistakes", "pipeline_info", "topic_readable", "condition"}
     families = {key[0] for key in whole}
     assert {key[0] for key in found} == (families - of_log if server == "kafka" else of_files)
 
@@ -115,7 +116,7 @@ def test_a_scrape_does_not_wait_for_a_server_that_says_nothing(bench: Bench, mon
         assert time.monotonic() - began < 5
     assert families == {
         f"offset_ledger_{name}"
-        for name in ("build_info", "up", "pipeline_file_mistakes", "pipeline_info", "topic_readable")
+        for name in ("build_info", "up", "pipeline_file_mistakes", "pipeline_info", "topic_readable", "condition")
     }
 
 

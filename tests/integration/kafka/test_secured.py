@@ -36,7 +36,6 @@ from offset_ledger.operations.ingest import ingest, run_batch, validate_or_raise
 from offset_ledger.operations.redrive import dismiss, list_quarantined, plan_redrive, stage_redrive
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
-from offset_ledger.page.live import ask_broker
 from offset_ledger.reliability.audit.gather import read_facts
 from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
@@ -44,6 +43,7 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.settings import Client
 from offset_ledger.reliability.publishing.settings_reader import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.standing.brokers import ask_broker
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.secured import Secured, secured_broker
 from tests.fixtures.servers import Servers, execute

@@ -22,6 +22,7 @@ from offset_ledger.operations.redrive import list_quarantined, plan_redrive, sta
 from offset_ledger.operations.verify import verify
 from offset_ledger.page import queries
 from offset_ledger.report.step import report
+from offset_ledger.standing.reader import read_ledger, reading
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers, configure, execute
 from tests.fixtures.staged import ME
@@ -116,8 +117,8 @@ def test_the_first_and_last_moments_pass_every_step_in_every_zone(
     assert (done.total.inserted, done.total.quarantined) == (2, 2)
 
     assert report(pipeline, done.batch.batch_id)
-    with queries.reading("postgres_default") as cursor:
-        known = queries.partitions(cursor, ["orders"])["orders"]
+    with reading("postgres_default") as cursor:
+        known = read_ledger(cursor, ["orders"]).partitions["orders"]
         found = queries.batches(cursor, "orders", queries.BatchFilter())
     assert [(p.partition, p.complete_to) for p in known if p.cursor] == [(0, latest)]
     assert [(b["batch_id"], b["max_timestamp"]) for b in found] == [(1, latest)]

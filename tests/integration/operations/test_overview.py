@@ -131,7 +131,7 @@ def test_servers_are_asked_once_for_all_their_pipelines(
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, **more: (asked.append(name), real(*args, **more))[1])
 
-    count("open_ledger_at")
+    count("reading")
     count("connect_kafka")
     assert [line.state for line in overview()] == ["not started"] * 3
-    assert asked == ["open_ledger_at", "connect_kafka"]
+    assert asked == ["reading", "connect_kafka"]

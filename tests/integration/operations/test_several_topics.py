@@ -53,7 +53,6 @@ from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.page.answers import overview as page_overview
-from offset_ledger.page.live import BrokerCache
 from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.plan.topics import find_pipelines, known_pipelines, with_news
@@ -61,6 +60,7 @@ from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage.step import stage
+from offset_ledger.standing.brokers import BrokerCache
 from offset_ledger.validate.step import validate
 from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.servers import Servers

@@ -28,16 +28,16 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
 from offset_ledger.operations.redrive import dismiss
-from offset_ledger.page import queries
 from offset_ledger.page.app import create_app
-from offset_ledger.page.live import BrokerCache
-from offset_ledger.page.pipelines import read_pipelines
-from offset_ledger.page.queries import reading
 from offset_ledger.page.rights import Rights
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
+from offset_ledger.standing import reader
+from offset_ledger.standing.brokers import BrokerCache
+from offset_ledger.standing.files import read_pipelines
+from offset_ledger.standing.reader import reading
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers
@@ -181,7 +181,7 @@ def test_a_batch_over_the_limit_that_was_approved_is_not_shown_as_good(bench: Be
     assert (shown["quarantined_share"], shown["judged_approved"]) == (0.5, True)
     assert shown["condition"] == {
         "level": "plain",
-        "text": f"up to date; batch {batch_id} has 50% in quarantine, and was approved",
+        "text": f"up to date; batch {batch_id} refused 50% (limit 1%), and was approved",
     }
     bench.publish(1, 1)
     assert bench.get("/api/pipelines/orders")["condition"]["text"] == "behind"
@@ -271,15 +271,16 @@ def test_without_the_broker_the_page_shows_what_the_last_batch_knew(
     found = bench.get("/api/pipelines/orders")
     assert "did not answer" in found["broker_problem"]
     known = {p["partition"]: (p["cursor"], p["last_stable"], p["lag"]) for p in found["partitions"]}
-    assert known[0] == (2, 2, 0)
-    assert found["totals"]["complete_to"] is None or found["totals"]["lag"] == 0
+    assert known[0] == (2, 2, None)
+    assert found["condition"] == {"level": "unknown", "text": "Kafka does not answer"}
+    assert (found["totals"]["lag"], found["totals"]["gone_after"]) == (None, None)
 
 
 def test_without_the_ledger_the_page_says_what_is_wrong(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = replace(bench.servers.postgres, host="127.0.0.1", port=free_ports(1)[0], password="hunter2")
     monkeypatch.setenv(environment_name("postgres_default"), secret.to_json())
     (found,) = bench.get("/api/pipelines")["pipelines"]
-    assert found["condition"] == {"level": "bad", "text": "its ledger cannot be read"}
+    assert found["condition"] == {"level": "unknown", "text": "its ledger cannot be read"}
     assert "is not available" in found["ledger_problem"]
     answer = bench.client().get("/api/pipelines/orders/batches")
     assert (answer.status_code, answer.json()["error"]) == (503, "DatabaseUnavailable")
@@ -301,7 +302,7 @@ def test_the_page_reads_in_a_transaction_that_can_change_nothing() -> None:
 
 @pytest.mark.usefixtures("servers")
 def test_a_query_that_takes_too_long_for_a_page_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "_STATEMENT_MILLISECONDS", 1000)
+    monkeypatch.setattr(reader, "_STATEMENT_MILLISECONDS", 1000)
     with pytest.raises(DatabaseUnavailable, match="within 1 s"), reading("postgres_default") as cursor:
         cursor.execute("SELECT pg_sleep(20)")
 

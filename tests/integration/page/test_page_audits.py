@@ -22,11 +22,11 @@ from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.local.layout import free_ports
 from offset_ledger.model.batch import Origin
 from offset_ledger.page.app import create_app
-from offset_ledger.page.pipelines import read_pipelines
 from offset_ledger.page.rights import Rights
 from offset_ledger.reliability.audit.rules import RULES
 from offset_ledger.reliability.audit.run import audit_pipeline
 from offset_ledger.reliability.publishing.topics import create_topic
+from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.audited import audited
 from tests.fixtures.servers import Servers

@@ -21,9 +21,9 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.operations.redrive import dismiss
 from offset_ledger.page.app import create_app
-from offset_ledger.page.live import BrokerCache
-from offset_ledger.page.pipelines import read_pipelines
 from offset_ledger.page.rights import Rights
+from offset_ledger.standing.brokers import BrokerCache
+from offset_ledger.standing.files import read_pipelines
 from tests.fixtures.asgi import Client
 from tests.fixtures.page_world import FULL, VIEWER, PageWorld, make_world
 from tests.fixtures.servers import new_database

@@ -10,20 +10,20 @@ import pytest
 
 from offset_ledger.exporter.collector import FAMILIES, LedgerReading, Sample, pipeline_samples
 from offset_ledger.model.snapshot import PartitionSnapshot
-from offset_ledger.page.positions import LedgerPartition
-from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot
+from offset_ledger.standing.pipeline import BrokerAnswer, Ledger
+from offset_ledger.standing.positions import BrokerSnapshot, LedgerPartition
 from tests.fixtures.staged import a_pipeline
-from tests.unit.page.test_page_positions import HOUR, NOW, a_snapshot
+from tests.unit.standing.test_standing import HOUR, NOW, ROW, a_snapshot
 
 PIPELINE = a_pipeline()
-HEAD = {"topic_id": "t1", "batch_id": 7, "state": "rejected", "planned_at": NOW - HOUR}
+HEAD = {**ROW, "batch_id": 7, "state": "rejected", "planned_at": NOW - HOUR, "quarantined": 3}
 WAITING = {
     "moved_at": NOW - 2 * HOUR, "newest": NOW - 3 * HOUR, "stage": 4.0, "validate": None, "commit": 1.5,
-    "rejected": 1, "questions": 2, "quarantined": 3, "dead_letters": 4,
+    "rejected": 1, "questions": 2, "dead_letters": 4,
 }  # fmt: skip
+PARTITION = LedgerPartition(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)
 READ = LedgerReading(
-    {"orders": HEAD},
-    {"orders": [LedgerPartition(0, 100, 0, 100, 100, NOW - 2 * HOUR, NOW - 3 * HOUR)]},
+    Ledger({"orders": HEAD}, {"orders": [PARTITION]}),
     {"orders": WAITING},
     {"orders": {"inserted": 90, "gap": 10}},
     {"orders": {"warning": 2}},
@@ -37,8 +37,15 @@ def found(samples: Iterable[Sample]) -> Found:
     return {(each.family, *each.labels.values()): each.value for each in samples}
 
 
-def of(ledger: LedgerReading | None, topic: BrokerSnapshot | None) -> Found:
+def of(ledger: LedgerReading, topic: BrokerSnapshot | None) -> Found:
     return found(pipeline_samples(PIPELINE, ledger, BrokerAnswer(topic), NOW))
+
+
+def condition(level: str, state: str) -> Found:
+    return {("condition", level, state): 1.0}
+
+
+DECISION, SILENT = condition("warn", "blocked"), condition("unknown", "not known")
 
 
 OF_FILE = {("pipeline_info", "public.orders"): 1.0}
@@ -68,28 +75,31 @@ OF_LOG = {
 
 
 def test_a_pipeline_that_is_behind() -> None:
-    assert of(READ, TOPIC) == {**OF_FILE, ("topic_readable",): 1.0, **OF_LEDGER, **OF_LOG}
+    assert of(READ, TOPIC) == {**OF_FILE, **DECISION, ("topic_readable",): 1.0, **OF_LEDGER, **OF_LOG}
 
 
 def test_a_server_that_is_away_makes_its_series_absent_and_no_other() -> None:
-    assert of(READ, None) == {**OF_FILE, ("topic_readable",): 0.0, **OF_LEDGER}
-    assert of(None, TOPIC) == {**OF_FILE, ("topic_readable",): 1.0}
-    assert of(LedgerReading(problem="away"), TOPIC) == {**OF_FILE, ("topic_readable",): 1.0}
+    assert of(READ, None) == {**OF_FILE, **SILENT, ("topic_readable",): 0.0, **OF_LEDGER}
+    assert of(LedgerReading(Ledger(problem="away")), TOPIC) == {**OF_FILE, **SILENT, ("topic_readable",): 1.0}
 
 
 def test_a_topic_that_is_gone_is_unreadable_until_it_is_retired() -> None:
-    gone, retired = BrokerAnswer(problem="no such topic", gone=True), replace(READ, retired={"orders"})
-    assert found(pipeline_samples(PIPELINE, READ, gone, NOW)) == of(READ, None)
+    gone = BrokerAnswer(problem="no such topic", gone=True)
+    retired = replace(READ, ledger=replace(READ.ledger, retired={"orders": "ann: closed"}))
+    unreadable = {key: value for key, value in of(READ, None).items() if key not in SILENT}
+    assert found(pipeline_samples(PIPELINE, READ, gone, NOW)) == {**unreadable, **condition("bad", "not known")}
     ages = {("last_commit_timestamp_seconds",), ("newest_record_timestamp_seconds",)}
     left = {**OF_FILE, **{key: value for key, value in OF_LEDGER.items() if key not in ages}}
-    assert found(pipeline_samples(PIPELINE, retired, gone, NOW)) == {**left, ("topic_retired",): 1.0}
+    settled = {**left, **condition("plain", "retired"), ("topic_retired",): 1.0}
+    assert found(pipeline_samples(PIPELINE, retired, gone, NOW)) == settled
     assert of(retired, None) == of(READ, None)  # its broker is away
     assert of(retired, TOPIC) == of(READ, TOPIC)  # it exists again
 
 
 def test_a_pipeline_that_has_planned_nothing_lags_by_its_whole_log() -> None:
-    assert of(LedgerReading(), TOPIC) == {
+    assert of(LedgerReading(Ledger()), TOPIC) == {
         **OF_FILE,
+        **condition("plain", "not started"),
         ("topic_readable",): 1.0,
         ("lag_offsets", "0"): 280,
         ("log_changed",): 0.0,
@@ -98,16 +108,17 @@ def test_a_pipeline_that_has_planned_nothing_lags_by_its_whole_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "changed"),
+    ("topic", "lag"),
     [
-        (a_snapshot(PartitionSnapshot(0, 0, 300, 300, 1), topic_id="t2"), {("lag_offsets", "0"): 300}),
-        (a_snapshot(PartitionSnapshot(0, 0, 60, 60, 1)), {}),
+        (a_snapshot(PartitionSnapshot(0, 0, 300, 300, 1), topic_id="t2"), 300),
+        (a_snapshot(PartitionSnapshot(0, 0, 60, 60, 1)), 0),
     ],
     ids=["recreated", "truncated"],
 )
-def test_a_log_that_is_not_the_one_of_the_cursors_has_changed(topic: BrokerSnapshot, changed: Found) -> None:
+def test_a_log_that_is_not_the_one_of_the_cursors_has_changed(topic: BrokerSnapshot, lag: int) -> None:
     of_log = {key: value for key, value in of(READ, topic).items() if key not in OF_LEDGER and key not in OF_FILE}
-    assert of_log == {("topic_readable",): 1.0, ("log_changed",): 1.0, ("lost_offsets",): 0, **changed}
+    changed = {("log_changed",): 1.0, ("lost_offsets",): 0, ("lag_offsets", "0"): lag}
+    assert of_log == {**condition("bad", "blocked"), ("topic_readable",): 1.0, **changed}
 
 
 def test_offsets_that_retention_deleted_unread_are_lost() -> None:
@@ -122,7 +133,7 @@ def test_without_lag_nothing_waits_and_nothing_expires() -> None:
 
 def test_records_that_are_dated_long_ago_do_not_say_how_long_they_have_waited() -> None:
     old = LedgerPartition(0, 100, 0, 100, 100, NOW, NOW - timedelta(days=4000))
-    assert ("lag_seconds",) not in of(replace(READ, partitions={"orders": [old]}), TOPIC)
+    assert ("lag_seconds",) not in of(replace(READ, ledger=replace(READ.ledger, partitions={"orders": [old]})), TOPIC)
 
 
 def test_every_sample_has_the_labels_of_its_family() -> None:

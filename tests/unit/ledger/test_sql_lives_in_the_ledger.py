@@ -57,8 +57,9 @@ def test_every_file_has_an_owner_and_is_used() -> None:
     code = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     names = {str(path.relative_to(SQL).with_suffix("")) for path in SQL.rglob("*.sql")}
     assert {name for name in names if "/" not in name} == set()
-    whole = set(re.findall(r'named_sql\(\s*"([^"]+)"', code))
-    begun = re.findall(r'named_sql\(\s*f"([^"{]+)', code)
+    read = r"(?:named_sql\(|read_rows\(\s*cursor,)\s*"
+    whole = set(re.findall(read + r'"([^"]+)"', code))
+    begun = re.findall(read + r'f"([^"{]+)', code)
     folders = ("migrations/", "verify/", "verify_topic/")  # read as a whole, in the order of their numbers
     assert {name for name in names - whole if not name.startswith((*begun, *folders))} == set()
     assert whole <= names

@@ -16,16 +16,16 @@ import pytest
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import BrokerUnavailable
-from offset_ledger.page.app import create_app, router
-from offset_ledger.page.files import find_report
-from offset_ledger.page.live import BrokerCache
-from offset_ledger.page.pipelines import pipelines_folder, read_pipelines
+from offset_ledger.page.app import _visible, create_app, find_report, router
 from offset_ledger.page.rights import Rights
-from offset_ledger.page.snapshots import BrokerAnswer, BrokerSnapshot
+from offset_ledger.standing.brokers import BrokerCache
+from offset_ledger.standing.files import pipelines_folder, read_pipelines
+from offset_ledger.standing.pipeline import BrokerAnswer
+from offset_ledger.standing.positions import BrokerSnapshot
 from tests.fixtures.asgi import Client
 from tests.fixtures.staged import a_pipeline
 from tests.paths import ROOT
-from tests.unit.page.test_page_positions import a_snapshot
+from tests.unit.standing.test_standing import a_snapshot
 
 # -- rights ----------------------------------------------------------------------------------------------------
 
@@ -183,8 +183,8 @@ def test_of_several_topics_each_is_a_pipeline_of_the_same_dag(tmp_path: Path) ->
         "flights@flights.us": "flights.us",
     }
     readable = Rights(readable=frozenset({"ingest_flights"}))
-    assert [each.name for each in known.visible(readable)] == ["flights@flights.eu", "flights@flights.us"]
-    assert known.visible(Rights()) == ()
+    assert [each.name for each in _visible(known, readable)] == ["flights@flights.eu", "flights@flights.us"]
+    assert _visible(known, Rights()) == ()
 
 
 def test_a_pattern_of_topics_does_not_wait_for_a_ledger_that_is_away(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.page.records import ShownBytes, headers, reasons, show_bytes
+from offset_ledger.page.quarantine import ShownBytes, headers, reasons, show_bytes
 
 
 @pytest.mark.parametrize("readable", [True, False])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from offset_ledger.page.positions import Position, limits, on_one_scale, step_of
+from offset_ledger.page.positions import bar, limits, on_one_scale, shares, step_of
+from offset_ledger.standing.positions import Position
 
 
 def a_position(partition: int, lag: int | None, log_start: int = 0, end: int = 100) -> Position:
@@ -47,3 +50,41 @@ def test_every_lag_has_a_step_and_the_largest_the_last(largest: int) -> None:
 
 def test_without_lag_there_are_no_steps() -> None:
     assert limits(0) == ()
+
+
+OFFSETS = st.integers(0, 10**12)
+
+
+@given(OFFSETS, OFFSETS, OFFSETS, OFFSETS)
+def test_every_part_of_a_bar_that_exists_is_visible(cursor: int, a: int, b: int, c: int) -> None:
+    log_start, last_stable, high_watermark = sorted((a, b, c))
+    found = shares(cursor, log_start, last_stable, high_watermark)
+    exists = (
+        cursor < log_start,
+        min(cursor, high_watermark) > log_start,
+        last_stable > max(cursor, log_start),
+        high_watermark > max(last_stable, cursor),
+    )
+    assert [part > 0.01 for part in found] == list(exists)
+    assert sum(found) == pytest.approx(1 if any(exists) else 0, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("position", "parts"),
+    [
+        (Position(0, 100, 0, 100, 100, lag=0), (0.0, 1.0, 0.0, 0.0)),
+        (Position(0, 100, 20, 300, 340, lag=200), (0.0, 0.25, 0.625, 0.125)),
+        (Position(1, 100, 0, 130, 140), (0.0, 0.7143, 0.2143, 0.0714)),
+        (Position(3, None, 50, 60, 60, lag=10), (0.0, 0.0, 1.0, 0.0)),
+        (Position(0, 100, 150, 200, 200, lag=50, lost=50), (0.5, 0.0, 0.5, 0.0)),
+        (Position(0, 100, 0, 90, 90, lag=0, cut_off=True), (0.0, 1.0, 0.0, 0.0)),
+        (Position(0, 5, None, None, None), (0.0, 0.0, 0.0, 0.0)),
+    ],
+)
+def test_a_bar_has_the_parts_of_the_log(position: Position, parts: tuple[float, ...]) -> None:
+    assert bar(position) == parts
+
+
+def test_the_lag_of_a_log_that_ends_below_its_cursor_has_no_step() -> None:
+    shown = on_one_scale([a_position(0, 3), Position(1, 100, 0, 90, 90, lag=0, cut_off=True)])
+    assert [(each.position.partition, each.step) for each in shown] == [(1, None), (0, 5)]

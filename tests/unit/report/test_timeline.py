@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.page.files import find_report
+from offset_ledger.page.app import find_report
 from offset_ledger.page.rights import Rights
 from offset_ledger.report.render import bars, short, span
 from offset_ledger.report.timeline import Freshness, PipelineDay, Timeline, ValidatedBatch, build_day, build_timeline

@@ -51,12 +51,18 @@ const leastComplete = (a, b) => (b.lag ?? Infinity) - (a.lag ?? Infinity) || a.p
 
 function summary({ partitions, begin, step, steps, now }) {
   const behind = partitions.filter((line) => line.lag).length;
+  const unknown = partitions.some((line) => line.lag === null);
+  const read = partitions.reduce((sum, line) => sum + line.records, 0);
+  const refused = partitions.reduce((sum, line) => sum + line.quarantined, 0);
   const end = now ?? new Date(Date.parse(begin) + steps * step * 1000).toISOString();
-  const state = behind
-    ? `${number(behind)} of ${plural(partitions.length, "partition")} are not complete`
-    : `all of ${plural(partitions.length, "partition")} are complete`;
+  const state = unknown
+    ? "what has not been read yet is not known"
+    : behind
+      ? `${number(behind)} of ${plural(partitions.length, "partition")} are not complete`
+      : `all of ${plural(partitions.length, "partition")} are ${refused ? "read completely" : "complete"}`;
+  const loaded = refused ? `, ${number(read - refused)} of ${plural(read, "record")} loaded` : "";
   const time = (at) => h("span.when", {}, moment(at, { seconds: false }));
-  return [time(begin), " to ", time(end), `: ${state}.`];
+  return [time(begin), " to ", time(end), `: ${state}${loaded}.`];
 }
 
 function legend(lines) {

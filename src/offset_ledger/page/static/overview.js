@@ -2,9 +2,9 @@
 
 import { chip, stateChip } from "./chips.js";
 import { h } from "./dom.js";
-import { ago, moment, number, plural, share } from "./format.js";
+import { ago, moment, number, plural } from "./format.js";
 import { row, table } from "./tables.js";
-import { behind, dataLossDeadline } from "./views.js";
+import { behind, dataLossDeadline, refusedShare } from "./views.js";
 
 const COLUMNS = [
   "Pipeline",
@@ -17,6 +17,7 @@ const COLUMNS = [
 ];
 const CELLS = ["td.lead.when", "td", "td.when", "td.when", "td.when", "td.when", "td.when"];
 const LEVELS = [
+  ["unknown", "not known: a server does not answer"],
   ["bad", "stopped by a loss or an error"],
   ["warn", "waiting for a decision, or close to a loss"],
   ["plain", "at work, behind, or with too much in quarantine"],
@@ -106,7 +107,14 @@ const second = (attributes, ...text) => h("span.second.soft", attributes, text);
 function freshness(p) {
   const at = p.totals.complete_to;
   if (!at) return p.retired ? "–" : "not known";
-  const waiting = p.totals.lag === 0 ? "nothing behind" : p.dated_long_ago ? behind(p).join(",") : `${behind(p)[0]} behind`;
+  const waiting =
+    p.totals.lag === null
+      ? "as of the last batch"
+      : p.totals.lag === 0
+        ? "nothing behind"
+        : p.dated_long_ago
+          ? behind(p).join(",")
+          : `${behind(p)[0]} behind`;
   return h("div", {}, h("span", { title: moment(at) }, moment(at, { seconds: false })), second({}, waiting));
 }
 
@@ -119,15 +127,18 @@ function condition(p) {
   ];
 }
 
-/** What the last batch refused, against the highest share that the gate lets pass. */
+/** How many records wait in quarantine; and what the last batch refused, against the share that the gate lets pass. */
 function quarantined(p) {
-  if (p.quarantined_share === null) return "–";
+  if (p.quarantined === null) return "not known";
+  const waiting = `${number(p.quarantined)}${p.quarantined >= p.quarantine_counted ? "+" : ""} waiting`;
+  if (p.quarantined_share === null) return p.quarantined ? waiting : "–";
   const over = p.quarantined_share > p.max_quarantined_share;
+  const approved = over && p.judged_approved ? ", approved" : "";
   return h(
     "div",
-    { title: `batch ${p.judged_batch}` },
-    over ? h("b.over", {}, share(p.quarantined_share)) : share(p.quarantined_share),
-    h("span.soft", {}, ` of ${share(p.max_quarantined_share)}${over && p.judged_approved ? ", approved" : ""}`),
+    {},
+    waiting,
+    second({}, `batch ${p.judged_batch} refused `, over ? h("b.over", {}, refusedShare(p)) : refusedShare(p), approved),
     gauge(p.quarantined_share / (p.max_quarantined_share || 1), over ? "lost" : "quarantined"),
   );
 }

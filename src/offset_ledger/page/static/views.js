@@ -12,6 +12,7 @@ const lag = (p) => (p.retired ? "–" : p.totals.lag === null ? "not known" : pl
 export function dataLossDeadline(p) {
   if (p.retired) return "–";
   if (!p.retention) return "not known";
+  if (p.totals.cut_off) return "not known";
   if (p.totals.lag === 0) return h("span.soft", {}, "no lag");
   const bySize = p.retention.bytes !== null && `by size, at ${bytes(p.retention.bytes)}`;
   const ways = [p.retention.age !== null && "by age", bySize].filter(Boolean).join(" or ");
@@ -36,10 +37,13 @@ const datedSince = (p) => `records dated ${moment(p.totals.complete_to, { zone: 
 export function behind(p) {
   if (p.retired) return ["–"];
   const at = p.totals.complete_to;
-  if (!at) return ["not known"];
+  if (!at || p.totals.lag === null) return ["not known"];
   if (!p.totals.lag) return ["nothing"];
   return p.dated_long_ago ? ["no estimate", ` ${datedSince(p)}`] : [duration(Math.max(0, since(at)))];
 }
+
+/** The share that the last batch refused, and the one up to which the gate passes a batch. */
+export const refusedShare = (p) => `${share(p.quarantined_share)} (limit ${share(p.max_quarantined_share)})`;
 
 /** One pipeline above its partitions: condition, metrics, problems, and the buttons. */
 export function head(p, several, refresh) {
@@ -99,7 +103,7 @@ function metrics(p) {
     ["Complete up to", at ? h("span", { title: moment(at) }, moment(at, { seconds: false })) : p.retired ? "–" : "not known"],
     ["Data-loss deadline", dataLossDeadline(p)],
     ...(p.totals.tombstones_after ? [["Tombstone deadline", tombstoneDeadline(p)]] : []),
-    ["Last batch refused", share(p.quarantined_share), ` limit ${share(p.max_quarantined_share)}`],
+    ["Last batch refused", refusedShare(p), p.judged_batch && ` batch ${p.judged_batch}`],
     [
       "In quarantine",
       more ? `> ${number(p.quarantine_counted)}` : number(p.quarantined),
@@ -128,17 +132,18 @@ function notices(p, refresh) {
       action === "approve" ? "Approve…" : "Abandon…",
     );
   return [
-    p.ledger_problem && notice("bad", "The ledger cannot be read. ", p.ledger_problem),
+    p.ledger_problem && notice("unknown", "The ledger cannot be read. ", p.ledger_problem),
     p.retired && notice("plain", p.retired),
     p.broker_problem &&
       !p.retired &&
       notice(
-        p.topic_gone ? "bad" : "warn",
+        p.topic_gone ? "bad" : "unknown",
         p.topic_gone
           ? "The topic does not exist on the cluster. "
-          : "The broker has not answered; the log is shown as the last batches saw it. ",
+          : "Lag and deadlines are not known; the log is shown as the last batches saw it. ",
         p.broker_problem,
       ),
+    p.registry_problem && notice("unknown", "No batch can be decoded until the schema registry answers. ", p.registry_problem),
     p.totals.lost > 0 &&
       notice(
         "bad",

@@ -1,11 +1,7 @@
--- What waits, and the newest head commit. Quarantined records are counted up to a limit, so that a scrape stays short.
+-- What waits, and the newest head commit.
 SELECT p.pipeline, c.moved_at, c.newest, s.stage, s.validate, s.commit,
        (SELECT count(*) FROM offset_ledger.batch b WHERE b.pipeline = p.pipeline AND b.state = 'rejected') AS rejected,
        (SELECT count(*) FROM offset_ledger.decision d WHERE d.pipeline = p.pipeline AND d.answer IS NULL) AS questions,
-       (SELECT count(*) FROM (
-           SELECT FROM offset_ledger.quarantine q
-           WHERE q.pipeline = p.pipeline AND q.resolved_by IS NULL AND q.dismissed_by IS NULL LIMIT %(limit)s
-       ) AS unresolved) AS quarantined,
        (SELECT count(*) FROM offset_ledger.dead_letter d JOIN offset_ledger.quarantine q USING (quarantine_id)
         WHERE q.pipeline = p.pipeline AND d.delivered_at IS NULL AND q.dismissed_by IS NULL) AS dead_letters
 FROM offset_ledger.pipeline p

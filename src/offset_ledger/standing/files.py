@@ -1,20 +1,19 @@
-"""The pipeline files that the page shows, parsed again only when they change."""
+"""The pipeline files that page and exporter show, parsed again only when they change."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline, pipeline_files
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PipelineFileError
-from offset_ledger.page.queries import reading
-from offset_ledger.page.rights import Rights
 from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.standing.reader import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +22,6 @@ class KnownPipelines:
 
     pipelines: dict[str, Pipeline]
     problems: tuple[str, ...]
-
-    def visible(self, rights: Rights) -> tuple[Pipeline, ...]:
-        """Those whose DAG the user may read."""
-        return tuple(pipeline for name, pipeline in sorted(self.pipelines.items()) if rights.sees(name))
 
 
 def by_ledger(pipelines: Iterable[Pipeline]) -> list[tuple[str, list[Pipeline]]]:
@@ -51,23 +46,16 @@ def read_pipelines(*folders: Path) -> KnownPipelines:
     for path in paths:
         try:
             pipeline = _parsed(path, path.stat().st_mtime_ns)
+            # Where no topic has matched yet, it is the file's own pipeline.
+            shown = known_pipelines(pipeline, partial(reading, pipeline.target.connection)) or (pipeline,)
+            pipelines |= {each.name: each for each in shown if each.name not in pipelines}
         except PipelineFileError as error:
             problems += error.problems
+        except OffsetLedgerError as error:
+            problems.append(f"{path}: the topics that match are not known: {error}")
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
-        else:
-            shown, problem = _by_topic(pipeline)
-            pipelines |= {each.name: each for each in shown if each.name not in pipelines}
-            problems += [problem] if problem else []
     return KnownPipelines(pipelines, tuple(problems))
-
-
-def _by_topic(pipeline: Pipeline) -> tuple[tuple[Pipeline, ...], str | None]:
-    """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them."""
-    try:
-        return known_pipelines(pipeline, lambda: reading(pipeline.target.connection)), None
-    except OffsetLedgerError as error:
-        return (), f"{pipeline.path}: the topics that match are not known: {error}"
 
 
 @lru_cache(maxsize=1024)

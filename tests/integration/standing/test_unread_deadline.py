@@ -13,12 +13,12 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.retention import Deadline
 from offset_ledger.operations.ingest import ingest
-from offset_ledger.page.live import ask_broker
-from offset_ledger.page.positions import LedgerPartition, positions
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from offset_ledger.reliability.unread_deadline import unread_deadline
+from offset_ledger.standing.brokers import ask_broker
+from offset_ledger.standing.positions import LedgerPartition, positions
+from offset_ledger.standing.unread_deadline import unread_deadline
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import quiet
 

@@ -1,4 +1,4 @@
-"""When retention deletes records that no batch has committed."""
+"""When retention deletes records that no batch has committed, by the timestamps of these records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offset_ledger.kafka.offsets import high_watermarks, last_stable, log_starts
 from offset_ledger.kafka.python_client import Admin
 from offset_ledger.kafka.settings import topic_settings
 from offset_ledger.kafka.timestamps import first_timestamps
-from offset_ledger.kafka.topics import describe_topic, leaders
+from offset_ledger.kafka.topics import describe_available_topic, leaders
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.open import open_ledger
@@ -20,12 +20,12 @@ from offset_ledger.model.snapshot import Cursors
 
 
 def unread_deadline(pipeline: Pipeline) -> Deadline | None:
-    """When retention lets the oldest unread record go; None if nothing is unread, or nothing is deleted.
+    """Return when retention lets the oldest unread record go; None if nothing is unread, or nothing is deleted.
 
     By ``retention.bytes`` it is an estimate, made where the login may see the sizes of logs (Describe on the cluster).
 
     Raises:
-        OffsetLedgerError: a server is away, or the login may not see the topic.
+        OffsetLedgerError: a server or the leader of a partition is away, or the login may not see the topic.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
@@ -38,7 +38,7 @@ def unread_deadline(pipeline: Pipeline) -> Deadline | None:
 
 def _deadline(admin: Admin, connection: Connection, topic: str, cursors: Cursors) -> Deadline | None:
     kept = Retention.from_settings(topic_settings(admin, topic))
-    described = describe_topic(admin, topic)
+    described = describe_available_topic(admin, topic)  # a partition without a leader may have unread records
     if not kept.deletes or str(described["topic_id"]) != cursors.topic_id:
         return None
     led = leaders(described)

@@ -1,0 +1,29 @@
+-- A row for each of these pipelines, or of all where none is named: its open head batch, its last commit, what waits for
+-- people, and the newest share that the gate compared with its limit. Quarantine is counted up to a limit only.
+SELECT p.pipeline, split_part(p.topic_id, '/', 1) AS topic_id, o.batch_id, o.epoch, o.state, o.kind, o.planned_at,
+       o.dag_id, o.run_id, o.late, o.verdict->'reasons' AS reasons, l.ended_at AS last_commit, q.question,
+       judged.batch_id AS judged_batch, judged.share AS judged_share,
+       coalesce(judged.committed, false) AS judged_committed, coalesce(judged.approved, false) AS judged_approved,
+       (SELECT count(*) FROM (
+           SELECT FROM offset_ledger.quarantine u
+           WHERE u.pipeline = p.pipeline AND u.resolved_by IS NULL AND u.dismissed_by IS NULL LIMIT %(limit)s
+       ) AS unresolved) AS quarantined
+FROM offset_ledger.pipeline p
+LEFT JOIN offset_ledger.batch o
+    ON o.pipeline = p.pipeline AND o.kind = 'head' AND o.state NOT IN ('committed', 'abandoned')
+LEFT JOIN LATERAL (
+    SELECT b.ended_at FROM offset_ledger.batch b
+    WHERE b.pipeline = p.pipeline AND b.state = 'committed' ORDER BY -b.batch_id LIMIT 1
+) l ON true
+LEFT JOIN LATERAL (
+    SELECT d.question FROM offset_ledger.decision d
+    WHERE d.pipeline = p.pipeline AND d.answered_at IS NULL ORDER BY d.asked_at LIMIT 1
+) q ON true
+LEFT JOIN LATERAL (
+    SELECT b.batch_id, (b.verdict->>'quarantined_share')::double precision AS share,
+           b.state = 'committed' AS committed, b.approval IS NOT NULL AS approved
+    FROM offset_ledger.batch b
+    WHERE b.pipeline = p.pipeline AND b.verdict IS NOT NULL ORDER BY -b.batch_id LIMIT 1
+) judged ON true
+WHERE %(pipelines)s::text[] IS NULL OR p.pipeline = ANY(%(pipelines)s)
+ORDER BY p.pipeline
