@@ -105,6 +105,7 @@ def write_two(task: SliceTask, *both: Iterable[Any]) -> list[int]:
         return [write(n, batches) for n, batches in enumerate(both)]
 
 
+OURS = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 END_SLICES = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name ~ %s"
@@ -270,7 +271,7 @@ def test_an_attempt_that_looks_before_the_claim_is_committed_waits_for_it(sessio
         claiming.wait(60)
         looking = beside.submit(lost_at_attempt, servers.postgres, Attempt(batch_id, 1))
         with connect(servers.postgres) as watching:
-            until(watching, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            until(watching, f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND {OURS}")
         ended.set()
         slow.result(60)
         assert isinstance(looking.exception(60), Fenced)
@@ -377,7 +378,7 @@ def test_the_lock_of_a_run_that_plans_is_of_one_transaction_as_a_pooler_keeps_it
     with one_run_plans(a_pipeline()):
         assert rows(session, holders) == [["idle in transaction"]]
         ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
-        rows(session, f"{ended} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+        rows(session, f"{ended} AND {OURS}")
     with one_run_plans(a_pipeline()):  # a session that was ended while the run planned is no error
         pass
     assert rows(session, holders) == []
