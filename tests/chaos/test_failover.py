@@ -43,7 +43,7 @@ from tests.chaos.sparkless import ME, Records, bring, drain, stage, write
 from tests.fixtures.replicas import Replicas, ask, cut_off, promote, replicas
 from tests.fixtures.topic_reader import read
 
-pytestmark = [pytest.mark.chaos, pytest.mark.minutes(1)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 # The state of a second batch at the split; None: nothing is open, so the next batch has the same id on both sides.
 AT_SPLIT = {

@@ -24,6 +24,7 @@ from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, Off
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.local.stack import Stack
 from offset_ledger.model.balance_sheet import MergeCounts
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.manifest import by_partition
@@ -41,7 +42,11 @@ from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, 
 from tests.witness.__main__ import witness_of
 from tests.witness.replay import Counts, NotAllowedError
 
-pytestmark = pytest.mark.chaos
+
+@pytest.fixture(scope="session")
+def stack(shared_stack: Stack) -> Stack:
+    """Nothing breaks here but the code."""
+    return shared_stack
 
 
 @pytest.fixture

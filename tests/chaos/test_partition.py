@@ -32,7 +32,7 @@ from tests.chaos.short import until
 from tests.fixtures.namespaces import Link, Network, inside, network
 from tests.fixtures.servers import NO_SYNC
 
-pytestmark = [pytest.mark.chaos, pytest.mark.minutes(1)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 # A connection that says nothing is given up within seconds, by either side; two minutes by default.
 SOON = {"keepalives_idle": "1", "keepalives_interval": "1", "keepalives_count": "2", "tcp_user_timeout": "3000"}

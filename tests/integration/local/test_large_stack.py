@@ -23,7 +23,7 @@ from offset_ledger.local.stack import SparkKind, Stack
 from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 from tests.paths import ROOT
 
-pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
 
 DAGS = {"ingest_flights", "redrive_flights", "daily_quality_report", "audit_topics"}
 

@@ -24,7 +24,7 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
 from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,6 @@ from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
-pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

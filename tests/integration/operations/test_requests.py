@@ -42,7 +42,6 @@ from offset_ledger.report.consumer_group import mirror
 from tests.fixtures.java_clients import JavaClients
 from tests.integration.operations.test_ingest import KEEP, ME, NOON, Bench, bench, order, quiet  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("spark")
 RUN = Origin("airflow:ingest_orders.plan", "ingest_orders", "backfill__1", 1)
 
 

@@ -53,7 +53,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 Command = Callable[..., tuple[int, str, str]]
 

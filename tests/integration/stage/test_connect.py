@@ -198,6 +198,7 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     assert (server.daemon.pid(), daemons(server)) == before
 
 
+@pytest.mark.full
 def test_stages_leave_no_session_and_no_process_behind(bench: Bench, server: SparkConnect) -> None:
     from pyspark.sql.connect.session import SparkSession
 
@@ -217,6 +218,7 @@ def test_stages_leave_no_session_and_no_process_behind(bench: Bench, server: Spa
         again.client.close()
 
 
+@pytest.mark.full
 def test_no_secret_stays_with_the_server(
     bench: Bench, server: SparkConnect, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -242,12 +244,14 @@ def test_no_secret_stays_with_the_server(
     assert [each for each in members for secret in secrets if secret in json.dumps(each)] == []
 
 
+@pytest.mark.full
 def test_a_token_that_is_not_the_servers_is_refused(bench: Bench) -> None:
     wrong = replace(bench.spark, password="another")
     with pytest.raises(AccessDenied, match=rf"^sc://{HOST}:\d+ refuses the token"), remote_session(wrong):
         pass
 
 
+@pytest.mark.full
 def test_a_server_with_other_code_or_another_spark_is_named_before_anything_is_claimed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +265,7 @@ def test_a_server_with_other_code_or_another_spark_is_named_before_anything_is_c
             bench.stage(0)
 
 
+@pytest.mark.full
 def test_a_worker_refuses_the_job_of_other_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.publish("a")
     batch_id = bench.planned()
@@ -275,6 +280,7 @@ def dead(bench: Bench, **extra: str) -> Connection:
     return replace(bench.spark, host=f"sc://{HOST}:{free_ports(1)[0]}", extra=extra)
 
 
+@pytest.mark.full
 def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +325,7 @@ def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(be
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.full
 def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     bench: Bench, failpoints: Path, tmp_path: Path
 ) -> None:
@@ -335,6 +342,7 @@ def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
 def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
     bench: Bench, server: SparkConnect, monkeypatch: pytest.MonkeyPatch

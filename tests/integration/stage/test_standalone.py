@@ -42,7 +42,7 @@ from tests.fixtures.staged import ME
 from tests.fixtures.topic_reader import read
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.minutes(2)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2)]
 
 PIPELINE = """
 pipeline: orders
