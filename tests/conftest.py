@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
+from tests import examples  # noqa: F401 - registers the profiles
+
 pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.merge_ways",
@@ -13,6 +15,4 @@ pytest_plugins = [
     "tests.fixtures.parallel",
 ]
 
-# An example that takes a millisecond on a quiet machine may take seconds on a busy one.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+settings.load_profile("all")
