@@ -1,4 +1,4 @@
-"""The ledgers of 0.1, of 0.2 and of the newest migration but one become today's, and their open batches are finished."""
+"""The ledgers of 0.1, 0.2 and the newest migration but one become today's, and their open batches are finished."""
 
 from __future__ import annotations
 
