@@ -102,7 +102,7 @@ def bring(pipeline: Pipeline, state: str) -> int | None:
     """Plan a batch, or take the open one, and bring it to this state; its id, or None if nothing is new."""
     batch = plan(pipeline, ME).batch
     if batch is None or state == "planned":
-        return batch and batch.batch_id
+        return batch.batch_id if batch else None
     if state == "staging":
         with suppress(Stalled):
             stage(FirstSlice(), pipeline, batch.batch_id, ME)

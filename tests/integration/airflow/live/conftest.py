@@ -90,7 +90,7 @@ def world(
     spark_server: SparkConnect,
     request: pytest.FixtureRequest,
 ) -> Iterator[World]:
-    wanted = {name for item in request.session.items for name in item.fixturenames}
+    wanted = fixtures_of(request.session)
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs")
@@ -125,6 +125,11 @@ def world(
             airflow.down()
             statsd.close()
             shutil.rmtree(project)
+
+
+def fixtures_of(session: pytest.Session) -> set[str]:
+    """The fixtures that the selected tests need."""
+    return {name for item in session.items if isinstance(item, pytest.Function) for name in item.fixturenames}
 
 
 @pytest.fixture(scope="package")
@@ -207,7 +212,7 @@ def started(world: World, request: pytest.FixtureRequest) -> dict[str, str]:
     lossy = world.trigger("lossy")
     dates = ["--from-date", FIRST.isoformat(), "--to-date", (FIRST + timedelta(days=1)).isoformat()]
     world.airflow_cli("backfill", "create", "--dag-id", "ingest_orders", *dates, "--max-active-runs", "2")
-    if any("woken" in item.fixturenames for item in request.session.items):
+    if "woken" in fixtures_of(request.session):
         publish_unwatched(world)
     return {"strict": strict, "lossy": lossy}
 
