@@ -1,4 +1,4 @@
-"""Real servers as fixtures: started once a session, a database and a topic of its own for each test."""
+"""Real servers as fixtures: started once a run, a database and a topic of its own for each test."""
 
 from __future__ import annotations
 
