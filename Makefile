@@ -59,14 +59,25 @@ lint: install ## ruff, mypy and import-linter
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+FEWER := --hypothesis-profile=fewer
+
 .PHONY: unit
 unit: install ## The tests of the pure parts
-	@$(BIN)/pytest tests/unit
+	@$(BIN)/pytest $(FEWER) tests/unit
+
+# Lint runs beside the tests, and its output comes last.
+define beside-lint
+@log=$$(mktemp); $(MAKE) --no-print-directory lint > $$log 2>&1 & lint=$$!; \
+$(1); tests=$$?; wait $$lint; lint=$$?; cat $$log; rm $$log; exit $$((tests || lint))
+endef
 
 .PHONY: test
-test: install ## Everything that CI runs: lint beside the tests (WORKERS=0: those in one process)
-	@log=$$(mktemp); $(MAKE) --no-print-directory lint > $$log 2>&1 & lint=$$!; \
-	$(BIN)/pytest -n $(WORKERS); tests=$$?; wait $$lint; lint=$$?; cat $$log; rm $$log; exit $$((tests || lint))
+test: install ## Before each push: lint, and every test that is not marked full (WORKERS=0: in one process)
+	$(call beside-lint,$(BIN)/pytest -n $(WORKERS) $(FEWER) -m "not full and not ui")
+
+.PHONY: test-all
+test-all: install ## What CI runs: lint and every test but ui-test, with all of Hypothesis' examples
+	$(call beside-lint,$(BIN)/pytest -n $(WORKERS))
 
 .PHONY: ui-test
 ui-test: install ## The Airflow UI in Chromium, as people use it (SHOTS=folder keeps pictures)

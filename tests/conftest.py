@@ -1,8 +1,10 @@
-"""Real servers as fixtures: started once a session, a database and a topic of its own for each test."""
+"""Real servers as fixtures: started once a run, a database and a topic of its own for each test."""
 
 from __future__ import annotations
 
 from hypothesis import settings
+
+from tests import examples  # noqa: F401 - registers the profiles
 
 pytest_plugins = [
     "tests.fixtures.servers",
@@ -13,6 +15,4 @@ pytest_plugins = [
     "tests.fixtures.parallel",
 ]
 
-# An example that takes a millisecond on a quiet machine may take seconds on a busy one.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+settings.load_profile("all")

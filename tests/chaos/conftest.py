@@ -13,6 +13,12 @@ from offset_ledger.local.stack import Stack
 from tests.chaos.lab import Lab
 
 
+@pytest.fixture(scope="session")
+def stack(own_stack: Stack) -> Stack:
+    """Most tests of this folder kill, stop or restart their servers."""
+    return own_stack
+
+
 @pytest.fixture(scope="package")
 def lab(stack: Stack) -> Iterator[Lab]:
     """Workers for all tests of this folder."""

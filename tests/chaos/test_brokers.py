@@ -33,7 +33,7 @@ from tests.chaos.oracle import Journal
 from tests.chaos.short import TRANSIENT, errors, produced, to_step, until
 from tests.fixtures.servers import Servers, new_database
 
-pytestmark = [pytest.mark.chaos, pytest.mark.minutes(2)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2)]
 
 ANN = Origin("ann")
 SPREAD = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}  # node 1 is the controller too

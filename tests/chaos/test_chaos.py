@@ -20,7 +20,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from offset_ledger.connections import Connection
 from offset_ledger.errors import SparkFailed
-from offset_ledger.failpoints import NOT_ALWAYS, Failpoint
+from offset_ledger.failpoints import Failpoint
 from offset_ledger.kafka import client, offsets, topics
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.kafka.python_client import Admin
@@ -44,7 +44,7 @@ from tests.chaos.short import errors, produced, to_step, until
 from tests.fixtures.engines import by_spark
 from tests.fixtures.servers import Servers, execute
 
-pytestmark = [pytest.mark.chaos, pytest.mark.minutes(3)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(3)]
 UNUSED: Any = object()
 """A Spark session where what it reads is replaced."""
 
@@ -63,20 +63,6 @@ def bench(lab: Lab, servers: Servers, topic_name: Callable[[], str], tmp_path: P
 
 
 # -- processes die, stall and run twice ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("place", [place for place in Failpoint if place not in NOT_ALWAYS])
-def test_a_kill_at_every_failpoint_loses_and_doubles_nothing(bench: Bench, place: Failpoint) -> None:
-    produced(bench)
-    bench.lab.arm(f"{place}=kill")
-    if place is Failpoint.AFTER_CLAIM:  # before anything is read: no session is needed, so none is lost
-        batch = bench.ask(bench.lab.light, "plan").found["batch"]
-        assert bench.ask(bench.lab.light, "claim", batch=batch).error == "Died"
-    else:
-        bench.attempt()
-    assert bench.lab.reached() == {place}
-    bench.drain()
-    assert bench.check() == []
 
 
 @pytest.mark.parametrize("place", [Failpoint.BEFORE_MERGE, Failpoint.AFTER_MERGE])

@@ -7,13 +7,15 @@ for each state that a batch may be in at the split; then it goes on alone, commi
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import Any
+from threading import Event
+from typing import Any, ClassVar
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -30,26 +32,99 @@ from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local.postgres import ROLE, Postgres
 from offset_ledger.local.stack import Stack
-from offset_ledger.model.batch import Batch
+from offset_ledger.model.batch import Batch, Origin
+from offset_ledger.model.engine import EngineChoice
 from offset_ledger.operations.dead_letters import Delivery, deliver, source_position
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.report.consumer_group import mirror
+from offset_ledger.stage.runs import SharedSlices
+from offset_ledger.stage.slice_reader import slice_reader
+from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.chaos.bench import Bench
 from tests.chaos.lab import Lab
 from tests.chaos.oracle import Kind
-from tests.chaos.sparkless import ME, Records, bring, drain, stage, write
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.replicas import Replicas, ask, cut_off, promote, replicas
 from tests.fixtures.topic_reader import read
 
-pytestmark = [pytest.mark.chaos, pytest.mark.minutes(1)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 # The state of a second batch at the split; None: nothing is open, so the next batch has the same id on both sides.
 AT_SPLIT = {
     **{state: state for state in ("planned", "staging", "staged", "validated")},
     **{"late_same": "planned", "late_other": None, "idle": None, "expired": None},
 }
+
+
+ME = Origin("chaos")
+
+
+class Stalled(Exception):
+    """An attempt ends here without a word."""
+
+
+@dataclass(frozen=True)
+class FirstSlice:
+    """Stages the first range of a batch, and stalls."""
+
+    choice: ClassVar[EngineChoice] = BY_PROCESS.choice
+    transient: ClassVar[type[TransientError]] = BY_PROCESS.transient
+
+    def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
+        BY_PROCESS.read(kafka, replace(batch, ranges=batch.ranges[:1]), pipeline, task)
+        raise Stalled
+
+
+@dataclass(frozen=True)
+class AfterLateTask:
+    """Stages a batch after a task of the lost time has tried to write each slice that it had."""
+
+    lost: Batch
+    claimed_at: datetime
+    same_ranges: bool
+    choice: ClassVar[EngineChoice] = BY_PROCESS.choice
+    transient: ClassVar[type[TransientError]] = BY_PROCESS.transient
+
+    def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
+        assert (task.tables.attempt, batch.ranges == self.lost.ranges) == (self.lost.attempt, self.same_ranges)
+        late = replace(task, tables=StagingTables(self.lost.attempt, self.claimed_at))
+        with slice_reader(kafka, pipeline.source.topic, late, lambda _: None) as write:
+            for each in enumerate(self.lost.ranges):
+                with pytest.raises(Fenced):
+                    write(SharedSlices(deque([(each,)]), Event()))
+        return BY_PROCESS.read(kafka, batch, pipeline, task)
+
+
+def bring(pipeline: Pipeline, state: str) -> int | None:
+    """Plan a batch, or take the open one, and bring it to this state; its id, or None if nothing is new."""
+    batch = plan(pipeline, ME).batch
+    if batch is None or state == "planned":
+        return batch.batch_id if batch else None
+    if state == "staging":
+        with suppress(Stalled):
+            stage(FirstSlice(), pipeline, batch.batch_id, ME)
+        return batch.batch_id
+    stage(BY_PROCESS, pipeline, batch.batch_id, ME)
+    if state in ("validated", "committed"):
+        validate(pipeline, batch.batch_id, ME)
+    if state == "committed":
+        commit(pipeline, batch.batch_id, ME)
+    return batch.batch_id
+
+
+def drain(pipeline: Pipeline) -> list[str]:
+    """Batches until nothing is new; the transient errors on the way, as the next attempt goes on after them."""
+    errors: list[str] = []
+    while len(errors) < 5:
+        try:
+            if bring(pipeline, "committed") is None:
+                return errors
+        except TransientError as error:
+            errors.append(type(error).__name__)
+    raise AssertionError(f"not drained: {errors}")
 
 
 @dataclass
@@ -202,17 +277,10 @@ def test_a_task_of_the_lost_time_that_writes_into_the_new_primary_corrupts_nothi
     bench = world.on(server, name)
     pipeline = pipeline_of(bench)
     batch = bring(pipeline, "planned")
-    lost = world.lost[name][batch]
-
-    def late(now: Batch, tables: StagingTables, records: Records) -> None:
-        assert (tables.attempt, now.ranges == lost.ranges) == (lost.attempt, name == "late_same")
-        of_lost_time = StagingTables(lost.attempt, world.claimed_at[name])
-        for slice_no, r in enumerate(lost.ranges):
-            with pytest.raises(Fenced):
-                write(pipeline, of_lost_time, slice_no, r, records)
-
+    assert batch is not None
+    late = AfterLateTask(world.lost[name][batch], world.claimed_at[name], name == "late_same")
     with suppress(TransientError):
-        stage(pipeline, batch, late)
+        stage(late, pipeline, batch, ME)
         validate(pipeline, batch, ME)
         commit(pipeline, batch, ME)
     drain(pipeline)

@@ -24,11 +24,12 @@ from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, Off
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.model.balance_sheet import MergeCounts
+from offset_ledger.local.stack import Stack
+from offset_ledger.model.balance_sheet import MergeCounts, StagedCounts
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.model.states import State
+from offset_ledger.model.states import BatchKind, State
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with
@@ -41,7 +42,11 @@ from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, 
 from tests.witness.__main__ import witness_of
 from tests.witness.replay import Counts, NotAllowedError
 
-pytestmark = pytest.mark.chaos
+
+@pytest.fixture(scope="session")
+def stack(shared_stack: Stack) -> Stack:
+    """Nothing breaks here but the code."""
+    return shared_stack
 
 
 @pytest.fixture
@@ -252,7 +257,7 @@ def test_greater_or_equal_makes_a_rerun_write_rows(
     before = oracle.fingerprint(session, pipeline)
     greater_or_equal = STRICT.replace(">", ">=")
     with_sql(monkeypatch, f"commit/{merge_way}_newest_wins", lambda text: text.replace(STRICT, greater_or_equal))
-    replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], batches.BatchKind.REPLAY), FIRST)
+    replay = staged(session, pipeline, planned(session, pipeline, HISTORY[0][0], BatchKind.REPLAY), FIRST)
     validated(session, replay)
     commit(pipeline, replay.batch_id, ME)
     assert oracle.fingerprint(session, pipeline) != before
@@ -306,9 +311,7 @@ def test_staging_that_lost_rows_is_found_by_the_oracle_if_the_commit_believes_it
     ranges, events = HISTORY[0]
     tables = prepared(session, pipeline, ranges, events)
     emptied(session, tables)
-    monkeypatch.setattr(
-        commit_step, "sealed_counts", lambda *_: {0: staging.StagedCounts(rows=1), 1: staging.StagedCounts(rows=1)}
-    )
+    monkeypatch.setattr(commit_step, "sealed_counts", lambda *_: {0: StagedCounts(rows=1), 1: StagedCounts(rows=1)})
     commit(pipeline, tables.batch_id, ME)
     told = oracle.check(session, pipeline, journal_of(events))
     assert [line for line in told if line.startswith("loss: event b has no row")], told

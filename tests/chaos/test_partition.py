@@ -32,7 +32,7 @@ from tests.chaos.short import until
 from tests.fixtures.namespaces import Link, Network, inside, network
 from tests.fixtures.servers import NO_SYNC
 
-pytestmark = [pytest.mark.chaos, pytest.mark.minutes(1)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 # A connection that says nothing is given up within seconds, by either side; two minutes by default.
 SOON = {"keepalives_idle": "1", "keepalives_interval": "1", "keepalives_count": "2", "tcp_user_timeout": "3000"}
@@ -72,9 +72,19 @@ class Parted:
     def drain(self) -> None:
         """Batches until nothing is new."""
         while batch := self.ask("plan").found["batch"]:
-            for step in ("stage plainly", "validate", "commit"):
-                answer = self.ask(step, batch=batch)
+            for step in ("stage", "validate", "commit"):
+                answer = self.ask(step, batch=batch, without_spark=True)
                 assert not answer.error, answer
+
+    def arm(self, failpoint: str) -> None:
+        """Let the worker act once at a place."""
+        for mark in (self.folder / "once").iterdir():
+            mark.unlink()
+        (self.folder / "failpoints").write_text(failpoint)
+
+    def disarm(self) -> None:
+        """Let it act nowhere."""
+        (self.folder / "failpoints").unlink()
 
     def resume(self) -> None:
         """SIGCONT to the worker."""
@@ -154,14 +164,14 @@ def test_a_step_that_cannot_reach_a_server_names_it_and_the_next_attempt_continu
 @pytest.mark.parametrize(("link", "error"), [("broker", "BrokerUnavailable"), ("postgres", "DatabaseUnavailable")])
 def test_a_link_that_goes_down_while_a_batch_is_staged(parted: Parted, link: str, error: str) -> None:
     parted.produce(2)
-    halt = parted.folder / "halt"
-    halt.touch()
-    staging = parted.submit("stage plainly", batch=parted.ask("plan").found["batch"], halt=str(halt))
-    until(halt.with_suffix(".reached").exists)
+    batch = parted.ask("plan").found["batch"]
+    parted.arm("slice_copied=stop")
+    staging = parted.submit("stage", batch=batch, without_spark=True)
+    until(parted.worker.stopped)
+    parted.disarm()
     gone: Link = getattr(parted.links, link)
     gone.down()
-    halt.unlink()
-    halt.with_suffix(".reached").unlink(missing_ok=True)
+    parted.resume()
     assert staging.result(100).error == error
     gone.up()
     parted.drain()
@@ -201,14 +211,12 @@ def at_commit(parted: Parted, seed: int) -> tuple[int, Future[Answer]]:
     """A batch whose transaction is open and whole, and the worker stopped before it says COMMIT."""
     parted.produce(seed)
     batch = parted.ask("plan").found["batch"]
-    for step in ("stage plainly", "validate"):
-        assert not parted.ask(step, batch=batch).error
-    for mark in (parted.folder / "once").iterdir():
-        mark.unlink()
-    (parted.folder / "failpoints").write_text("after_merge=stop")
+    for step in ("stage", "validate"):
+        assert not parted.ask(step, batch=batch, without_spark=True).error
+    parted.arm("after_merge=stop")
     committing = parted.submit("commit", batch=batch)
     until(parted.worker.stopped)
-    (parted.folder / "failpoints").unlink()
+    parted.disarm()
     return batch, committing
 
 

@@ -32,7 +32,6 @@ from offset_ledger.plan.topics import find_pipelines
 from offset_ledger.report.step import report
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
-from tests.chaos.sparkless import stage_plainly
 from tests.fixtures.engines import BY_PROCESS, by_spark
 
 ME = Origin("chaos")
@@ -71,8 +70,6 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
             with _every_slice_twice() if asked.get("twins") else nullcontext():
                 staged = stage(reader, pipeline, batch_id, ME)
             return {"epoch": staged.attempt.epoch, "done": staged.done}
-        case "stage plainly":  # without Spark
-            stage_plainly(pipeline, batch_id, Path(asked["halt"]) if asked.get("halt") else None)
         case "claim":  # staging without a session: for what happens before anything is read
             stage(BY_PROCESS, pipeline, batch_id, ME)
         case "validate":

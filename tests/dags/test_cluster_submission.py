@@ -16,6 +16,8 @@ from tests.dags.fresh import answer_of
 from tests.dags.test_airflow_parts import PIPELINE
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 SECRET = "s3cr3t-of-the-test"
 SPARK = """
 spark:

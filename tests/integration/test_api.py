@@ -48,7 +48,6 @@ def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> It
         yield made
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_script_needs_the_public_names_only(bench: Bench) -> None:
     bench.publish(order("a", "new"), order("b", "new"), order("a", "paid"))
     said: list[str] = []

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.connections import Connection

@@ -171,8 +171,10 @@ class LedgerReader:
             place = (self.topic[row["pipeline"]], log_of(row["topic_id"]), row["partition"], row["offset"])
             record = self._record(row, "timestamp", "headers")
             assert record.what == BAD
-            by = [self.numbers.get(row[name], 0) for name in ("batch_id", "resolved_by", "retried_by")]
-            found.append(Quarantined(*place, record, *by, row["dismissed_by"] is not None))
+            batch, resolved, retried = (
+                self.numbers.get(row[name], 0) for name in ("batch_id", "resolved_by", "retried_by")
+            )
+            found.append(Quarantined(*place, record, batch, resolved, retried, row["dismissed_by"] is not None))
         return tuple(found)
 
     def _forgotten(self) -> tuple[tuple[int, LogId, int, int], ...]:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from offset_ledger.connections import Connection
 from offset_ledger.local.stack import Stack
+from tests.examples import examples
 from tests.fixtures.servers import new_database
 from tests.machine.bench import Bench
 from tests.machine.broker import BROKER, BrokerBench
@@ -87,14 +88,7 @@ def _identifier(name: str) -> str:
 for each in NAMES:
     setattr(Machine, _identifier(each), _rule_of(each))
 
-SHORT = settings(
-    max_examples=12,
-    stateful_step_count=30,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+SHORT = examples(12, stateful_step_count=30, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture
@@ -110,7 +104,7 @@ def test_the_code_does_what_the_model_does(database: Connection) -> None:
     Machine.database = database
     Machine.taken.clear()
     run_state_machine_as_test(Machine, settings=SHORT)
-    assert Machine.taken.total() > 100
+    assert Machine.taken.total() > 9 * SHORT.max_examples
 
 
 def test_walks_take_every_action(database: Connection) -> None:

@@ -54,6 +54,7 @@ def test_anchors_are_those_of_github() -> None:
     assert slugify("`lab ordering`: what & when?", "-") == "lab-ordering-what--when"
 
 
+@pytest.mark.full
 def test_the_site_builds_strictly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

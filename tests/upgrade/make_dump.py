@@ -1,4 +1,6 @@
-"""Make the dump of a version of the ledger, by that version itself: run it for each release that has a new migration.
+"""Make the dump of a version of the ledger, by that version itself.
+
+There is one of each release, and one of the newest migration but one, which the next one replaces.
 
     git worktree add --detach /tmp/old COMMIT
     python -m tests.upgrade.make_dump /tmp/old

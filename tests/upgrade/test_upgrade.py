@@ -1,4 +1,4 @@
-"""Each version of the ledger that was in use becomes today's, and its open batches are finished: rows by identity."""
+"""The ledgers of 0.1, 0.2 and the newest migration but one become today's, and their open batches are finished."""
 
 from __future__ import annotations
 
@@ -98,6 +98,6 @@ def test_an_older_version_leaves_a_newer_ledger_alone(postgres: Connection) -> N
 
 
 def test_there_is_a_dump_of_todays_ledger() -> None:
-    """A migration that is added needs a dump of the version before it: see make_dump.py."""
+    """A migration that is added needs a dump of the version before it, instead of the newest one: see make_dump.py."""
     numbers = sorted(migrations())
     assert int(DUMPS[-1].stem) >= numbers[-2]

@@ -30,6 +30,8 @@ from tests.fixtures.secured import PASSWORD, USER, Secured, secured_broker
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_reader import values
 
+pytestmark = pytest.mark.full
+
 Reader = Callable[[Connection, str, OffsetRange], list[bytes | None]]
 AT_ONCE = 15.0  # seconds, on a machine that is busy; half of what is retried while a server is away
 LOGINS = ("with_token", "with_certificate")

@@ -51,6 +51,8 @@ from tests.fixtures.staged import planned
 from tests.fixtures.topic_reader import values
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 ME = Origin("test")
 PAGE = (ROOT / "docs" / "production.md").read_text()
 RIGHTS = (ROOT / "deploy" / "postgres" / "rights.sql").read_text()

@@ -105,6 +105,7 @@ target: {{connection: postgres_default, table: public.orders}}
 """
 
 
+@pytest.mark.full
 def test_a_consumer_that_the_brokers_throttle_stages_its_batch(
     servers: Servers, spark: Any, topic_name: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from itertools import count
 
 import psycopg2
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from psycopg2 import errors as pg
 
@@ -29,6 +29,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.operations.verify import verify
 from offset_ledger.target.table import ensure_target
+from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, Event, a_pipeline, a_snapshot, planned, staged, validated
 
@@ -73,7 +74,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, st.randoms(use_true_random=False), st.integers(1, 4))
 def test_merging_is_independent_of_the_order_of_batches(
     session: Session, drawn: list[tuple[int, int, str, bool]], random: object, pieces: int

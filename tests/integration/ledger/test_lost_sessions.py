@@ -25,6 +25,7 @@ from offset_ledger.ledger import batches, fencing, staging
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
+from offset_ledger.model.states import State
 from offset_ledger.stage import slices
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written, claim
@@ -105,6 +106,7 @@ def write_two(task: SliceTask, *both: Iterable[Any]) -> list[int]:
         return [write(n, batches) for n, batches in enumerate(both)]
 
 
+OURS = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 END_SLICES = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name ~ %s"
@@ -193,7 +195,7 @@ def test_a_gate_whose_session_a_claim_ended_is_fenced(
     pipeline = a_pipeline_with(tmp_path, [positive])
     with connect(servers.postgres) as staging:
         tables = stage_rows(staging, pipeline, [ROW])
-    run_suite = gate.run_suite
+    run_suite = gate.run_suite  # type: ignore[attr-defined]
 
     def overtaken(*given: Any) -> Any:
         with connect(servers.postgres) as newer:
@@ -236,7 +238,7 @@ def test_a_commit_whose_session_a_claim_ended_is_fenced(
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
     with connect(servers.postgres) as staging:  # a session of its own, for the claim ends it
         validated(staging, staged(staging, pipeline, batch_id, [Event(1, 0, 0, "a")]))
-    before = commit_step.reach
+    before = commit_step.reach  # type: ignore[attr-defined]
 
     def overtaken(place: Any) -> None:
         if place == ("after_merge" if merged else "before_merge"):
@@ -270,7 +272,7 @@ def test_an_attempt_that_looks_before_the_claim_is_committed_waits_for_it(sessio
         claiming.wait(60)
         looking = beside.submit(lost_at_attempt, servers.postgres, Attempt(batch_id, 1))
         with connect(servers.postgres) as watching:
-            until(watching, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            until(watching, f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND {OURS}")
         ended.set()
         slow.result(60)
         assert isinstance(looking.exception(60), Fenced)
@@ -343,7 +345,7 @@ def test_a_second_login_claims_despite_a_session_that_has_no_lock(
         tables = claim(other, pipeline, 1, ME)
         assert rows(first, "SELECT 1") == [[1]]  # it lives, and can do nothing for the batch
         with pytest.raises(Fenced), transaction(first) as cursor:
-            batches.lock(cursor, Attempt(1, 1), batches.State.STAGING)
+            batches.lock(cursor, Attempt(1, 1), State.STAGING)
     assert (tables.attempt.epoch, epochs(session)) == (2, [2])
 
 
@@ -377,7 +379,7 @@ def test_the_lock_of_a_run_that_plans_is_of_one_transaction_as_a_pooler_keeps_it
     with one_run_plans(a_pipeline()):
         assert rows(session, holders) == [["idle in transaction"]]
         ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
-        rows(session, f"{ended} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+        rows(session, f"{ended} AND {OURS}")
     with one_run_plans(a_pipeline()):  # a session that was ended while the run planned is no error
         pass
     assert rows(session, holders) == []

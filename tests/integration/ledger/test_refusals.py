@@ -34,6 +34,7 @@ CREATE FUNCTION public.no_b() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN {body}; RETURN NEW; END $$;
 CREATE {kind} TRIGGER no_b AFTER INSERT ON orders {deferred} FOR EACH ROW EXECUTE FUNCTION public.no_b()
 """
+WAITS = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_another_writer_of_the_same_event_is_worth_another_try(session: Session,
     with ThreadPoolExecutor(1) as beside, connect(servers.postgres) as other:
         other.cursor().execute(insert)
         committing = beside.submit(commit, ORDERS, batch_id, ME)
-        while not rows(session, "SELECT FROM pg_locks WHERE NOT granted"):
+        while not rows(session, WAITS):
             rows(session, "SELECT pg_sleep(0.05)")
         other.commit()
         with pytest.raises(TransientError, match=r"another writer changed public.orders") as failed:
@@ -120,7 +121,7 @@ def test_a_row_that_is_deleted_during_the_merge_stands_afterwards_or_nothing_doe
     with ThreadPoolExecutor(1) as beside, connect(servers.postgres) as other:
         other.cursor().execute("DELETE FROM orders")
         committing = beside.submit(commit, ORDERS, batch_id, ME)
-        while not rows(session, "SELECT FROM pg_locks WHERE NOT granted"):
+        while not rows(session, WAITS):
             rows(session, "SELECT pg_sleep(0.05)")
         other.commit()
         if merge_way == UPDATE_INSERT:

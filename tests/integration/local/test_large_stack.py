@@ -17,13 +17,13 @@ import pytest
 
 from offset_ledger.errors import StackError
 from offset_ledger.local import stack as local
-from offset_ledger.local.layout import Ports
+from offset_ledger.local.layout import HOST, Ports
 from offset_ledger.local.process import Daemon
 from offset_ledger.local.stack import SparkKind, Stack
 from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
 from tests.paths import ROOT
 
-pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
 
 DAGS = {"ingest_flights", "redrive_flights", "daily_quality_report", "audit_topics"}
 
@@ -76,6 +76,18 @@ def test_all_parts_of_the_large_stack_run_on_the_loopback_only(large: Stack) -> 
     names = ["postgres", "kafka-1", "kafka-2", "kafka-3", "spark-connect"]
     names += ["api-server", "scheduler", "dag-processor", "triggerer"]
     assert {daemon.name: listeners(daemon) - LOOPBACK for daemon, _ in large.parts()} == {name: set() for name in names}
+
+
+def test_the_stack_shows_its_spark_connect_server_and_its_connection_names_it(large: Stack) -> None:
+    parts = {part.name: part for part in local.status(large.home)}
+    assert parts["spark-connect"].address == f"sc://{HOST}:{large.ports.spark}"
+    assert parts["spark-connect"].detail.startswith("ready, ")
+    spark = large.connections()[2]
+    assert (spark.conn_id, spark.conn_type, spark.host) == (
+        "spark_default",
+        "spark_connect",
+        f"sc://{HOST}:{large.ports.spark}",
+    )
 
 
 def test_airflow_gives_a_token_for_the_rest_api(large: Stack) -> None:

@@ -30,6 +30,8 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
 from tests.fixtures.servers import execute
 
+pytestmark = pytest.mark.full
+
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed, which root alone can become")
 OTHER = "nobody"
 

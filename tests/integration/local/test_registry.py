@@ -22,6 +22,8 @@ from offset_ledger.local.registry import Registry
 from offset_ledger.local.stack import Stack
 from tests.fixtures.stacks import LOOPBACK, listeners
 
+pytestmark = pytest.mark.full
+
 SCHEMA = {"schema": json.dumps({"type": "record", "name": "Kept", "fields": [{"name": "id", "type": "long"}]})}
 
 

@@ -22,9 +22,9 @@ from offset_ledger.local.kafka import kafka_archive
 from offset_ledger.local.layout import HOST, PortChoice
 from offset_ledger.local.stack import Stack
 from offset_ledger.postgres_connection import postgres_arguments
-from tests.fixtures.stacks import LOOPBACK, listeners, pids, read, write
+from tests.fixtures.stacks import pids, read, write
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 
 @pytest.fixture(autouse=True)
@@ -71,13 +71,6 @@ def test_kafka_and_postgres_are_usable(small: Stack) -> None:
     assert query(small, "SELECT current_user, current_database(), current_setting('fsync')") == [
         ("offset_ledger", "offset_ledger", "on")
     ]
-
-
-def test_everything_listens_on_the_loopback_only(small: Stack) -> None:
-    assert {daemon.name: listeners(daemon) - LOOPBACK for daemon, _ in small.parts()} == {
-        "postgres": set(),
-        "kafka-1": set(),
-    }
 
 
 def test_a_shell_that_reads_the_env_file_has_the_same_connections(small: Stack) -> None:

@@ -29,13 +29,13 @@ from offset_ledger.operations.prune_ages import Ages
 from offset_ledger.operations.redrive import dismiss, plan_redrive
 from offset_ledger.operations.verify import verify
 from offset_ledger.operations.verify_against_topic import TopicComparison, compare_with_topic
-from offset_ledger.plan.step import plan_replay
+from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
-from tests.fixtures.raw import Raw, commit_next, commit_planned
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
+from tests.fixtures.topic_bench import quiet
 
 TOPIC = "orders.verified"
 PIPELINE = """
@@ -72,30 +72,20 @@ SENT = [  # (partition, key, value): what each becomes stands in `bench`
 
 
 @pytest.fixture(scope="module")
-def produced(stack: Stack) -> list[Raw]:
-    """The records of the shared topic, where the broker put them."""
-    extra = {"bootstrap.servers": stack.kafka.bootstrap}
-    return fill(extra, TOPIC)
+def filled(stack: Stack) -> None:
+    """The topic that most tests share has its records."""
+    fill({"bootstrap.servers": stack.kafka.bootstrap}, TOPIC)
 
 
-def fill(extra: dict[str, str], topic: str) -> list[Raw]:
+def fill(extra: dict[str, str], topic: str) -> None:
     create_topic(extra, topic, 2, 1, {"retention.ms": "-1"})  # its records are said to be old
-    found: list[Raw] = []
     headers = (("trace", b"\xff\x00"), ("plain", b"text"))
     noon = int(NOON.timestamp() * 1000)
     records = [Record(key, value, headers, noon + n * 1000, partition=p) for n, (p, key, value) in enumerate(SENT)]
-
-    def keep(record: Record, partition: int, offset: int) -> None:
-        assert record.timestamp_ms is not None
-        at = record.timestamp_ms * 1000
-        found.append(Raw(partition, offset, record.value, record.key, record.headers, at))
-
-    publish(records, extra, topic, transactional_id=f"{topic}.tests", on_ack=keep)
-    assert len(found) == len(SENT)
+    publish(records, extra, topic, transactional_id=f"{topic}.tests")
     with connect_kafka(Connection("k", "kafka", extra=extra)) as kafka:
         while [p.last_stable for p in kafka.snapshot(topic).partitions] != [9, 5]:
             time.sleep(0.05)  # the end of a transaction shows a moment later
-    return found
 
 
 @dataclass
@@ -126,20 +116,19 @@ class Bench:
         with transaction(self.session) as cursor:
             cursor.execute(statement)
 
-    def fill(self, produced: list[Raw]) -> None:
+    def fill(self) -> None:
         """Two head batches, a redrive that resolves ``paid``, and a replay of all."""
         self.rule("new")
-        commit_next(self.pipeline, produced, 6)
-        commit_next(self.pipeline, produced)
+        for limit in (6, None):
+            run_batch(self.pipeline, plan(self.pipeline, ME, limit), ME, quiet)
         self.rule("new", "paid")
-        run_batch(self.pipeline, plan_redrive(self.pipeline, RedriveChoice(), ME), ME, lambda _: None)
-        again = plan_replay(self.pipeline, [OffsetRange(0, 0, 8), OffsetRange(1, 0, 4)], ME).batch
-        assert again is not None
-        commit_planned(self.pipeline, again, produced)
+        run_batch(self.pipeline, plan_redrive(self.pipeline, RedriveChoice(), ME), ME, quiet)
+        again = plan_replay(self.pipeline, [OffsetRange(0, 0, 8), OffsetRange(1, 0, 4)], ME)
+        run_batch(self.pipeline, again, ME, quiet)
 
 
 @pytest.fixture
-def bench(servers: Servers, tmp_path: Path) -> Iterator[Bench]:
+def bench(servers: Servers, tmp_path: Path, filled: None) -> Iterator[Bench]:  # noqa: ARG001
     with connect(servers.postgres) as session:
         yield Bench(tmp_path, session)
 
@@ -218,8 +207,8 @@ def lines(compared: TopicComparison) -> list[str]:
     return sorted(re.sub(r"^topic [^:]+: ", "", line) for line in compared.violations)
 
 
-def test_every_change_is_named_by_its_place(bench: Bench, produced: list[Raw]) -> None:
-    bench.fill(produced)
+def test_every_change_is_named_by_its_place(bench: Bench) -> None:
+    bench.fill()
     tables = ("public.orders", "offset_ledger.redrive_record", "offset_ledger.quarantine")
     assert compare_with_topic(bench.pipeline) == TopicComparison(
         (OffsetRange(0, 0, 9), OffsetRange(1, 0, 5)), len(SENT), (), ()
@@ -243,9 +232,9 @@ def test_every_change_is_named_by_its_place(bench: Bench, produced: list[Raw]) -
 
 
 def test_the_verb_fails_for_a_violation_and_not_for_what_an_earlier_pipeline_file_merged(
-    bench: Bench, produced: list[Raw], capsys: pytest.CaptureFixture[str]
+    bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench.fill(produced)
+    bench.fill()
     path = str(bench.pipeline.path)
     assert main(["verify", path, "--deep", "--against-topic"]) == 0
     assert f"{len(SENT)} records of {TOPIC} read again: " in capsys.readouterr().out
@@ -273,8 +262,8 @@ def test_the_verb_fails_for_a_violation_and_not_for_what_an_earlier_pipeline_fil
     ]
 
 
-def test_a_column_that_the_next_batch_adds_is_null_in_the_table(bench: Bench, produced: list[Raw]) -> None:
-    bench.fill(produced)
+def test_a_column_that_the_next_batch_adds_is_null_in_the_table(bench: Bench) -> None:
+    bench.fill()
     bench.doc = "{type: jsonb, nullable: true}, more: {type: jsonb, nullable: true, path: $.doc}"
     compared = compare_with_topic(bench.pipeline)
     assert compared.violations == ()
@@ -282,9 +271,9 @@ def test_a_column_that_the_next_batch_adds_is_null_in_the_table(bench: Bench, pr
     assert 'partition 0 offset 1 event b: more is NULL in the table and {"deep": [1.0, 2]} in the topic' in note
 
 
-def test_with_skip_existing_the_published_records_are_compared(bench: Bench, produced: list[Raw]) -> None:
+def test_with_skip_existing_the_published_records_are_compared(bench: Bench) -> None:
     bench.merge = "skip_existing"
-    bench.fill(produced)
+    bench.fill()
     assert compare_with_topic(bench.pipeline).violations == ()
     assert [row[0] for row in rows(bench.session, "SELECT _offset FROM public.orders WHERE event_id = 'a'")] == [0]
     bench.execute("UPDATE public.orders SET amount = 2 WHERE event_id = 'a'")
@@ -295,8 +284,8 @@ def test_with_skip_existing_the_published_records_are_compared(bench: Bench, pro
     ]
 
 
-def test_a_record_that_was_dismissed_and_pruned_is_expected_nowhere(bench: Bench, produced: list[Raw]) -> None:
-    bench.fill(produced)
+def test_a_record_that_was_dismissed_and_pruned_is_expected_nowhere(bench: Bench) -> None:
+    bench.fill()
     dismiss(bench.pipeline, Selection(0, (2, 4)), ME, "never")  # one does not decode, one breaks a rule
     assert prune_beyond(bench.pipeline, Ages.same(timedelta(0)), 0, ME).records == 2
     left = rows(bench.session, 'SELECT partition, "offset" FROM offset_ledger.quarantine')
@@ -311,7 +300,8 @@ def test_a_record_that_was_dismissed_and_pruned_is_expected_nowhere(bench: Bench
 
 def test_what_retention_deleted_is_said_and_not_compared(servers: Servers, bench: Bench) -> None:
     bench.topic = f"{TOPIC}.deleted"
-    bench.fill(fill(dict(servers.kafka.extra), bench.topic))
+    fill(dict(servers.kafka.extra), bench.topic)
+    bench.fill()
     admin = KafkaAdminClient(bootstrap_servers=servers.bootstrap)
     admin.delete_records({TopicPartition(bench.topic, 0): 4})
     admin.close()

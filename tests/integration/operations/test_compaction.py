@@ -22,7 +22,6 @@ from tests.fixtures.compaction import NEVER, OFTEN, WEEK, CompactedTopic
 from tests.fixtures.servers import Servers
 from tests.fixtures.topic_bench import TopicBench
 
-pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -40,7 +39,7 @@ record:
   tombstone: delete
   columns: {{state: text}}
 target: {{connection: postgres_default, table: public.orders}}
-stage: {{engine: {engine}}}
+stage: {{engine: process}}
 """
 
 
@@ -54,7 +53,7 @@ class Bench(TopicBench):
 
     TEMPLATE = PIPELINE
     DEFAULTS = MappingProxyType(
-        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false", "engine": "spark"}
+        {"on_expired": "earliest_after_approval", "transactional": "false", "compacted": "false"}
     )
 
     def publish(self, *records: Record, **options: Any) -> None:
@@ -84,9 +83,8 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, engine: str) -> Iterator[Bench]:
+def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 1, OFTEN | NEVER | {"delete.retention.ms": WEEK}) as made:
-        made.settings["engine"] = engine
         yield made
 
 

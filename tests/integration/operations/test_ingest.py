@@ -39,11 +39,11 @@ from offset_ledger.reliability.publishing.producer import Publisher, publish_abo
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.stage.step import stage
-from tests.fixtures.engines import by_spark
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.servers import Servers
+from tests.fixtures.spark import ENGINES, chosen
 from tests.fixtures.topic_bench import TopicBench, quiet
 
-pytestmark = pytest.mark.usefixtures("spark")
 ME = Origin("test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KEEP = {"retention.ms": "-1"}  # the records are older than a week
@@ -84,7 +84,7 @@ class Bench(TopicBench):
             "share": 1.0,
             "suite": "",
             "limit": 100_000,
-            "engine": "spark",
+            "engine": "process",
         }
     )
 
@@ -99,10 +99,16 @@ class Bench(TopicBench):
 
 
 @pytest.fixture
-def bench(servers: Servers, topic_name: Callable[[], str], tmp_path: Path, engine: str) -> Iterator[Bench]:
+def bench(
+    servers: Servers, topic_name: Callable[[], str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Bench]:
     with Bench.open(servers, topic_name(), tmp_path, 2, KEEP) as made:
-        made.settings["engine"] = engine
+        made.settings["engine"] = chosen(request)
         yield made
+
+
+IN_BOTH = pytest.mark.parametrize("bench", ENGINES, indirect=True)
+"""For what is read: once staged by the process, and once by Spark."""
 
 
 def at(partition: int, value: bytes | None, **more: Any) -> Record:
@@ -112,6 +118,7 @@ def at(partition: int, value: bytes | None, **more: Any) -> Record:
 # -- exactly once ----------------------------------------------------------------------------------------------
 
 
+@IN_BOTH
 def test_every_record_ends_in_the_table_or_in_quarantine_and_a_second_run_changes_nothing(bench: Bench) -> None:
     bench.publish(
         at(0, order("a", 1)),
@@ -135,6 +142,7 @@ def test_every_record_ends_in_the_table_or_in_quarantine_and_a_second_run_change
     assert verify(bench.pipeline) == ([], 12)
 
 
+@IN_BOTH
 def test_what_kafka_knows_of_a_record_is_kept(bench: Bench) -> None:
     headers = (("trace", b"\x00\xff"), ("tenant", "Zürich".encode()), ("none", b""))
     bench.publish(
@@ -150,6 +158,7 @@ def test_what_kafka_knows_of_a_record_is_kept(bench: Bench) -> None:
     assert (*refused[:5], bytes(refused[5])) == (None, kept, NOON, 1, 1, b"broken\xff")
 
 
+@IN_BOTH
 def test_a_record_without_a_timestamp_gets_none(bench: Bench) -> None:
     from kafka import KafkaProducer
 
@@ -207,6 +216,7 @@ def test_of_several_producers_of_one_partition_each_event_has_its_newest_state(b
     assert bench.table() == newest
 
 
+@IN_BOTH
 def test_a_partition_added_later_is_read_from_its_first_offset(bench: Bench) -> None:
     bench.settings["start"] = "latest"
     bench.publish(at(0, order("before", 1)))
@@ -219,12 +229,16 @@ def test_a_partition_added_later_is_read_from_its_first_offset(bench: Bench) -> 
     assert set(bench.table()) == {"a", "c"}
 
 
+@IN_BOTH
 def test_transactions_are_read_committed_and_their_markers_are_labelled_gaps(bench: Bench) -> None:
     bench.settings["transactional"] = "true"
     extra = dict(bench.servers.kafka.extra)
     bench.publish(at(0, order("a", 1)), transactional_id=f"{bench.topic}-1")
     publish_aborted(
-        [at(0, order("a", 9, "never")), at(1, order("z", 9))], extra, bench.topic, transactional_id=f"{bench.topic}-2"
+        [at(0, order("a", 9, "never")), at(1, order("z", 9))],
+        extra,
+        bench.topic,
+        transactional_id=f"{bench.topic}-2",
     )
     (done,) = bench.ingest()
     assert bench.table() == {"a": ("new", 0, 0)}
@@ -240,6 +254,7 @@ def test_transactions_are_read_committed_and_their_markers_are_labelled_gaps(ben
     ]
 
 
+@IN_BOTH
 def test_a_gap_on_a_topic_that_is_not_transactional_is_an_error(bench: Bench) -> None:
     bench.publish(at(0, order("a", 1)), transactional_id=f"{bench.topic}-1")
     bench.publish(at(0, order("b", 1)))
@@ -338,7 +353,7 @@ def test_a_failed_gate_rejects_the_batch_and_a_person_decides(bench: Bench) -> N
 def test_great_expectations_is_imported_for_rows_to_validate_and_pyarrow_for_records(bench: Bench) -> None:
     (bench.folder / "expectations").mkdir()
     (bench.folder / "expectations" / "orders.json").write_text(json.dumps(SUITE))
-    bench.settings |= {"suite": ", suite: orders", "engine": "process"}
+    bench.settings["suite"] = ", suite: orders"
     modules, code = [], "import sys; from offset_ledger.cli.main import main; main(sys.argv[1:]); "
     code += "print(*sorted({'great_expectations', 'numpy', 'pyarrow'} & sys.modules.keys()))"
     command = [sys.executable, "-c", code, "ingest", str(bench.path)]
@@ -380,14 +395,14 @@ def test_a_pipeline_that_never_ran_says_so(bench: Bench, capsys: pytest.CaptureF
     assert "none yet" in capsys.readouterr().out
 
 
-def test_a_batch_that_ended_is_not_staged_again(bench: Bench, spark: Any) -> None:
+def test_a_batch_that_ended_is_not_staged_again(bench: Bench) -> None:
     bench.publish(at(0, order("a", 1)))
     bench.ingest()
-    assert stage(by_spark(spark), bench.pipeline, 1, ME).done
+    assert stage(BY_PROCESS, bench.pipeline, 1, ME).done
     assert commit(bench.pipeline, 1, ME).already
     bench.publish(at(0, order("b", 1)))
     planned = plan(bench.pipeline, ME).batch
     assert planned is not None
     decide(bench.session, planned.batch_id, State.ABANDONED, ME, "no")
     with pytest.raises(StateConflict, match="abandoned"):
-        stage(by_spark(spark), bench.pipeline, planned.batch_id, ME)
+        stage(BY_PROCESS, bench.pipeline, planned.batch_id, ME)

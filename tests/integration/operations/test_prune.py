@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from psycopg2 import errors as pg
 
@@ -40,6 +40,7 @@ from offset_ledger.operations.status import recent_batches
 from offset_ledger.operations.verify import verify
 from offset_ledger.report.step import report
 from offset_ledger.report.timeline import build_day
+from tests.examples import examples
 from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, planned
@@ -224,7 +225,7 @@ def go_on(
     return counted
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10**6), st.integers(0, 3), st.integers(2, 4))
 @example(11514, 0, 2)  # a record is redriven and pruned, and a replay comes past it
 def test_a_pruned_pipeline_is_whole_and_goes_on_as_one_that_was_not(

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.redrive import RedriveChoice
@@ -34,7 +32,7 @@ record:
 target: {{connection: postgres_default, table: public.events}}
 quality: {{suite: events, max_quarantined_share: 1.0}}
 limits: {{value_bytes: 300000}}
-stage: {{engine: spark}}
+stage: {{engine: process}}
 """
 RULE = "expect_column_values_to_be_in_set"
 
@@ -100,7 +98,6 @@ def quiet(_: str) -> None:
     """Progress that nobody reads."""
 
 
-@pytest.mark.usefixtures("spark")
 def test_every_produced_record_is_in_the_table_or_in_quarantine_for_its_own_reason(
     servers: Servers, topic_name: Callable[[], str], tmp_path: Path
 ) -> None:

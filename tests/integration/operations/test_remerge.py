@@ -28,7 +28,6 @@ from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON
 from tests.fixtures.topic_bench import TopicBench
 
-pytestmark = pytest.mark.usefixtures("spark")
 KEEP = {"retention.ms": "-1"}
 PIPELINE = """
 pipeline: orders

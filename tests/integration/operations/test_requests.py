@@ -40,9 +40,9 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.report.consumer_group import mirror
 from tests.fixtures.java_clients import JavaClients
-from tests.integration.operations.test_ingest import KEEP, ME, NOON, Bench, bench, order, quiet  # noqa: F401
+from tests.fixtures.topic_bench import quiet
+from tests.integration.operations.test_ingest import KEEP, ME, NOON, Bench, bench, order  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("spark")
 RUN = Origin("airflow:ingest_orders.plan", "ingest_orders", "backfill__1", 1)
 
 

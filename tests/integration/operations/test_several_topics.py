@@ -36,6 +36,7 @@ from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import Session, application_name, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.pipelines import read_retirement
+from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Batch, Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
@@ -47,7 +48,7 @@ from offset_ledger.operations.doctor.kafka import check_topics
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.losses import loss_question
 from offset_ledger.operations.overview import overview
-from offset_ledger.operations.redrive import RedriveChoice, plan_redrive
+from offset_ledger.operations.redrive import plan_redrive
 from offset_ledger.operations.requests import plan_request, requested_topics
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from kafka import KafkaAdminClient
 from kafka.admin import NewPartitions
@@ -41,6 +41,7 @@ from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.claim import TombstoneRetention, tombstone_retention
 from offset_ledger.stage.step import StagedBatch, next_stage
+from tests.examples import examples
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, a_snapshot, planned, staged, validated
 
@@ -445,7 +446,7 @@ def begun(servers: Servers) -> Iterator[Session]:
         yield session
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=st.lists(WRITE | PAUSE, max_size=5), operations=st.lists(WRITE | PAUSE | RUN, max_size=10))
 def test_a_pipeline_that_is_never_late_misses_no_tombstone(
     begun: Session, before: list[tuple[Any, ...]], operations: list[tuple[Any, ...]]

@@ -48,6 +48,8 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.kafka_tools import commands, paste
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 DAY_MS = 86_400_000
 READER = ReaderFacts("orders", event_id_is_key=True, publish_at_is_timestamp=True, newest_wins=True, value_bytes=2**20)
 NOT_BY_KEY = ReaderFacts("orders", False, True, True, 2**20)

@@ -40,7 +40,7 @@ from offset_ledger.report.consumer_group import mirror
 from tests.fixtures.kafka_tools import commands, paste
 from tests.fixtures.topic_reader import values
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",

@@ -20,6 +20,8 @@ from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.local.process import silent
 from offset_ledger.reliability.publishing.topics import create_topic
 
+pytestmark = pytest.mark.full
+
 PRODUCE, VERSION, ALL = 0, 3, -1
 NOT_LEADER = 6
 VALUES = (b"a", b"b", b"c")

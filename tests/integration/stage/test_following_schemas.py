@@ -28,7 +28,6 @@ FORMATS = pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lam
 
 
 @FORMATS
-@pytest.mark.usefixtures("spark")
 def test_a_new_field_is_a_column_from_the_first_record_that_has_it_on(
     bench: Bench, form: TestFormat, engine: str
 ) -> None:

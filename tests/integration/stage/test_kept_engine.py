@@ -57,6 +57,7 @@ def order(event_id: str) -> Record:
     return Record(event_id.encode(), json.dumps({"id": event_id, "state": "new"}).encode(), (), AT, 0)
 
 
+@pytest.mark.full
 def test_engine_and_reason_are_kept_with_every_batch_and_shown(
     bench: Bench, spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

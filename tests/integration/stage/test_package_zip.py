@@ -25,6 +25,8 @@ from offset_ledger.stage.spark_settings import SETTINGS
 from tests.fixtures.servers import Servers
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 JOBS = {"package": Path(submitted.__file__).with_name("stage_batch.py"), "checkout": ROOT / "jobs/stage_batch.py"}
 PIPELINE = """
 pipeline: orders

@@ -28,7 +28,6 @@ from tests.fixtures.http_server import Asked, answering, send_json
 from tests.fixtures.registry_bench import ME, NOON, RegistryBench, away, framed
 from tests.unit.decoding.avro.avro_records import Written
 
-pytestmark = pytest.mark.usefixtures("spark")
 FORMATS = pytest.mark.parametrize("form", [JSON_SCHEMA, AVRO, PROTOBUF], ids=lambda form: str(form.name))
 
 
@@ -126,6 +125,8 @@ def test_nothing_is_refused_because_the_registry_is_away(
         bench.ingest()
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("spark")
 def test_sparks_workers_retry_for_as_long_as_the_process_that_asks_them(
     bench: RegistryBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

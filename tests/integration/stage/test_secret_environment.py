@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 SECRET = "s3cr3t-of-the-test"
 SECRETS = {
     "AIRFLOW_CONN_POSTGRES_DEFAULT": f"postgres://me:{SECRET}@db/shop",

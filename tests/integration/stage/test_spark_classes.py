@@ -12,6 +12,8 @@ from offset_ledger.local.stack import Stack
 from offset_ledger.stage import spark_server
 from offset_ledger.stage.spark_settings import JAVA_OPTIONS, SETTINGS
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def made(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Path:

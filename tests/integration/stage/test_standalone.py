@@ -42,7 +42,7 @@ from tests.fixtures.staged import ME
 from tests.fixtures.topic_reader import read
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.minutes(2)
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2)]
 
 PIPELINE = """
 pipeline: orders
@@ -101,14 +101,20 @@ class Driver:
 
 
 @pytest.fixture(scope="module")
-def cluster(stack: Stack) -> Iterator[SparkStandalone]:
-    """The Spark cluster of the session's stack."""
-    made = local.up(home=stack.home, spark=SparkKind.STANDALONE)
-    assert isinstance(made.spark, SparkStandalone)
-    yield made.spark
+def stack(own_stack: Stack) -> Iterator[Stack]:
+    """Servers of its own, beside which the cluster is a part of their stack."""
+    made = local.up(home=own_stack.home, spark=SparkKind.STANDALONE)
+    yield made
     made.spark.stop()
-    stack.save()
-    stack.write_env()
+    own_stack.save()
+    own_stack.write_env()
+
+
+@pytest.fixture(scope="module")
+def cluster(stack: Stack) -> SparkStandalone:
+    """The Spark cluster of the stack."""
+    assert isinstance(stack.spark, SparkStandalone)
+    return stack.spark
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +274,10 @@ def test_the_slices_of_a_skewed_partition_are_staged_by_both_executors(bench: Ma
     assert len(set(by.values())) == 2
 
 
-ASLEEP = "SELECT client_port FROM pg_stat_activity WHERE application_name LIKE '%% slices%%' AND state LIKE 'idle in%%'"
+ASLEEP = (
+    "SELECT client_port FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name LIKE '%% slices%%' AND state LIKE 'idle in%%'"
+)
 
 
 def executor_of(port: int) -> psutil.Process:

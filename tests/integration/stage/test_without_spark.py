@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,7 +16,6 @@ import pytest
 from offset_ledger import progress
 from offset_ledger.commit.step import commit
 from offset_ledger.errors import OffsetExpired
-from offset_ledger.failpoints import VARIABLE, Failpoint
 from offset_ledger.kafka import bulk_reader
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import record_offsets
@@ -28,7 +24,6 @@ from offset_ledger.ledger.database import rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import ingest
-from offset_ledger.operations.verify import verify
 from offset_ledger.plan.step import plan, plan_replay
 from offset_ledger.stage import session, topic_check
 from offset_ledger.stage import spark_reader as slices_progress
@@ -95,6 +90,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "staging_session", started)
 
 
+@pytest.mark.full
 def test_the_staging_is_that_of_spark(bench: Bench, spark: Any) -> None:
     bench.publish(*odd_records())
     send_transactions(bench.servers.bootstrap, bench.topic)
@@ -119,21 +115,6 @@ def test_a_batch_below_the_limit_takes_no_spark_and_one_at_the_limit_does(bench:
     bench.publish(*(order(f"{n}", n % 3) for n in range(4)))
     with pytest.raises(AssertionError, match="a Spark session was started"):
         list(ingest(bench.pipeline, ME, False, quiet))
-
-
-def test_a_process_that_is_killed_in_a_slice_leaves_nothing_and_the_next_one_stages_all(
-    bench: Bench, tmp_path: Path
-) -> None:
-    bench.publish(*(order(f"{n}", n % 3) for n in range(9)))
-    command = [sys.executable, "-m", "offset_ledger.cli", "ingest", str(bench.path)]
-    environment = {**os.environ, VARIABLE: f"{Failpoint.SLICE_COPIED}=kill"}
-    killed = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=300)
-    assert killed.returncode == -9
-    assert rows(bench.session, "SELECT state, epoch FROM offset_ledger.batch") == [["staging", 1]]
-    (done,) = ingest(bench.pipeline, ME, False, quiet)
-    assert done.committed.batch.epoch == 2
-    assert bench.table() == {(f"{n}", n % 3, n // 3) for n in range(9)}
-    assert verify(bench.pipeline)[0] == []
 
 
 def test_what_retention_deletes_before_it_is_read_is_an_expired_offset(

@@ -20,7 +20,7 @@ from tests.fixtures.raw import Raw, commit_raw
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, a_pipeline
 
-NONE = -1000  # as Spark gives it, in microseconds
+NONE = -1  # as librdkafka gives it
 MISSING = [{"path": "_timestamp", "code": "missing", "detail": "expected a record timestamp, Kafka has none (-1)"}]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -40,6 +40,7 @@ from offset_ledger.config.schema import PIPELINE, schema_text
 from offset_ledger.config.source import OnExpired, Source, StartAt
 from offset_ledger.config.spark_application import DeployMode, Resources, Spark
 from offset_ledger.errors import ConfigurationError, PipelineFileError
+from tests.examples import examples
 from tests.paths import ROOT
 
 FLIGHTS = ROOT / "dags/pipelines/flights.yaml"
@@ -347,7 +348,7 @@ def test_a_column_may_have_the_value_that_deletes(tmp_path: Path) -> None:
 NAME = st.text("aZ09_- .'\\\\\"[]$é\n\0", min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@examples(60, database=None)
 @given(st.lists(NAME, min_size=1, max_size=4))
 def test_a_path_survives_being_written_and_read(names: list[str]) -> None:
     assert parse_path(format_path(tuple(names))) == tuple(names)

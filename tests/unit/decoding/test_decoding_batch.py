@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape, Tombstone
@@ -22,6 +22,7 @@ from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.documents import duplicate_path
 from offset_ledger.decoding.json.unique import UniqueNames
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
+from tests.examples import examples
 from tests.unit.decoding.decoding_documents import (
     BAD,
     COLUMNS,
@@ -97,7 +98,7 @@ def check(decoder: JsonDecoder, values: list[bytes | None], keys: list[bytes | N
 keys_ = st.sampled_from([None, b"k", b"", b"\xff", b"a\x00", "é".encode(), b"x" * 1025])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     st.lists(st.tuples(st.one_of(st.none(), documents(), documents(0)), keys_), max_size=6),
     st.sampled_from(list(Tombstone)),
@@ -109,7 +110,7 @@ def test_a_batch_is_its_records_one_by_one(
     check(JsonDecoder(replace(SHAPE, tombstone=tombstone), LIMITS), values, keys)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(st.tuples(st.one_of(st.none(), documents(), documents(0)), keys_), max_size=6),
     st.sampled_from([None, *DELETES]),
@@ -129,7 +130,7 @@ def test_a_batch_with_deletes_and_other_kinds_is_its_records_one_by_one(
     check(JsonDecoder(shape, LIMITS), values, keys)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.one_of(documents(), documents(0)), keys_), max_size=6))
 def test_a_batch_with_ids_from_keys_and_kafkas_time(records: list[tuple[bytes | None, bytes | None]]) -> None:
     values, keys = [value for value, _ in records], [key for _, key in records]
@@ -179,7 +180,7 @@ def test_every_literal_that_a_condition_reads_is_read_alike_in_a_batch(
     check(JsonDecoder(replace(SHAPE, where=Condition(path, equals)), LIMITS), values, [None] * len(values))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.one_of(numbers, st.text().map(json.dumps))), max_size=20))
 def test_any_number_or_text_in_any_place_is_read_alike_in_a_batch(places: list[tuple[str, str]]) -> None:
     check(JsonDecoder(SHAPE, LIMITS), [value_with(*place) for place in places], [None] * len(places))
@@ -303,7 +304,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(st.lists(TREES, min_size=1, max_size=8), st.sampled_from([":", ": ", " :"]), st.integers(0, 2**32))
 @example([r'{"q\"id":1,"q\"id":1}', r'[{"q\"id":1},{"q\"id":1}]'], ":", 0)  # quotes inside of names
 def test_what_is_proven_unique_is_unique(drawn: list[str], colon: str, seed: int) -> None:

@@ -6,12 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Condition
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
+from tests.examples import examples
 from tests.unit.decoding.decoding_documents import (
     _READER,
     COLUMNS,
@@ -37,7 +38,7 @@ def slots(row: DecodedRow) -> tuple[Any, ...]:
     return tuple(found)
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(documents(), st.sampled_from([None, None, None, *DELETES]), st.sampled_from([None, None, None, *DELETES]))
 def test_decodes_exactly_what_the_oracle_reads(
     value: bytes, delete_when: Condition | None, where: Condition | None
@@ -55,7 +56,7 @@ def test_decodes_exactly_what_the_oracle_reads(
         assert list(map(type, slots(outcome))) == list(map(type, expected))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     st.one_of(
         st.binary(), documents(most_bad=4), st.text(alphabet='{}[]",:\\u0019eE.-null tf\n', max_size=60).map(str.encode)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.decoding.lockstep import Cursors
+from tests.examples import examples
 
 U64 = 2**64 - 1
 
@@ -177,7 +178,7 @@ def read_together(values: pa.BinaryArray, candidates: list[bool], program: Seque
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_lockstep_reads_what_a_plain_reader_reads(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 6))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.column_types import parse_type
@@ -22,6 +21,7 @@ from offset_ledger.decoding.outcome import Code, Reason, Refusal
 from offset_ledger.decoding.record_kinds import fields_of
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from tests.examples import examples
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
 
 SOURCE = Source("kafka_default", "orders", format=Format.AVRO, registry="registry_default")
@@ -191,7 +191,6 @@ def test_the_file_wins(file: list[Column], followed: list[Column], columns: list
     assert effective(once, followed) == once
 
 
-EXAMPLES = int(os.environ.get("DECODING_EXAMPLES", "150"))
 FOLLOW = Follower(Format.AVRO, Evolve.WIDEN)
 OF_THE_VALUE = {Code.RANGE, Code.PRECISION, Code.NUL}
 
@@ -209,7 +208,7 @@ def versions(draw: Draw) -> tuple[list[WriterSchema], list[bytes]]:
     return found, values
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(150)
 @given(versions())
 def test_the_columns_that_follow_decode_the_records_of_all_schemas(
     drawn: tuple[list[WriterSchema], list[bytes]],

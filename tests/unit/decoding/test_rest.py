@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import REST, Column, ColumnType, Condition, Limits, RecordShape
@@ -24,6 +24,7 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from tests.examples import examples
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, document
 from tests.unit.decoding.avro.avro_records import Written, branch_name, schemas
 from tests.unit.decoding.avro.test_avro_oracle import schema_of
@@ -35,7 +36,7 @@ from tests.unit.decoding.test_decoding_batch import batch_of
 pytestmark = pytest.mark.filterwarnings("ignore")  # fastavro's about logical types that it ignores
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Path = tuple[str, ...]
-many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+many = examples(EXAMPLES, suppress_health_check=list(HealthCheck))
 
 
 def shape(paths: Iterable[Path], **more: Any) -> RecordShape:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Limits, Tombstone
@@ -21,6 +21,7 @@ from offset_ledger.operations.init.infer import json_columns, json_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import check_proposal
 from offset_ledger.operations.init.sample import Sample, SampledRecord, sample_ranges
+from tests.examples import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -230,7 +231,7 @@ VALUES = st.recursive(
 DOCUMENTS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(DOCUMENTS)
 def test_the_proposed_file_decodes_every_sampled_document(found: list[dict[str, Any]]) -> None:
     sampled = sample(*documents(*found))

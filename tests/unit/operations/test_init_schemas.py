@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Limits
@@ -23,6 +23,7 @@ from offset_ledger.operations.init.infer import sampled_kinds, schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import SampledSchemas, check_proposal, subject_of
 from offset_ledger.operations.init.sample import Sample, SampledRecord
+from tests.examples import examples
 from tests.fixtures.formats import PROTOBUF
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
 
@@ -256,7 +257,7 @@ def records(draw: Draw) -> tuple[dict[str, Any], list[bytes]]:
     return schema, [written.write(written.value(draw, written.parsed)) for _ in range(draw(st.integers(1, 3)))]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(records())
 def test_the_proposed_file_decodes_every_sampled_record(drawn: tuple[dict[str, Any], list[bytes]]) -> None:
     text, payloads = drawn

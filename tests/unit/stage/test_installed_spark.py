@@ -44,6 +44,7 @@ def test_two_versions_in_one_folder_are_refused_with_what_to_install(monkeypatch
     )
 
 
+@pytest.mark.full
 def test_the_extra_resolves_to_one_version_of_both() -> None:
     command = [f"{ROOT}/.venv/bin/uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
     resolved = subprocess.run(

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.validate import expectations as gx
 from offset_ledger.validate import known_expectations, known_table
 from offset_ledger.validate.known_expectations import Facts, facts_of, table, table_of
+from tests.examples import examples
 from tests.paths import ROOT
 
 _TEXT = st.text(max_size=5)
@@ -68,7 +69,7 @@ def test_a_table_of_another_version_says_nothing() -> None:
     assert table_of("1.23.0") == {}
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(entries())
 def test_great_expectations_agrees_with_what_passes_without_it(entry: dict[str, Any]) -> None:
     if (known := facts_of(entry)) is not None:
@@ -89,7 +90,7 @@ def test_each_type_of_the_table_can_pass(name: str) -> None:
     assert facts_of(entry) == Facts(known["names_rows"], known["runs_on_postgres"]) == gx.built_facts(entry)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(_CONDITION)
 def test_great_expectations_agrees_with_conditions_that_pass_without_it(condition: dict[str, Any]) -> None:
     kwargs = {"column": "a", "row_condition": condition}

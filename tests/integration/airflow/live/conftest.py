@@ -73,14 +73,28 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> GitBundle:
 
 
 @pytest.fixture(scope="package")
+def spark_server(stack: Stack) -> Iterator[SparkConnect]:
+    """A Spark Connect server that need not run."""
+    made = SparkConnect(stack.home / "spark-of-airflow", free_ports(1)[0])
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="package")
 def world(
-    stack: Stack, template_database: str, lineage: Answering, hooks: Answering, shop: GitBundle
+    stack: Stack,
+    template_database: str,
+    lineage: Answering,
+    hooks: Answering,
+    shop: GitBundle,
+    spark_server: SparkConnect,
+    request: pytest.FixtureRequest,
 ) -> Iterator[World]:
+    wanted = fixtures_of(request.session)
     execute(stack.postgres.connection(), f"CREATE DATABASE runs TEMPLATE {template_database}")
     kafka, postgres, spark = stack.connections()
     postgres = replace(postgres, schema="runs")
-    server = SparkConnect(stack.home / "spark-of-airflow", free_ports(1)[0])
-    known = (kafka, postgres, server.connection(), replace(spark, conn_id="spark_submitted"))
+    known = (kafka, postgres, spark_server.connection(), replace(spark, conn_id="spark_submitted"))
     connections = {environment_name(each.conn_id): each.to_json() for each in known}
     project, statsd = new_project(), Statsd()
     airflow = Airflow(stack.home / "airflow", project, stack.ports.airflow, stack.postgres)
@@ -95,23 +109,33 @@ def world(
         # Every file is there from the start; parsing them all again and again takes more than the tests do.
         patch.setitem(local_airflow._SETTINGS, "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "120")
         try:
-            server.start(stack.connections_environment(), Launch(print))
+            if "spark_ready" in wanted:
+                spark_server.start(stack.connections_environment(), Launch(print))
             begin(made)
             begin_in(shop, made)
             made.start()
-            server.up(stack.connections_environment(), Launch(print))
             host, port = hooks.url.removeprefix("http://").split(":")
             nobody = Connection("registry_away", "http", f"http://127.0.0.1:{free_ports(1)[0]}")
             for each in (*stored(made), Connection("hooks_stored", "http", host, int(port)), nobody):
                 made.call("POST", "/connections", as_stored(each), expect=201)
-            for name in ("strict", "orders", "lossy", "gone", "woken", "late", "away"):
+            for name in ("strict", "orders", "lossy", "gone", "late", "away", *({"woken"} & wanted)):
                 made.unpause(name)
             yield made
         finally:
             airflow.down()
-            server.stop()
             statsd.close()
             shutil.rmtree(project)
+
+
+def fixtures_of(session: pytest.Session) -> set[str]:
+    """The fixtures that the selected tests need."""
+    return {name for item in session.items if isinstance(item, pytest.Function) for name in item.fixturenames}
+
+
+@pytest.fixture(scope="package")
+def spark_ready(world: World, spark_server: SparkConnect, stack: Stack) -> None:  # noqa: ARG001
+    """The Spark Connect server runs."""
+    spark_server.up(stack.connections_environment(), Launch(print))
 
 
 def sent_to(lineage: Answering) -> dict[str, str]:
@@ -182,22 +206,25 @@ def lose(world: World, name: str, before: int, give_up: bool = True) -> None:
 
 
 @pytest.fixture(scope="package")
-def started(world: World) -> dict[str, str]:
-    """What takes long: the scheduled run of orders, a backfill of two of its days beside it, and a rejected batch.
-
-    A record comes while the triggerer is down and the first woken run is at work.
-    """
+def started(world: World, request: pytest.FixtureRequest) -> dict[str, str]:
+    """What takes long: the scheduled run of orders, a backfill of two of its days beside it, and a rejected batch."""
     strict = world.trigger("strict")
     lossy = world.trigger("lossy")
     dates = ["--from-date", FIRST.isoformat(), "--to-date", (FIRST + timedelta(days=1)).isoformat()]
     world.airflow_cli("backfill", "create", "--dag-id", "ingest_orders", *dates, "--max-active-runs", "2")
+    if "woken" in fixtures_of(request.session):
+        publish_unwatched(world)
+    return {"strict": strict, "lossy": lossy}
+
+
+def publish_unwatched(world: World) -> None:
+    """A record that comes while the triggerer is down and the first woken run is at work."""
     began = "SELECT batch_id FROM offset_ledger.batch WHERE pipeline = 'woken'"
     until(lambda: world.rows(began), "new records to wake a run")
     triggerer = next(daemon for daemon in world.airflow.daemons if daemon.name == "triggerer")
     triggerer.stop()
     world.publish("woken", record(FIRST, "d"))
     world.start()
-    return {"strict": strict, "lossy": lossy}
 
 
 @pytest.fixture(scope="package")

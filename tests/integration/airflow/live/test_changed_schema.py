@@ -19,7 +19,7 @@ from tests.fixtures.following import avro, written
 from tests.fixtures.registry import running_registry
 from tests.integration.airflow.live.conftest import FIRST, as_stored
 
-pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
 
 PIPELINE = """
 pipeline: changed

@@ -11,7 +11,7 @@ from tests.fixtures.airflow_project import pipeline_text
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.git_bundle import GitBundle
 
-pytestmark = [pytest.mark.minutes(2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(2), pytest.mark.timeout(900)]
 
 STORED = """
 SELECT data::text FROM serialized_dag WHERE dag_id = 'ingest_versioned'
@@ -37,6 +37,7 @@ def stored(world: World) -> list[str]:
     return [json.dumps(each) for each in found]
 
 
+@pytest.mark.usefixtures("spark_ready")
 def test_a_run_commits_in_its_version_and_the_page_follows_the_repository(world: World, shop: GitBundle) -> None:
     world.unpause("versioned")
     run_id = world.trigger("versioned")

@@ -26,6 +26,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.full
 def test_no_answer_in_time_is_a_no(world: World, started: dict[str, str]) -> None:
     assert world.ended("lossy", started["lossy"]) == "failed"
     tasks = world.tasks("lossy", started["lossy"])
@@ -33,6 +34,7 @@ def test_no_answer_in_time_is_a_no(world: World, started: dict[str, str]) -> Non
     assert [row[:3] for row in world.rows(KEPT)] == [NO_ANSWER]
 
 
+@pytest.mark.full
 def test_a_cleared_task_that_asks_and_fails_again_notifies_nobody_again(
     world: World, started: dict[str, str], hooks: Answering
 ) -> None:
@@ -52,6 +54,7 @@ def test_a_cleared_task_that_asks_and_fails_again_notifies_nobody_again(
     }
 
 
+@pytest.mark.full
 def test_a_person_may_decide_with_the_form(world: World) -> None:
     run_id = world.trigger("lossy", action="skip", why="retention was too short")
     world.succeeded("lossy", run_id)
@@ -82,6 +85,7 @@ def test_a_loss_that_a_person_approves_is_skipped_and_the_run_goes_on(world: Wor
     assert world.rows(kept) == [(0, 4, 4, "admin")]
 
 
+@pytest.mark.full
 def test_a_run_that_is_late_is_named_in_the_triggerers_log(world: World, started: dict[str, str]) -> None:
     line = f"pipeline lossy is not fresh: run {started['lossy']} has not ended 1 s after it was queued"
 
@@ -98,6 +102,7 @@ def finished(world: World, name: str) -> str:
     return run_id
 
 
+@pytest.mark.full
 def test_a_loss_ahead_is_told_once_until_the_records_are_committed(world: World, hooks: Answering) -> None:
     first, second = (finished(world, "late") for _ in range(2))
     assert world.tasks("late", first)["commit"] == "success"
@@ -109,6 +114,7 @@ def test_a_loss_ahead_is_told_once_until_the_records_are_committed(world: World,
     assert world.rows(ended) == [("loss_ahead", 1, True)]
 
 
+@pytest.mark.full
 def test_a_registry_that_is_away_is_told_while_airflow_tries_again(world: World, hooks: Answering) -> None:
     run_id = world.trigger("away")
     told = until(lambda: notified(hooks, "away"), "the notification", lambda: world.told("away", run_id))
@@ -120,6 +126,7 @@ def test_a_registry_that_is_away_is_told_while_airflow_tries_again(world: World,
     world.call("PATCH", world.run("away", run_id), {"state": "failed"})
 
 
+@pytest.mark.full
 def test_a_contradiction_fails_the_first_task_with_one_plain_line(world: World, hooks: Answering) -> None:
     run_id = world.trigger("lossy", action="window", since="2026-03-01T00:00:00Z")
     assert world.ended("lossy", run_id) == "failed"
@@ -179,6 +186,7 @@ def test_a_backfill_reads_its_intervals_during_a_live_run(world: World, started:
     assert {(0, 3), (3, 6), (0, 9)} <= told
 
 
+@pytest.mark.full
 def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decides(world: World) -> None:
     before = world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'")
     again = {"reprocess_behavior": "completed", "dag_run_conf": {"dry_run": True}}
@@ -198,6 +206,7 @@ def test_all_runs_again_with_other_parameters_reuse_the_run_and_the_ledger_decid
     assert world.rows("SELECT count(*) FROM offset_ledger.batch WHERE pipeline = 'orders'") == before
 
 
+@pytest.mark.full
 def test_a_failed_backfill_run_runs_again_only_where_that_was_asked_for(world: World, started: dict[str, str]) -> None:  # noqa: ARG001
     day = FIRST + timedelta(days=10)
     first = world.backfill("orders", day, day, dag_run_conf={"action": "skip"})
@@ -219,6 +228,7 @@ def close(world: World, backfill: int) -> None:
     assert status in (200, 409), (status, found)  # 409: it has just ended by itself
 
 
+@pytest.mark.full
 def test_clearing_commit_of_an_approved_batch_changes_nothing(
     world: World, started: dict[str, str], hooks: Answering
 ) -> None:

@@ -13,7 +13,7 @@ from tests.fixtures.airflow_world import World, until
 from tests.fixtures.http_server import Answering
 from tests.integration.airflow.live.conftest import Redriven, subjects
 
-pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(900)]
 
 
 def scheduled(world: World, dag_id: str) -> str:

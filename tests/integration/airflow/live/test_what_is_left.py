@@ -17,7 +17,7 @@ from offset_ledger.postgres_connection import postgres_arguments
 from tests.fixtures.airflow_world import World, until
 from tests.fixtures.statsd import Metric
 
-pytestmark = [pytest.mark.minutes(4), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.minutes(4), pytest.mark.timeout(900)]
 SPARK_STEPS = {"seconds.stage", "seconds.validate", "seconds.commit"}
 
 

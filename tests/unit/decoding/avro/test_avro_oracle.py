@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import struct
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from offset_ledger.config.json_path import format_path
@@ -23,12 +22,12 @@ from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Refusal, Skip
 from offset_ledger.decoding.staged import staged_type
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from tests.examples import examples
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, column_value, document, kind_of, place
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # fastavro's about logical types that it ignores
 
-EXAMPLES = int(os.environ.get("DECODING_EXAMPLES", "150"))
 EMPTY = pa.array([], pa.binary())
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = [
@@ -56,7 +55,7 @@ LIKELY = {
 }
 CODES = {"missing": Code.MISSING, "null": Code.NULL, "type": Code.TYPE}
 
-many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+many = examples(150, suppress_health_check=list(HealthCheck))
 
 
 def schema_of(said: Any) -> WriterSchema:
@@ -139,7 +138,7 @@ def check_row(outcome: Any, written: Written, value: Any, record: RecordShape) -
     read = [outcome.event_id] * bool(record.event_id) + [outcome.publish_at] * bool(record.publish_at)
     for column, want, got in zip(columns, wanted, [*read, *outcome.values], strict=True):
         if column.type.name == "jsonb" and want is not None:
-            check_document(written, *want, document(got))
+            check_document(written, *want, document(got))  # type: ignore[call-arg]
         else:
             assert type(got) is type(want), (column, got, want)
             assert repr(got) == repr(want) or got == want, (column, got, want)

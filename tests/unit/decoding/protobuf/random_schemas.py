@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,14 +15,16 @@ import grpc_tools
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from grpc_tools import protoc
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from tests.examples import ALL
 
-EXAMPLES = int(os.environ.get("DECODING_EXAMPLES", "300"))
+EXAMPLES = 300
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 MESSAGES = 5
-_FILES = 12 if EXAMPLES <= 1000 else 200
+_FILES = 12 if settings().max_examples <= ALL else 200
 randoms = st.randoms(use_true_random=True)
 seeds = st.integers(0, _FILES * MESSAGES - 1)
 SYNTAXES = ("proto2", "proto3", "edition")

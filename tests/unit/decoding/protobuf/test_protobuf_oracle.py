@@ -6,13 +6,14 @@ from random import Random
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
+from tests.examples import examples
 from tests.unit.decoding.protobuf.oracle import expected_row, row_values, same, shape_of
 from tests.unit.decoding.protobuf.random_messages import damaged, fill
 from tests.unit.decoding.protobuf.random_schemas import AT, EXAMPLES, Case, case, randoms, seeds
@@ -37,7 +38,7 @@ def check(said: DecodedRow | Refusal, message: Any, shape: RecordShape, fields: 
         assert same(expected, row_values(said, shape)), (expected, said)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(seeds, st.integers(0, 3), randoms)
 def test_a_message_becomes_the_row_that_the_runtime_reads(seed: int, columns: int, random: Random) -> None:
     found = case(seed)
@@ -46,7 +47,7 @@ def test_a_message_becomes_the_row_that_the_runtime_reads(seed: int, columns: in
     check(outcome(found, shape, message.SerializePartialToString()), message, shape, fields)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(seeds, st.integers(0, 3), randoms)
 def test_messages_one_after_the_other_are_merged(seed: int, columns: int, random: Random) -> None:
     found = case(seed)
@@ -67,7 +68,7 @@ def jsonb_paths(shape: RecordShape) -> set[str]:
     return {format_path(column.path) for column in shape.columns if column.type.name == "jsonb"}
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(seeds, st.integers(0, 3), randoms)
 def test_what_is_read_of_damaged_bytes_is_what_the_runtime_reads(seed: int, columns: int, random: Random) -> None:
     found = case(seed)
@@ -83,7 +84,7 @@ def test_what_is_read_of_damaged_bytes_is_what_the_runtime_reads(seed: int, colu
             assert reason.code in Code
 
 
-@settings(max_examples=max(20, EXAMPLES // 20), deadline=None)
+@examples(max(20, EXAMPLES // 20))
 @given(seeds, randoms)
 def test_what_the_runtime_refuses_is_refused(seed: int, random: Random) -> None:
     found = case(seed)

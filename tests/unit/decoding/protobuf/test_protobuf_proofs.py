@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from google.protobuf.descriptor import FieldDescriptor as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 from offset_ledger.decoding.protobuf.lockstep_reader import ROUNDS
+from tests.examples import examples
 from tests.unit.decoding.protobuf.oracle import shape_of
 from tests.unit.decoding.protobuf.proofs import check_proofs
 from tests.unit.decoding.protobuf.random_messages import damaged, fill
@@ -34,7 +35,7 @@ from tests.unit.decoding.protobuf.random_schemas import (
 )
 
 
-@settings(max_examples=EXAMPLES // 3, deadline=None)
+@examples(EXAMPLES // 3)
 @given(seeds, st.integers(0, 3), randoms, st.booleans())
 def test_what_is_proven_is_what_is_decoded(seed: int, columns: int, random: Random, flat: bool) -> None:
     found = case(seed, flat)
@@ -52,7 +53,7 @@ def condition(random: Random, descriptor: Any) -> Condition:
     return Condition(path, zeros.get(field.type, 0) if field and random.random() < 0.8 else "a")
 
 
-@settings(max_examples=EXAMPLES // 3, deadline=None)
+@examples(EXAMPLES // 3)
 @given(seeds, st.integers(0, 3), randoms)
 def test_takes_exactly_the_messages_of_which_a_condition_holds(seed: int, columns: int, random: Random) -> None:
     found = case(seed, flat=True)
@@ -75,7 +76,7 @@ def test_takes_exactly_the_messages_of_which_a_condition_holds(seed: int, column
                 assert (outcome == Skip()) is not (there and getattr(message, name) == equals)
 
 
-@settings(max_examples=EXAMPLES // 3, deadline=None)
+@examples(EXAMPLES // 3)
 @given(seeds, st.integers(0, 3), randoms)
 def test_every_flat_message_that_decodes_is_proven(seed: int, columns: int, random: Random) -> None:
     found = case(seed, flat=True)
@@ -101,7 +102,7 @@ def far_off(message: Any) -> bool:
     return any(abs(moment.seconds) > 9_000_000_000 for moment in moments)
 
 
-@settings(max_examples=EXAMPLES // 5, deadline=None)
+@examples(EXAMPLES // 5)
 @given(seeds, randoms)
 def test_framed_records_of_several_messages_are_proven_together(seed: int, random: Random) -> None:
     found = case(seed, flat=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offset_ledger.decoding.arrow import _staged
@@ -16,6 +16,7 @@ from offset_ledger.decoding.staged import staged_type
 from offset_ledger.decoding.typed.columns import arrow_type, column_builder
 from offset_ledger.decoding.typed.convert import converter
 from offset_ledger.decoding.typed.types import TypeName, ValueType
+from tests.examples import examples
 from tests.unit.decoding.typed.test_convert import A_UUID, kind
 
 KINDS = (
@@ -132,7 +133,7 @@ def as_postgres_reads(column: ColumnKind, values: list[Any]) -> list[Any]:
 PAIRS = [(source, column) for source in SOURCES for column in KINDS if column_builder(source, column)]
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(st.data())
 def test_what_is_built_at_once_is_what_the_converter_gives(data: st.DataObject) -> None:
     source, column = data.draw(st.sampled_from(PAIRS))
