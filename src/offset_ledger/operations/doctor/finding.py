@@ -102,7 +102,7 @@ def _complete(check: Check, run: _Run) -> None:
         run.done = True
     except OffsetLedgerError as error:
         name = type(error).__name__
-        run.findings.append(problem(check.name, f"{name}: {error}", f"docs/runbook.md explains {name}"))
+        run.findings.append(problem(check.name, error.named, f"docs/runbook.md explains {name}"))
     except Exception as error:
         log.info("", exc_info=error)
         run.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))
