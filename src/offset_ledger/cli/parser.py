@@ -51,11 +51,6 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def listed(name: str, summary: str) -> argparse.Action:
-    """A line of the help, for a group of arguments to show."""
-    return argparse.Action([], name, metavar=name, help=summary)
-
-
 def _left_over(given: str, options: Iterable[str]) -> str:
     name = given.partition("=")[0]
     if not name.startswith("-"):

@@ -75,8 +75,10 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
         raise ConfigurationError(f"{path}: there is no such suite file; create it or change quality.suite") from None
     except Refused as refused:
         raise ConfigurationError(f"{path}:{refused.line}: {refused}") from None
-    reader = _Reader(columns, lines)
+    kept = gx.KeptFacts.of_user()
+    reader = _Reader(columns, lines, kept)
     expectations = reader.suite(document)
+    kept.write()
     if reader.mistakes:
         raise ConfigurationError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(reader.mistakes)))
     return Suite(str(document["name"]), path, hashlib.sha256(raw).hexdigest(), tuple(expectations))
@@ -85,8 +87,9 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
 class _Reader:
     """Reads a suite document, and collects its mistakes instead of stopping at the first."""
 
-    def __init__(self, columns: Collection[str], lines: Mapping[Place, int]) -> None:
+    def __init__(self, columns: Collection[str], lines: Mapping[Place, int], kept: gx.KeptFacts) -> None:
         self._columns = columns
+        self._kept = kept
         self._lines = lines
         self.mistakes: list[tuple[int, str]] = []
 
@@ -135,7 +138,7 @@ class _Reader:
         return once and any(name not in self._columns for _, name in _columns_of(kwargs, place))
 
     def _known_type(self, place: Place, name: Any) -> bool:
-        if gx.is_known(str(name)):
+        if self._kept.is_known(str(name)):
             return True
         close = get_close_matches(str(name), gx.known_types(), n=1)
         right = f"did you mean {close[0]}?" if close else "see the gallery of Great Expectations for what there is"
@@ -165,7 +168,7 @@ class _Reader:
         for key in _OURS.keys() & kwargs.keys():
             self._note((*place, "kwargs", key), f"{key} is not allowed in a suite: {_OURS[key]}; remove it")
         try:
-            facts = gx.facts_of({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
+            facts = self._kept.facts_of({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
         except ValueError as error:
             for text in str(error).splitlines():
                 self._note((*place, "kwargs", text.split(":")[0]), text)
