@@ -15,9 +15,9 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from offset_ledger.airflow.callbacks import question_asked
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.occasions import question_asked
 from offset_ledger.airflow.planned_batch import batch_id_of, planned_at_once, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import Question, QuestionAnswer

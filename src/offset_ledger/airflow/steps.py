@@ -8,9 +8,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
+from offset_ledger.airflow.callbacks import rejected
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.occasions import rejected
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ContradictoryRequest, LostRange, UnknownTopic

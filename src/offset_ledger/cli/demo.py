@@ -28,19 +28,17 @@ if TYPE_CHECKING:
 def run_demo(arguments: Namespace) -> Outcome:
     """Load real flights through Airflow, and prove every row."""
     require("local", "the demo")
-    if arguments.formats:
-        return _formats(arguments.flights)
+    from offset_ledger.demo.formats import run as formats
     from offset_ledger.demo.run import run
 
-    proof = run(arguments.flights, say)
-    return Outcome([asdict(claim) for claim in proof.claims], _text(proof), 0 if proof.holds else 1)
-
-
-def _formats(flights: int | None) -> Outcome:
-    from offset_ledger.demo.formats.run import run
-
-    proof = run(flights, say)
-    return Outcome([asdict(claim) for claim in proof.claims], _formats_text(proof), 0 if proof.holds else 1)
+    proof: DemoProof
+    if arguments.formats:
+        proof = of_formats = formats.run(arguments.flights, say)
+        text = _formats_text(of_formats)
+    else:
+        proof = of_flights = run(arguments.flights, say)
+        text = _text(of_flights)
+    return Outcome([asdict(claim) for claim in proof.claims], text, 0 if proof.holds else 1)
 
 
 def _formats_text(proof: FormatsProof) -> str:

@@ -26,7 +26,6 @@ from offset_ledger.extras import require
 if TYPE_CHECKING:
     from offset_ledger.reliability.audit.run import Audit
     from offset_ledger.reliability.labs.trial import Report
-    from offset_ledger.reliability.topics.plan import TopicRequirements
     from offset_ledger.reliability.topics.settings import TopicSettings
 
 
@@ -92,23 +91,19 @@ def _text(audit: Audit) -> str:
 )
 def run_topic(arguments: Namespace) -> Outcome:
     """Plan, create or describe a topic, with the effect of each setting."""
+    from offset_ledger.connections import get_connection
+    from offset_ledger.reliability.publishing.topics import create_topic
+
     name = arguments.topic
     if arguments.action == "describe":
         return _explained(name, _existing(arguments), f"topic {name}:")
     planned, configs = _planned(arguments)
     if arguments.action == "plan":
         return _explained(name, planned, f"topic {name}, planned:")
-    if _create(arguments, planned, configs):
+    extra = get_connection(arguments.connection).extra
+    if create_topic(extra, name, planned.partitions, planned.replication_factor, configs):
         return _explained(name, planned, f"topic {name} is made:")
     return _explained(name, _existing(arguments), f"topic {name} was there before, with these settings:")
-
-
-def _create(arguments: Namespace, planned: TopicSettings, configs: dict[str, str]) -> bool:
-    from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.topics import create_topic
-
-    extra = get_connection(arguments.connection).extra
-    return create_topic(extra, arguments.topic, planned.partitions, planned.replication_factor, configs)
 
 
 def _existing(arguments: Namespace) -> TopicSettings:
@@ -124,41 +119,32 @@ def _existing(arguments: Namespace) -> TopicSettings:
 
 def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with the caller's own settings, and the same as Kafka's configuration."""
-    from offset_ledger.reliability.topics.plan import plan
+    from offset_ledger.connections import get_connection
+    from offset_ledger.kafka.client import connect_kafka
+    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements, plan
     from offset_ledger.reliability.topics.settings import TopicSettings
-
-    requirements = _requirements(arguments)
-    planned = plan(requirements)
-    configs = planned.configs() | dict(map(name_and_value, arguments.set))
-    factor = arguments.replication_factor or planned.replication_factor
-    brokers, volume = requirements.brokers, requirements.bytes_a_day
-    try:
-        return TopicSettings.read(brokers, planned.partitions, factor, configs, volume), configs
-    except ValueError as error:
-        raise ConfigurationError(f"--set: expected a whole number ({error})") from None
-
-
-def _requirements(arguments: Namespace) -> TopicRequirements:
-    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements
     from offset_ledger.units import parse_size, parse_span
 
-    volume = _volume(arguments)
-    return TopicRequirements(
-        brokers=arguments.brokers or _count_brokers(arguments),
+    volume, brokers = _volume(arguments), arguments.brokers
+    if not brokers:
+        with connect_kafka(get_connection(arguments.connection)) as kafka:
+            brokers = kafka.count_brokers()
+    requirements = TopicRequirements(
+        brokers=brokers,
         partitions=arguments.partitions,
         durability=Durability(arguments.durability),
         bytes_a_day=10**9 if volume is None else volume,
         record_bytes=parse_size(arguments.record_size),
         retention=None if arguments.retention == "forever" else parse_span(arguments.retention),
     )
-
-
-def _count_brokers(arguments: Namespace) -> int:
-    from offset_ledger.connections import get_connection
-    from offset_ledger.kafka.client import connect_kafka
-
-    with connect_kafka(get_connection(arguments.connection)) as kafka:
-        return kafka.count_brokers()
+    planned = plan(requirements)
+    configs = planned.configs() | dict(map(name_and_value, arguments.set))
+    factor = arguments.replication_factor or planned.replication_factor
+    try:
+        settings = TopicSettings.read(brokers, planned.partitions, factor, configs, requirements.bytes_a_day)
+        return settings, configs
+    except ValueError as error:
+        raise ConfigurationError(f"--set: expected a whole number ({error})") from None
 
 
 def _volume(arguments: Namespace) -> int | None:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
 from offset_ledger.cli.completer import complete
-from offset_ledger.cli.parser import Parser
-from offset_ledger.cli.verbs import add_verbs, run_verb
+from offset_ledger.cli.verbs import Parser, add_verbs, run_verb
 from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.version import __version__
@@ -77,29 +76,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Namespace) -> int:
-    _configure_logging(arguments.verbose)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         outcome = run_verb(arguments)
     except OffsetLedgerError as error:
         return _fail(error, arguments.json)
     except Exception as error:
         logging.getLogger("offset_ledger").info("", exc_info=error)
-        return _fail(_unexpected(error), arguments.json)
+        text = f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it"
+        return _fail(UnexpectedError(text), arguments.json)
     except KeyboardInterrupt:
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
     _show(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
     return outcome.exit_code
-
-
-def _configure_logging(verbose: bool) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("offset_ledger").setLevel(logging.INFO if verbose else logging.WARNING)
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-
-
-def _unexpected(error: Exception) -> UnexpectedError:
-    return UnexpectedError(f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it")
 
 
 def _show(text: str) -> None:

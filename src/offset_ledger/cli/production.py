@@ -44,13 +44,9 @@ def run_metrics(arguments: Namespace) -> Outcome:
         text = exposition(folder)
         return Outcome(parsed(text), text.rstrip())
     host, port = serve(folder, *arguments.listen)
-    say(f"metrics of the pipelines in {folder}: http://{_bracketed(host)}:{port}/metrics")
+    say(f"metrics of the pipelines in {folder}: http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
     threading.Event().wait()
     raise AssertionError("nothing sets the event")
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 @verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger notify flights")

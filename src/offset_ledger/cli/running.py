@@ -25,33 +25,31 @@ if TYPE_CHECKING:
 )
 def run_ingest(arguments: Namespace) -> Outcome:
     """Plan, stage, validate, commit and report, without Airflow."""
-    return _preview(arguments) if arguments.dry_run else _ingest(arguments)
-
-
-def _preview(arguments: Namespace) -> Outcome:
-    from offset_ledger.model.request import Request
-    from offset_ledger.operations.preview import preview
-    from offset_ledger.plan.topics import find_pipelines
-
-    pipeline, request = pipeline_of(arguments), Request(dry_run=True, limit=arguments.limit)
-    planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
-    if not pipeline.source.several:
-        return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
-    text = by_topic({name: str(shown) for name, shown in planned.items()})
-    return Outcome({name: shown.data for name, shown in planned.items()}, text)
-
-
-def _ingest(arguments: Namespace) -> Outcome:
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import ingest
     from offset_ledger.stage.session import session_ended
 
     pipeline, done = pipeline_of(arguments), []
+    if arguments.dry_run:
+        return _preview(pipeline, arguments.limit)
     with session_ended():
         for batch in ingest(pipeline, current_origin(), arguments.until_drained, say, arguments.limit):
             done.append(batch_data(batch))
             say(batch_line(batch))
     return Outcome(done, f"{counted(len(done), 'batch')} committed" if done else "nothing is new, nothing changed")
+
+
+def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
+    from offset_ledger.model.request import Request
+    from offset_ledger.operations.preview import preview
+    from offset_ledger.plan.topics import find_pipelines
+
+    request = Request(dry_run=True, limit=limit)
+    planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
+    if not pipeline.source.several:
+        return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
+    text = by_topic({name: str(shown) for name, shown in planned.items()})
+    return Outcome({name: shown.data for name, shown in planned.items()}, text)
 
 
 @verb(
@@ -71,20 +69,15 @@ def _ingest(arguments: Namespace) -> Outcome:
 )
 def run_replay(arguments: Namespace) -> Outcome:
     """Read offset ranges, or a window of time, again; the cursors do not move."""
-    from offset_ledger.operations.preview import preview
-
-    pipeline, request = pipeline_of(arguments), _request(arguments)
-    if not request.dry_run:
-        return _replay(pipeline, request)
-    planned = preview(pipeline, request)
-    return Outcome(planned.data, str(planned))
-
-
-def _replay(pipeline: Pipeline, request: Request) -> Outcome:
     from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.operations.preview import preview
     from offset_ledger.operations.requests import replay
     from offset_ledger.stage.session import session_ended
 
+    pipeline, request = pipeline_of(arguments), _request(arguments)
+    if request.dry_run:
+        planned = preview(pipeline, request)
+        return Outcome(planned.data, str(planned))
     with session_ended():
         batch = replay(pipeline, request, current_origin(), say)
     return Outcome(batch_data(batch), batch_line(batch))

@@ -29,12 +29,9 @@ from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.local.stack import PartStatus
     from offset_ledger.operations.compare_schemas import Line
     from offset_ledger.operations.decode_sample import Sample, SampleRefusal, SampleRow
     from offset_ledger.operations.diff import Diff
-    from offset_ledger.operations.doctor.finding import Finding
-    from offset_ledger.operations.init.run import Initialized
 
 
 @verb(
@@ -53,6 +50,8 @@ if TYPE_CHECKING:
 def run_stack(arguments: Namespace) -> Outcome:
     """Start, stop or show the local servers."""
     require("local", "the local stack")
+    from tabulate import tabulate
+
     from offset_ledger.local import stack
     from offset_ledger.stage.spark_server import make_archive
 
@@ -69,16 +68,11 @@ def run_stack(arguments: Namespace) -> Outcome:
             registry=arguments.registry,
         )
     parts = stack.status()
-    return Outcome([asdict(part) for part in parts], _stack_text(parts))
-
-
-def _stack_text(parts: tuple[PartStatus, ...]) -> str:
-    from tabulate import tabulate
-
     if not parts:
-        return "no local stack; start one with: offset-ledger stack up"
+        return Outcome([], "no local stack; start one with: offset-ledger stack up")
     rows = [(p.name, "running" if p.running else "stopped", p.pid or "", p.address, p.detail) for p in parts]
-    return tabulate(rows, headers=["server", "state", "pid", "address", "detail"])
+    text = tabulate(rows, headers=["server", "state", "pid", "address", "detail"])
+    return Outcome([asdict(part) for part in parts], text)
 
 
 @verb(connection("postgres_default"), example="offset-ledger migrate")
@@ -110,30 +104,24 @@ def run_init(arguments: Namespace) -> Outcome:
 
     a = arguments
     done = initialize(a.topic, a.connection, a.registry, a.records, a.name, a.table, a.output, a.force)
-    if arguments.output == PRINTED:
-        for doubt in done.proposal.doubts:
-            say(doubt)
-        return Outcome(_data(done), done.proposal.text.rstrip("\n"))
-    return Outcome(_data(done), _init_text(done))
-
-
-def _data(done: Initialized) -> dict[str, Any]:
-    return {
+    doubts = list(done.proposal.doubts)
+    data = {
         "pipeline": done.name,
         "records": done.records,
         "written": [str(path) for path in done.written],
         "file": done.proposal.text,
         "suite": done.proposal.suite,
-        "unsure": list(done.proposal.doubts),
+        "unsure": doubts,
     }
-
-
-def _init_text(done: Initialized) -> str:
+    if arguments.output == PRINTED:
+        for doubt in doubts:
+            say(doubt)
+        return Outcome(data, done.proposal.text.rstrip("\n"))
     path = done.written[0]
     lines = [f"wrote {' and '.join(map(str, done.written))}, from {counted(done.records, 'record')}; to be looked at:"]
-    lines += [f"  {doubt}" for doubt in done.proposal.doubts]
-    lines += ["next:", *(f"  offset-ledger {verb}" for verb in (f"check {path}", f"preview {path}"))]
-    return "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"])
+    lines += [f"  {doubt}" for doubt in doubts]
+    lines += ["next:", f"  offset-ledger check {path}", f"  offset-ledger preview {path}"]
+    return Outcome(data, "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"]))
 
 
 @verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger check flights")
@@ -173,8 +161,7 @@ def _records(text: str) -> int:
 )
 def run_preview(arguments: Namespace) -> Outcome:
     """Decode some records of the topic, the next ones for example; nothing is written."""
-    from offset_ledger.operations.decode_sample import decode_sample
-    from offset_ledger.operations.sample_start import Choice
+    from offset_ledger.operations.decode_sample import Choice, decode_sample
 
     choice = Choice(arguments.partition, arguments.from_offset, parse_since(arguments.since))
     pipeline = pipeline_of(arguments)
@@ -268,7 +255,11 @@ def _diff_text(compared: Diff) -> str:
     differs = "these differences cost records or stop a run: see !"
     summary = differs if compared.differs else "no difference that matters"
     schemas = [f"schema: {', '.join(compared.schemas)}"] if compared.schemas else []
-    marks = [text for line in compared.lines for text in _marks(line)]
+    marks = [
+        f"{'!' if mark.matters else '+'} {line.path or line.column or 'table'}: {mark.text}"
+        for line in compared.lines
+        for mark in line.marks
+    ]
     side_by_side = fitting([_cells(line) for line in compared.lines], _WIDTH)
     return "\n".join([*schemas, *compared.notes, "", side_by_side, "", *marks, summary])
 
@@ -277,10 +268,6 @@ def _cells(line: Line) -> dict[str, str]:
     sign = "!" if any(mark.matters for mark in line.marks) else "+" if line.marks else ""
     cells = {"path": line.path, "schema": line.schema, "column": line.column, "file": line.file, "table": line.table}
     return {"": sign, **{name: cut(text) for name, text in cells.items()}}
-
-
-def _marks(line: Line) -> list[str]:
-    return [f"{'!' if mark.matters else '+'} {line.path or line.column or 'table'}: {mark.text}" for mark in line.marks]
 
 
 _CELL, _BYTES = 40, 32
@@ -339,20 +326,15 @@ def run_doctor(arguments: Namespace) -> Outcome:
     counts = ", ".join(
         counted(count, level) if level in _COUNTABLE else f"{count} {level}" for level, count in sorted(levels.items())
     )
-    text = "\n".join([*map(_finding_text, findings), "", counts])
-    return Outcome([_entry(finding) for finding in findings], text, 1 if levels["problem"] else 0)
+    lines, data = [], []
+    for each in findings:
+        lines.append(f"{each.level:8} {each.subject}: {each.text}")
+        lines += [f"{'':8} to do: {each.remedy}"] if each.remedy else []
+        data.append({"subject": each.subject, "level": each.level, "found": each.text, "remedy": each.remedy})
+    return Outcome(data, "\n".join([*lines, "", counts]), 1 if levels["problem"] else 0)
 
 
 _COUNTABLE = {"problem", "warning"}
-
-
-def _finding_text(finding: Finding) -> str:
-    line = f"{finding.level:8} {finding.subject}: {finding.text}"
-    return f"{line}\n{'':8} to do: {finding.remedy}" if finding.remedy else line
-
-
-def _entry(finding: Finding) -> dict[str, str | None]:
-    return {"subject": finding.subject, "level": finding.level, "found": finding.text, "remedy": finding.remedy}
 
 
 _SHELLS = ("bash", "zsh", "fish")

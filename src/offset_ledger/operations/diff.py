@@ -9,7 +9,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.decoding.needed_columns import Follower
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, unread_fields
-from offset_ledger.ledger.database import Cursor, connect, read_only, transaction
+from offset_ledger.ledger.database import connect, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.followed_columns import FollowedColumn
@@ -79,18 +79,14 @@ def _of_database(pipeline: Pipeline) -> _Known:
             follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
             pipeline = with_columns(cursor, pipeline)
-            table, kept = _table(cursor, pipeline), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
+            table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
+            if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
+                table = Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
             unread = unread_fields.latest(cursor, pipeline.name)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
     note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"
     return _Known(pipeline, table, kept, followed, follower, note, unread)
-
-
-def _table(cursor: Cursor, pipeline: Pipeline) -> Table:
-    if not is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
-        return Table(False, {})
-    return Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:

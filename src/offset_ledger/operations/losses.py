@@ -122,7 +122,13 @@ def skip_lost(
                     f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start"
                 )
             ranges = lost if approved is None else tuple(approved)
-            _check_lost(ranges, lost)
+            by_partition = {r.partition: r for r in lost}
+            for r in ranges:
+                now = by_partition.get(r.partition)
+                if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
+                    raise StateConflict(
+                        f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped"
+                    )
             new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
             pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
             if head := batches.open_head(cursor, pipeline.name):
@@ -131,14 +137,6 @@ def skip_lost(
             for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
                 decisions.answer(cursor, asked, QuestionAnswer.APPROVE, origin, why, done.batch.batch_id)
             return done
-
-
-def _check_lost(approved: Sequence[OffsetRange], lost: Sequence[OffsetRange]) -> None:
-    by_partition = {r.partition: r for r in lost}
-    for r in approved:
-        now = by_partition.get(r.partition)
-        if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
-            raise StateConflict(f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped")
 
 
 def _abandon(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:

@@ -140,17 +140,8 @@ def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY)
     """
     pages = pipeline_folder(folder, results.pipeline)
     write(pages / f"{results.batch_id}.json", results.to_json())
-    _delete_older(pages, history)
+    stored = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
+    for old in sorted(stored, key=lambda path: int(path.stem), reverse=True)[history:]:
+        old.with_suffix(".html").unlink(missing_ok=True)
+        old.unlink(missing_ok=True)
     return write(pages / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
-
-
-def _stored(pages: Path) -> list[Path]:
-    """The stored results of a pipeline, newest batch first."""
-    results = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
-    return sorted(results, key=lambda path: int(path.stem), reverse=True)
-
-
-def _delete_older(pages: Path, history: int) -> None:
-    for stored in _stored(pages)[history:]:
-        stored.with_suffix(".html").unlink(missing_ok=True)
-        stored.unlink(missing_ok=True)

@@ -17,8 +17,7 @@ from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.accept_topic import accept_schema, schema_question
 from offset_ledger.operations.answers import answer_question, question_before_staging, record_question
-from offset_ledger.operations.decode_sample import decode_sample
-from offset_ledger.operations.sample_start import Choice
+from offset_ledger.operations.decode_sample import Choice, decode_sample
 from tests.fixtures.following import Bench, avro, bench, ranges, written
 from tests.fixtures.registry_bench import ME
 

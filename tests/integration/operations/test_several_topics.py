@@ -43,7 +43,7 @@ from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
 from offset_ledger.operations.accept_topic import accept_table, accept_topic
 from offset_ledger.operations.answers import answer_question, record_question
-from offset_ledger.operations.doctor.kafka import check_topics
+from offset_ledger.operations.doctor.servers import check_topics
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.losses import loss_question
 from offset_ledger.operations.overview import overview

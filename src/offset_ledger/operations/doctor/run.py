@@ -16,8 +16,7 @@ from offset_ledger.operations.diff import compare_table
 from offset_ledger.operations.doctor import airflow
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
 from offset_ledger.operations.doctor.installation import installation_checks
-from offset_ledger.operations.doctor.kafka import check_kafka, check_topics
-from offset_ledger.operations.doctor.postgres import check_postgres
+from offset_ledger.operations.doctor.servers import check_kafka, check_postgres, check_topics
 from offset_ledger.retry import retrying_for
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.validate.step import read_suite

@@ -22,9 +22,8 @@ from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.init.infer import json_inferred, sampled_kinds, schema_inferred
+from offset_ledger.operations.init.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
-from offset_ledger.operations.init.sample import Sample, read_sample
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.stage.schemas import schema_or_problem
 

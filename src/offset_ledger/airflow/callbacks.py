@@ -1,7 +1,8 @@
-"""The occasions on which tasks notify: callbacks of every task, and what steps, gates, audits and deadlines meet."""
+"""Callbacks: the occasions on which tasks and deadlines notify, and what steps, gates and audits meet."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+
 from offset_ledger import ids
 from offset_ledger.airflow.notifiers import missing_notifiers
 from offset_ledger.airflow.planned_batch import read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.notification import Cause
-from offset_ledger.config.outline import from_outline
+from offset_ledger.config.outline import from_outline, outline
 from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
 from offset_ledger.model import notices
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from offset_ledger.model.batch import Batch
     from offset_ledger.model.questions import Question
     from offset_ledger.reliability.audit.run import Audit
+
 
 log = logging.getLogger(__name__)
 
@@ -203,3 +208,32 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
 
 def _label(task_id: str) -> str:
     return task_id.rpartition(".")[2]
+
+
+log = logging.getLogger(__name__)
+
+
+def freshness_alert(pipeline: Pipeline) -> DeadlineAlert | None:
+    """The alert of the pipeline; None if its file sets no ``freshness``."""
+    if pipeline.freshness is None:
+        return None
+    arguments: dict[str, Any] = {"pipeline": pipeline.name, "seconds": int(pipeline.freshness.total_seconds())}
+    if pipeline.notify:
+        arguments["known"] = outline(pipeline)
+    return DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=pipeline.freshness,
+        callback=AsyncCallback(late, kwargs=arguments),
+        name=f"freshness of {pipeline.name}",
+    )
+
+
+async def late(
+    pipeline: str, seconds: int, context: Any = None, known: Mapping[str, Any] | None = None, **_: Any
+) -> None:
+    """Say in one line, in the triggerer's log, which run is late, and notify where the pipeline file asks for it."""
+    run = (context or {}).get("dag_run") or {}
+    run_id = run.get("dag_run_id") or run.get("run_id") if isinstance(run, dict) else run
+    log.warning("pipeline %s is not fresh: run %s has not ended %d s after it was queued", pipeline, run_id, seconds)
+    if known:
+        await asyncio.to_thread(not_fresh, known, str(run_id), seconds)  # what it asks blocks
