@@ -71,5 +71,5 @@ def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
 
 
 def _lives(ti: Any, dag_id: str, run_id: str) -> bool:
-    """Whether the run is queued or running; a deleted run is neither."""
+    """Return whether the run is queued or running; a deleted run is neither."""
     return int(ti.get_dr_count(dag_id, run_ids=[run_id], states=["queued", "running"])) > 0

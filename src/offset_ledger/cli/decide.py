@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offset_ledger.cli.completer import complete_batches
 from offset_ledger.cli.output import batch_data, batch_line
@@ -12,7 +12,6 @@ from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.model.states import State
-    from offset_ledger.operations.remerge import Restated
 
 
 _BATCH = (
@@ -158,12 +157,8 @@ def run_remerge(arguments: Namespace) -> Outcome:
         done.append(batch_data(batch))
         say(batch_line(batch))
     data = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
-    return Outcome(data, _text(pipeline.name, restated, done))
-
-
-def _text(pipeline: str, restated: Restated, done: list[dict[str, Any]]) -> str:
-    ordered = f"the rows of {pipeline} are ordered by Kafka's timestamps"
+    ordered = f"the rows of {pipeline.name} are ordered by Kafka's timestamps"
     unchanged = restated.rows is None and not done
     text = f"nothing to remerge: {ordered}" if unchanged else f"{ordered}; {counted(len(done), 'batch')} replayed"
     gone = ", ".join(map(str, restated.gone))
-    return f"{text}; not in the topic any more, so not read again: {gone}" if gone else text
+    return Outcome(data, f"{text}; not in the topic any more, so not read again: {gone}" if gone else text)

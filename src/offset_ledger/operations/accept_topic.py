@@ -54,7 +54,7 @@ class LogChange:
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is no log any more."""
+        """Return whether there is no log any more."""
         return self.question.kind is QuestionKind.TOPIC_GONE
 
     @property

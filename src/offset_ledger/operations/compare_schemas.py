@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from offset_ledger.config.json_path import format_path, parse_path, touch
@@ -135,7 +136,7 @@ def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPa
 
 
 def _leads(path: JsonPath, schema: KnownSchema) -> bool:
-    """Whether the schema has the path, or a value that the path leads into."""
+    """Return whether the schema has the path, or a value that the path leads into."""
     return any(touch(path, field.path) for field in schema.fields)
 
 
@@ -220,14 +221,13 @@ def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: Unread) -> tu
     sampled = "rows" if unread_fields.sampled == unread_fields.records else "sampled rows"
     of = f"of {unread_fields.sampled:,} {sampled} of batch {batch_id}"
     marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in unread_fields.fields.items()}
-    return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
-
-
-def _is_unread(pipeline: Pipeline, path: str) -> bool:
-    try:
-        return bool(unread([parse_path(path)], pipeline.record))
-    except Refused:  # it was cut
-        return True
+    lines = []
+    for path, mark in marks.items():
+        with suppress(Refused):  # it was cut
+            if not unread([parse_path(path)], pipeline.record):
+                continue
+        lines.append(Line(path, "", "", "", "", (mark,)))
+    return tuple(lines)
 
 
 def _mark(pipeline: Pipeline, misfit: Misfit) -> Mark:

@@ -35,7 +35,7 @@ class Diff:
 
     @property
     def differs(self) -> bool:
-        """Whether there is a difference that matters."""
+        """Return whether there is a difference that matters."""
         return any(mark.matters for line in self.lines for mark in line.marks)
 
 
@@ -90,7 +90,7 @@ def _of_database(pipeline: Pipeline) -> _Known:
 
 
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
-    """Whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
+    """Return whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
 
     Raises:
         TargetMismatch: the table does not fit.

@@ -81,7 +81,11 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
         session.set_session(isolation_level="REPEATABLE READ")
         with transaction(session) as cursor:
             violations, notes = _compare(cursor, pipeline, cursors, snapshot)
-    return TopicComparison(ranges, records, tuple(violations), (*_gone(committed, ranges), *notes))
+    read_from = {r.partition: r.from_offset for r in ranges}
+    ends = [(r, read_from.get(r.partition, r.until_offset)) for r in committed]
+    gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
+    lost = (f"range {r} is no longer in the topic; its rows and quarantined records were not compared" for r in gone)
+    return TopicComparison(ranges, records, tuple(violations), (*lost, *notes))
 
 
 def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
@@ -93,14 +97,6 @@ def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
         ends = kafka.epoch_ends(topic, cursors.leader_epochs)
     check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
     return snapshot
-
-
-def _gone(committed: Sequence[OffsetRange], ranges: Sequence[OffsetRange]) -> list[str]:
-    """A note for each committed range of which the topic has lost the start, or all."""
-    starts = {r.partition: r.from_offset for r in ranges}
-    ends = [(r, starts.get(r.partition, r.until_offset)) for r in committed]
-    gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
-    return [f"range {r} is no longer in the topic; its rows and quarantined records were not compared" for r in gone]
 
 
 def _compare(

@@ -47,7 +47,7 @@ class ValidatedBatch:
 
     @property
     def passed(self) -> bool:
-        """Whether it passed the gate, without an approval."""
+        """Return whether it passed the gate, without an approval."""
         return bool(self.verdict.get("success", True))
 
     @property

@@ -161,7 +161,7 @@ def implementation(name: str) -> type[Expectation]:
 
 
 def names_rows(kind: type[Expectation]) -> bool:
-    """Whether the expectation is about single rows, so that the failing ones can be named."""
+    """Return whether the expectation is about single rows, so that the failing ones can be named."""
     from great_expectations.expectations import expectation as base
 
     row_level = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
@@ -169,12 +169,12 @@ def names_rows(kind: type[Expectation]) -> bool:
 
 
 def runs_on_postgres(kind: type[Expectation]) -> bool:
-    """Whether Great Expectations can run it in Postgres; some types exist for pandas and Spark only."""
+    """Return whether Great Expectations can run it in Postgres; some types exist for pandas and Spark only."""
     return kind.expectation_type in _TYPE_CHECKS or has_sql(kind)
 
 
 def has_sql(kind: type[Expectation]) -> bool:
-    """Whether a row-level expectation has an implementation in SQL; all others have one."""
+    """Return whether a row-level expectation has an implementation in SQL; all others have one."""
     from great_expectations.exceptions.exceptions import MetricProviderError
     from great_expectations.expectations.registry import get_sqlalchemy_metric_provider
 

@@ -220,14 +220,20 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
     """
     version = gx.load().__version__
     with _quiet(), exact_queries(), open_batch(arguments, live) as (source, batch):
-        expectations = _expectations(suite)
+        # Each has its position, by which its result is recognised.
+        expectations = [
+            gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
+            for position, entry in enumerate(suite.expectations)
+        ]
         result = _result(batch, suite.name, expectations)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
         _raise_if_lost(by_position)
         failing = {
             position: failing_rows(source, expectations[position], each, live)
             for position, each in by_position.items()
-            if suite.expectations[position].action is SuiteAction.QUARANTINE and _has_failing_rows(each)
+            if suite.expectations[position].action is SuiteAction.QUARANTINE
+            and not each["success"]
+            and each["result"].get("unexpected_index_query")
         }
     return Validation(version, result, by_position, failing)
 
@@ -237,7 +243,7 @@ def exception_of(result: Mapping[str, Any]) -> str | None:
     info = result["exception_info"]
     # One exception is the info itself; several, one for each metric, are under the names of their metrics.
     exceptions = [info] if "raised_exception" in info else list(info.values())
-    messages = [_line(each["exception_message"]) for each in exceptions if each["raised_exception"]]
+    messages = [one_line(each["exception_message"]) for each in exceptions if each["raised_exception"]]
     return "; ".join(dict.fromkeys(messages)) if messages else None
 
 
@@ -251,14 +257,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _expectations(suite: Suite) -> list[Expectation]:
-    """The expectations of the suite, each with its position, by which its result is recognised."""
-    return [
-        gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
-        for position, entry in enumerate(suite.expectations)
-    ]
 
 
 def _result(batch: Batch, name: str, expectations: list[Expectation]) -> dict[str, Any]:
@@ -282,11 +280,3 @@ def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
             if known and known.kind is not DatabaseUnavailable:
                 raise known.kind(f"Great Expectations {known.text} ({exception_of(each)}); no verdict; {known.advice}")
             raise DatabaseUnavailable(f"Great Expectations lost its session ({exception_of(each)}); validate again")
-
-
-def _line(message: object) -> str:
-    return " ".join(str(message).split())[:300]
-
-
-def _has_failing_rows(result: Mapping[str, Any]) -> bool:
-    return not result["success"] and bool(result["result"].get("unexpected_index_query"))

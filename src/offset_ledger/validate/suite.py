@@ -130,7 +130,7 @@ class _Reader:
         return Expectation(nearest_line(self._lines, *place), entry["type"], columns, action, configuration)
 
     def _is_early(self, place: Place, kwargs: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-        """Whether it is about a column that the pipeline file does not declare yet, and says so."""
+        """Return whether it is about a column that the pipeline file does not declare yet, and says so."""
         once = meta.get("once_declared", False)
         if not isinstance(once, bool):
             self._note(place, f"once_declared: expected true or false, found {once!r}")

@@ -38,7 +38,7 @@ class ExpectationResult:
 
     @property
     def rejects(self) -> bool:
-        """Whether this alone rejects the batch; rows that no query selects cannot be quarantined."""
+        """Return whether this alone rejects the batch; rows that no query selects cannot be quarantined."""
         unnamed = self.action is SuiteAction.QUARANTINE and self.quarantine_sql is None
         return not self.success and (self.action is SuiteAction.REJECT or unnamed)
 

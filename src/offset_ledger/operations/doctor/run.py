@@ -62,22 +62,18 @@ def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
     ]
     checks.append(Check("Airflow", partial(airflow.check_airflow, pipelines), seconds=airflow.SECONDS))
     for pipeline in pipelines:
-        checks += _checks_of(pipeline)
+        name = pipeline.name
+        checks += [
+            Check(f"{name}: stage", partial(check_stage, pipeline, is_installed("spark"))),
+            Check(f"{name}: suite", partial(check_suite, pipeline)),
+            Check(f"{name}: table", partial(check_table, pipeline), f"Postgres {pipeline.target.connection}"),
+            Check(f"{name}: topic", partial(check_topics, pipeline), f"Kafka {pipeline.source.connection}"),
+        ]
     return checks
 
 
 def _of(pipelines: Sequence[Pipeline], connection: Callable[[Pipeline], str | None]) -> list[str]:
     return sorted({name for pipeline in pipelines if (name := connection(pipeline))})
-
-
-def _checks_of(pipeline: Pipeline) -> list[Check]:
-    name = pipeline.name
-    return [
-        Check(f"{name}: stage", partial(check_stage, pipeline, is_installed("spark"))),
-        Check(f"{name}: suite", partial(check_suite, pipeline)),
-        Check(f"{name}: table", partial(check_table, pipeline), f"Postgres {pipeline.target.connection}"),
-        Check(f"{name}: topic", partial(check_topics, pipeline), f"Kafka {pipeline.source.connection}"),
-    ]
 
 
 def check_stage(pipeline: Pipeline, can: bool) -> Iterator[Finding]:
@@ -96,27 +92,27 @@ def check_stage(pipeline: Pipeline, can: bool) -> Iterator[Finding]:
 
 
 def check_suite(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether the suite can be read."""
+    """Return whether the suite can be read."""
     read_suite(pipeline)
     suite = pipeline.quality.suite
     yield ok(f"{pipeline.name}: suite", f"{suite} has no mistakes" if suite else "none is configured")
 
 
 def check_table(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether the table fits the pipeline file."""
+    """Return whether the table fits the pipeline file."""
     compared, line = compare_table(pipeline)
     subject = f"{pipeline.name}: table"
     yield Finding(subject, Level.SKIPPED, line) if compared == "not compared" else ok(subject, line)
 
 
 def check_registry(conn_id: str) -> Iterator[Finding]:
-    """Whether the registry answers."""
+    """Return whether the registry answers."""
     subjects = connect_registry(get_connection(conn_id)).subjects()
     yield ok(f"registry {conn_id}", f"answers, with {len(subjects):,} subjects")
 
 
 def check_spark(conn_id: str) -> Iterator[Finding]:
-    """Whether the Spark that the connection names can be reached; no session is started."""
+    """Return whether the Spark that the connection names can be reached; no session is started."""
     subject = f"Spark {conn_id}"
     try:
         connection = get_connection(conn_id)

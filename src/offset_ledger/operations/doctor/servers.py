@@ -29,13 +29,13 @@ _LEVELS = {Severity.ERROR: Level.PROBLEM, Severity.WARNING: Level.WARNING}
 
 
 def check_kafka(conn_id: str) -> Iterator[Finding]:
-    """Whether the cluster answers, and with a version that is supported."""
+    """Return whether the cluster answers, and with a version that is supported."""
     with connect_kafka(get_connection(conn_id)) as kafka:
         yield supported(f"Kafka {conn_id}", kafka.version(), kafka.count_brokers())
 
 
 def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
-    """Whether brokers of this version are supported."""
+    """Return whether brokers of this version are supported."""
     text = f"{counted(brokers, 'broker')} that speak the protocol of {'.'.join(map(str, version))}"
     if version[:2] < OLDEST_KAFKA:
         return problem(subject, text, f"upgrade the brokers to {'.'.join(map(str, OLDEST_KAFKA))} or newer")
@@ -43,7 +43,7 @@ def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether the login may read each topic of the pipeline and keep its group, and what the audit finds."""
+    """Return whether the login may read each topic of the pipeline and keep its group, and what the audit finds."""
     for each in known_pipelines(pipeline):
         topic, group = each.source.topic, consumer_group(each.name)
         subject = f"{each.name}: topic {topic}"

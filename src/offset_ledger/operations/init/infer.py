@@ -240,7 +240,7 @@ def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
 
 
 def takes_all(type_: str, values: Sequence[bytes]) -> bool:
-    """Whether a column of this type takes each of the JSON texts."""
+    """Return whether a column of this type takes each of the JSON texts."""
     read = reader(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0]))
     try:
         for value in values:
