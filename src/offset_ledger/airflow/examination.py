@@ -1,4 +1,4 @@
-"""What the doctor asks Airflow about itself, in a process of its own: importing Airflow takes seconds, and prints.
+"""Facts about Airflow for the doctor, found in a process of its own: importing Airflow takes seconds, and prints.
 
 ``python -m offset_ledger.airflow.examination CONNECTION ...`` prints plugin, bundles and connections as JSON, in its
 last line.
@@ -20,7 +20,7 @@ _PACKAGE = b"offset_ledger"
 
 
 def examine(conn_ids: Iterable[str]) -> dict[str, Any]:
-    """What this Airflow knows of this package: errors as text, None where there is none."""
+    """Return what this Airflow knows of this package: errors as text, None where there is none."""
     return {
         "plugin": _plugin_error(),
         "bundles": [_bundle(each) for each in _local_bundles()],

@@ -93,7 +93,7 @@ def form(topics: bool = False) -> dict[str, Param]:
 
 
 def request_of(context: Context) -> Request:
-    """What the run was asked for: its form, or the data interval of a backfill run.
+    """Return what the run was asked for: its form, or the data interval of a backfill run.
 
     Raises:
         ContradictoryRequest: the form contradicts itself.

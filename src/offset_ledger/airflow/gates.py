@@ -91,7 +91,7 @@ class Gate(HITLOperator):
 
     @abstractmethod
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """What has to be asked now, if anything."""
+        """Return what has to be asked now, if anything."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
         """The result of the task once there is nothing to ask."""
@@ -99,7 +99,7 @@ class Gate(HITLOperator):
 
 
 class LossGate(Gate):
-    """Whether to skip lost offsets, or to accept a changed log or schema; then it plans a batch, or resumes it."""
+    """A gate that asks about lost offsets, a changed log or a changed schema; then it plans a batch, or resumes it."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss, or the changed schema, as it is now."""
@@ -121,7 +121,7 @@ class LossGate(Gate):
 
 
 class BatchGate(Gate):
-    """Whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
+    """A gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """None for a batch that is not, or no longer, rejected."""

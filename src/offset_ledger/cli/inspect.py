@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.config.model import Pipeline
     from offset_ledger.operations.overview import PipelineLine
     from offset_ledger.operations.status import PipelineStatus
 
@@ -142,56 +141,31 @@ def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:
 )
 def run_verify(arguments: Namespace) -> Outcome:
     """Check every invariant of the ledger, and the number of rows in the table."""
-    pipeline = pipeline_of(arguments)
-    result = _ledger(pipeline)
-    if arguments.deep:
-        _add_gaps(result, pipeline)
-    if arguments.against_topic:
-        _add_topic(result, pipeline)
-    data = {"violations": result.violations, "checked": result.checked, "notes": result.notes, **result.more}
-    return Outcome(data, "\n".join(result.lines), 1 if result.violations else 0)
+    from offset_ledger.operations.verify import explain_gaps, uncounted_reason, verify
 
-
-@dataclass(slots=True)
-class _Result:
-    """All checks so far; ``more`` are the members of --json that the optional checks add."""
-
-    checked: int
-    violations: list[str]
-    notes: list[str]
-    lines: list[str]
-    more: dict[str, Any] = field(default_factory=dict)
-
-
-def _ledger(pipeline: Pipeline) -> _Result:
-    from offset_ledger.operations.verify import uncounted_reason, verify
-
+    pipeline, more = pipeline_of(arguments), dict[str, Any]()
     violations, checked = verify(pipeline)
     summary = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
     notes = [note] if (note := uncounted_reason(pipeline)) else []
-    return _Result(checked, list(violations), notes, [*(violations or [summary]), *notes])
+    lines = [*(violations or [summary]), *notes]
+    if arguments.deep:
+        deep = explain_gaps(pipeline)
+        violations += deep.violations
+        lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
+        more |= {"gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+    if arguments.against_topic:
+        from offset_ledger.operations.verify_against_topic import compare_with_topic
 
-
-def _add_gaps(result: _Result, pipeline: Pipeline) -> None:
-    from offset_ledger.operations.verify import explain_gaps
-
-    deep = explain_gaps(pipeline)
-    result.violations += deep.violations
-    result.lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
-    result.more |= {"gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
-
-
-def _add_topic(result: _Result, pipeline: Pipeline) -> None:
-    from offset_ledger.operations.verify_against_topic import compare_with_topic
-
-    compared = compare_with_topic(pipeline)
-    result.violations += compared.violations
-    result.notes += compared.notes
-    ranges = ", ".join(map(str, compared.ranges)) or "nothing"
-    read = f"{counted(compared.records, 'record')} of {pipeline.source.topic} read again: {ranges}"
-    result.lines += [*compared.violations, *compared.notes, read]
-    result.more["records"] = compared.records
-    result.more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
+        compared = compare_with_topic(pipeline)
+        violations += compared.violations
+        notes += compared.notes
+        ranges = ", ".join(map(str, compared.ranges)) or "nothing"
+        read = f"{counted(compared.records, 'record')} of {pipeline.source.topic} read again: {ranges}"
+        lines += [*compared.violations, *compared.notes, read]
+        more["records"] = compared.records
+        more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
+    data = {"violations": violations, "checked": checked, "notes": notes, **more}
+    return Outcome(data, "\n".join(lines), 1 if violations else 0)
 
 
 @verb(

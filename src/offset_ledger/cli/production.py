@@ -56,7 +56,7 @@ def run_notify(arguments: Namespace) -> Outcome:
     Raises:
         ConfigurationError: the file has no ``notify``, or a notifier failed.
     """
-    from offset_ledger.airflow.notifiers import message, send
+    from offset_ledger.airflow.notify import message, send
     from offset_ledger.model.notices import trial
 
     pipeline = pipeline_of(arguments)

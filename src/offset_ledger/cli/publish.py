@@ -101,7 +101,7 @@ def run_publish(arguments: Namespace) -> Outcome:
 
 
 def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
-    """How to publish, as far as the arguments alone say it."""
+    """Return how to publish, as far as the arguments alone say it."""
     from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
     from offset_ledger.reliability.publishing.settings_reader import read_settings
 
@@ -292,7 +292,7 @@ def _references(option: str, given: Mapping[str, Any]) -> tuple[Reference, ...]:
 
 
 def _schema_options(arguments: Namespace, option: str) -> dict[str, Any]:
-    """What the arguments say of one schema, by their options."""
+    """Return what the arguments say of one schema, by their options."""
     options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
     said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
     return {each: value for each, value in said.items() if value is not None}

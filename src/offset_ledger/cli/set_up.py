@@ -127,7 +127,7 @@ def run_init(arguments: Namespace) -> Outcome:
 @verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger check flights")
 def run_check(arguments: Namespace) -> Outcome:
     """Check a pipeline file, and whether its table fits."""
-    from offset_ledger.airflow.notifiers import wrong_notifiers
+    from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.operations.diff import compare_table
     from offset_ledger.validate.step import read_suite
 

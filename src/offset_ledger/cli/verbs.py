@@ -89,7 +89,7 @@ class Outcome:
 
 
 class Topics(Enum):
-    """What a verb takes of a pipeline file with several topics: one after the other, a single one, or all at once."""
+    """The topics of a pipeline file that a verb takes: one after the other, a single one, or all at once."""
 
     EACH = "each"
     ONE = "one"

@@ -66,7 +66,7 @@ class LogChange:
 def find_log_change(
     kafka: KafkaClient, session: Session, pipeline: Pipeline
 ) -> tuple[LogChange | None, TopicSnapshot | None]:
-    """How the log differs from the one that the cursors, or the open head batch, belong to; None if it does not.
+    """Return how the log differs from the one that the cursors, or the open head batch, belong to; None if it does not.
 
     With a snapshot of the topic; None if it is gone. There is no question about a topic that was retired.
 
@@ -149,7 +149,7 @@ def _ends(snapshot: TopicSnapshot) -> dict[int, int]:
 
 
 def _epoch_ends(kafka: KafkaClient, topic: str, boundaries: Iterable[Boundary]) -> dict[tuple[int, int], int]:
-    """Where the leader epochs of these boundaries end; each request asks for one epoch of each partition."""
+    """Return where the leader epochs of these boundaries end; each request asks for one epoch of each partition."""
     epochs: dict[int, set[int]] = {}
     for each in boundaries:
         if each.leader_epoch is not None:
@@ -238,7 +238,7 @@ def accept_topic(
 
 
 def _approvable(question: Question) -> tuple[Any, ...]:
-    """What a person approves; the other numbers change all the time."""
+    """Return what a person approves; the other numbers change all the time."""
     return question.kind, question.topic_id, question.details.get("back"), question.details.get("abandons")
 
 
@@ -288,7 +288,7 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
 
 
 def schema_question(pipeline: Pipeline) -> Question | None:
-    """Whether to leave the columns as they are although the open head batch begins with a schema that does not fit."""
+    """Return the question whether to leave the columns, although a schema of the open head batch does not fit."""
     if not pipeline.follows_schemas:
         return None
     with open_ledger(pipeline) as session, transaction(session) as cursor:

@@ -25,7 +25,7 @@ _AFTER = {QuestionAnswer.APPROVE: State.VALIDATED, QuestionAnswer.ABANDON: State
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What was done about a question: a line for people, and the members of --json."""
+    """The result of settling a question: a line for people, and the members of --json."""
 
     message: str
     data: dict[str, Any]

@@ -39,7 +39,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one call did, in letters.
+    """The result of one call, in letters.
 
     ``already_delivered`` had been published by an earlier process that ended before it could mark them.
     """
@@ -121,7 +121,7 @@ def _send(
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What earlier processes delivered.
+    """The letters that earlier processes delivered.
 
     ``unmarked`` letters were not marked before, and are now. ``ahead`` are letters of records that the cursors have yet
     to reach, because the database went back to an earlier state, with the partitions they were published to.

@@ -38,7 +38,7 @@ _TIMEOUT = 5  # seconds: a person is waiting for the answer
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person asks for: one partition or all, and an offset, a moment, or neither."""
+    """The request of a person: one partition or all, and an offset, a moment, or neither."""
 
     partition: int | None = None
     from_offset: int | None = None
@@ -61,7 +61,7 @@ class Start:
 
 
 def find_start(pipeline: Pipeline, choice: Choice) -> Start:
-    """Where to begin to read.
+    """Return where to begin to read.
 
     Raises:
         LostRange: the topic does not have the offsets any more, or has others in their places.
@@ -153,7 +153,7 @@ class SampleRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What became of the records, by partition and offset; no row comes of those ``skipped``."""
+    """The sampled records, decoded, by partition and offset; no row comes of those ``skipped``."""
 
     start: Start
     rows: tuple[SampleRow, ...]
@@ -162,7 +162,7 @@ class Sample:
 
     @property
     def records(self) -> int:
-        """How many were read."""
+        """The number of records that were read."""
         return len(self.rows) + len(self.refusals) + self.skipped
 
 

@@ -31,7 +31,7 @@ _ENTRIES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What went, or would go; ``kept`` are old head batches by what keeps them."""
+    """The history that went, or would go; ``kept`` are old head batches by what keeps them."""
 
     batches: int = 0
     records: int = 0
@@ -65,7 +65,7 @@ def prune_history(pipeline: Pipeline, ages: Ages, origin: Origin, dry_run: bool 
 def prune_beyond(
     pipeline: Pipeline, ages: Ages, keep: int, origin: Origin, dry_run: bool = False, size: int = _BATCHES
 ) -> Pruned:
-    """The same for any age; the newest ``keep`` head batches stay, and a transaction takes up to ``size``."""
+    """Prune at any age; the newest ``keep`` head batches stay, and a transaction takes up to ``size``."""
     done = Pruned()
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:

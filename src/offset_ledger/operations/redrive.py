@@ -90,7 +90,7 @@ def _plan(session: Session, pipeline: Pipeline, choice: RedriveChoice, origin: O
 
 
 def in_open_batches(held: Mapping[int, int]) -> str:
-    """How many records each open redrive batch has, in one line."""
+    """Return how many records each open redrive batch has, in one line."""
     return ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in sorted(held.items()))
 
 

@@ -44,7 +44,7 @@ SHOWN = 100  # violations of one query
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """What was read again, and what of table and quarantine differs from it; ``notes`` are no violations."""
+    """The ranges that were read again, and what of table and quarantine differs; ``notes`` are no violations."""
 
     ranges: tuple[OffsetRange, ...]
     records: int
@@ -204,7 +204,7 @@ def read_again(
 
 
 def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
-    """What the log has of the range now: retention may delete more while earlier partitions are read."""
+    """Return what the log has of the range now: retention may delete more while earlier partitions are read."""
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         log_starts = {p.partition: p.log_start for p in kafka.snapshot(pipeline.source.topic).partitions}
     start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def reports_folder() -> Path:
-    """Where the pages go: ``$OFFSET_LEDGER_REPORTS``, or else ``reports`` in the state folder."""
+    """Return the folder of the pages: ``$OFFSET_LEDGER_REPORTS``, or else ``reports`` in the state folder."""
     home = Path(os.environ.get("OFFSET_LEDGER_HOME", ".local"))
     return Path(os.environ.get("OFFSET_LEDGER_REPORTS", home / "reports")).resolve()
 
@@ -93,7 +93,7 @@ HISTORY = 200  # pages of a pipeline
 
 @dataclass(frozen=True, slots=True)
 class BatchResults:
-    """What the page of one batch shows.
+    """The contents of the page of one batch.
 
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
     the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that

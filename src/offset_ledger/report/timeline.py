@@ -121,7 +121,7 @@ class Timeline:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """What the committed batches put into quarantine, by reason, the most frequent first."""
+        """The quarantined records of the committed batches by reason, the most frequent first."""
         total: Counter[str] = Counter()
         for each in self.committed:
             total.update(each.reasons)

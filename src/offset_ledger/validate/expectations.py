@@ -84,7 +84,7 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a suite needs to know of an expectation; ``parameters`` are suite parameters without a value."""
+    """The facts that a suite needs about an expectation; ``parameters`` are suite parameters without a value."""
 
     names_rows: bool
     runs_on_postgres: bool

@@ -153,7 +153,7 @@ def _with_checked_query(session: Session, finding: ExpectationResult) -> Expecta
 
 
 def _count(session: Session, findings: list[ExpectationResult]) -> int:
-    """How many rows the queries of these findings select together, each row once."""
+    """Return how many rows the queries of these findings select together, each row once."""
     if not findings:
         return 0
     union = sql.SQL(" UNION ").join(sql.SQL(f"({finding.quarantine_sql})") for finding in findings)

@@ -17,7 +17,7 @@ _MIN_TIME = 0.1  # of the usual time: a handful of records in a moment says noth
 
 
 class Standing(StrEnum):
-    """How a measure compares with the recent batches."""
+    """The result of comparing a measure with the recent batches."""
 
     USUAL = "usual"
     UNUSUAL = "unusual"

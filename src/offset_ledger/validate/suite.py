@@ -26,7 +26,7 @@ _COLUMN_LISTS = ("column_list", "column_set")
 
 
 class SuiteAction(StrEnum):
-    """What happens when an expectation fails."""
+    """The consequence of an expectation that fails."""
 
     QUARANTINE = "quarantine"  # the failing rows are moved, the rest of the batch goes on
     REJECT = "reject"  # the batch is rejected

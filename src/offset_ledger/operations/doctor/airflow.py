@@ -21,7 +21,7 @@ _SHELL = "give this shell the AIRFLOW_HOME and the AIRFLOW__ variables of the sc
 
 
 def check_airflow(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
-    """Whether the Airflow of this machine is ready for these pipelines; in a process of its own, which imports it."""
+    """Check that the Airflow of this machine is ready for these pipelines, in a process of its own that imports it."""
     home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
     if not is_installed("airflow"):
         yield Finding("Airflow", Level.SKIPPED, "not installed")
@@ -47,7 +47,7 @@ def check_airflow(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
 
 
 def judge(facts: Mapping[str, Any], pipelines: Sequence[str], spark: frozenset[str]) -> Iterator[Finding]:
-    """What is to be said about an Airflow that has these pipelines to run; ``spark`` names connections of Spark."""
+    """Return the findings about an Airflow that has these pipelines to run; ``spark`` names connections of Spark."""
     if error := facts["plugin"]:
         yield problem("Airflow: plugin", error, "pip install offset-ledger where Airflow's API server runs")
     else:

@@ -1,4 +1,4 @@
-"""What is installed on this machine: Python, packages, Spark and its Java, and room for what is written."""
+"""Checks of this machine: Python, packages, Spark and its Java, and room for what is written."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def fitting_packages(needed: Sequence[str], installed: Mapping[str, str]) -> Ite
 
 
 def same_spark(installed: Mapping[str, str]) -> Finding:
-    """Which Spark there is; pyspark and pyspark-client, which share a folder, have to be of one version."""
+    """Return which Spark there is; pyspark and pyspark-client, which share a folder, have to be of one version."""
     whole, client = installed.get("pyspark"), installed.get("pyspark-client")
     if whole and client and whole != client:
         text = f"pyspark {whole}, pyspark-client {client}: they share files, so the versions must be equal"

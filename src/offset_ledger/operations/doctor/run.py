@@ -1,4 +1,4 @@
-"""Which checks there are for a pipeline, or for all of them."""
+"""The checks of a pipeline, or of all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def examine_pipelines(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
 
 
 def examine_all(folder: Path = FOLDER) -> Iterator[Finding]:
-    """The same for all pipelines of the folder, and the mistakes of files that have some."""
+    """Return the findings about all pipelines of the folder, and the mistakes of files that have some."""
     pipelines = []
     for path in pipeline_files(folder) if folder.is_dir() else ():
         try:
@@ -77,7 +77,7 @@ def _of(pipelines: Sequence[Pipeline], connection: Callable[[Pipeline], str | No
 
 
 def check_stage(pipeline: Pipeline, can: bool) -> Iterator[Finding]:
-    """Which engine stages its batches, and whether it ``can``: Spark may not be installed."""
+    """Check which engine stages its batches, and whether it ``can``: Spark may not be installed."""
     subject, asked, install = f"{pipeline.name}: stage", pipeline.stage, "pip install 'offset-ledger[spark]'"
     if asked.engine is StageEngine.PROCESS:
         yield ok(subject, "one process stages every batch")

@@ -115,7 +115,7 @@ def _server(session: Session) -> Server:
 
 
 def judge(subject: str, server: Server) -> Iterator[Finding]:
-    """What is to be said about a server."""
+    """Return the findings about a server."""
     version = f"PostgreSQL {server.version // 10_000}.{server.version % 10_000}"
     if server.version < OLDEST_POSTGRES * 10_000:
         yield problem(

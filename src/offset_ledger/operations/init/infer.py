@@ -38,7 +38,7 @@ from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
 @dataclass(frozen=True, slots=True)
 class SampledRecord:
-    """What a record carries; the timestamp may be none that a column holds."""
+    """One record of the sample; the timestamp may be none that a column holds."""
 
     key: bytes | None
     value: bytes | None
@@ -61,7 +61,7 @@ class Sample:
 
     @property
     def tombstones(self) -> int:
-        """How many have none."""
+        """The number of those that have none."""
         return len(self.records) - len(self.values)
 
 
@@ -160,7 +160,7 @@ def _fields(kinds: SampledKinds, schema: WriterSchema) -> Iterator[tuple[SchemaF
 
 
 def _documents(values: Sequence[bytes]) -> list[bytes]:
-    """Those that are JSON objects which could become a row."""
+    """Return the values that are JSON objects and could become a row."""
     decode = JsonDecoder(RecordShape(None, None, ()), Limits()).decode
     return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal)]
 
@@ -225,7 +225,7 @@ def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterato
 
 
 def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
-    """Why an object is kept whole, though all values are objects; None where each member becomes a column."""
+    """Return why an object is kept whole, though all values are objects; None where each member becomes a column."""
     names = [_object(each).keys() for each in objects]
     known = set[str]().union(*names)
     if not known:

@@ -34,7 +34,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller gives the pipeline; no suite is named without ``suite``."""
+    """The names that the caller gives; no suite is named without ``suite``."""
 
     name: str
     table: str
@@ -151,7 +151,7 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
 
 
 def _refused(decoder: Decoder, sample: Sample) -> list[str]:
-    """What the proposed file would refuse of the sample, with the first detail of each reason."""
+    """Return what the proposed file would refuse of the sample, with the first detail of each reason."""
     outcomes = [decoder.decode(each.value, _key(decoder, each.key), each.timestamp) for each in sample.records]
     refusals = [outcome.reasons for outcome in outcomes if isinstance(outcome, Refusal)]
     counts = Counter((reason.path, reason.code) for reasons in refusals for reason in dict.fromkeys(reasons))

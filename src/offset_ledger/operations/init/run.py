@@ -100,7 +100,7 @@ def check_proposal(proposal: Proposal) -> None:
 
 
 def _suite_path(path: Path, name: str) -> Path:
-    """Where the pipeline file's suite is looked for first and found: in a folder expectations above it."""
+    """Return where the pipeline file's suite is looked for first: in a folder expectations above it."""
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(f"a pipeline file ends in {' or '.join(SUFFIXES)}, {path} does not; name another")
     here, folders = Path.cwd(), path.resolve().parents
