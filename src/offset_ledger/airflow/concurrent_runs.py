@@ -36,7 +36,7 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:
-    """Return the other live run of this DAG that has the head batch or waits for an answer about it; None if none has."""
+    """Return the other live run of this DAG that has the head batch, or waits for an answer about it; or None."""
     return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
 
 
