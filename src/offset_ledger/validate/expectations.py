@@ -73,15 +73,6 @@ def build(configuration: dict[str, Any]) -> Expectation:
         raise ValueError(one_line(error, 1000)) from None
 
 
-def check_installed() -> None:
-    """Return if Great Expectations is installed.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    require("gx", "a suite")
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts that a suite needs about an expectation; ``parameters`` are suite parameters without a value."""
@@ -150,14 +141,6 @@ class KeptFacts:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_private(self._path, json.dumps(newest))
-
-
-def implementation(name: str) -> type[Expectation]:
-    """The class of an expectation type that is registered."""
-    load()
-    from great_expectations.expectations.registry import get_expectation_impl
-
-    return get_expectation_impl(name)
 
 
 def names_rows(kind: type[Expectation]) -> bool:

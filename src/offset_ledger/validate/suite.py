@@ -13,6 +13,7 @@ from typing import Any
 
 from offset_ledger.config.located import Place, Refused, nearest_line, read_json
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.extras import require
 from offset_ledger.validate import expectations as gx
 
 _SUITE_KEYS = frozenset({"name", "expectations", "id", "meta", "notes", "suite_parameters"})
@@ -67,7 +68,7 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
         ConfigurationError: the file is missing or has mistakes; all of them, a line each with file and line number. Or
             Great Expectations is not installed.
     """
-    gx.check_installed()
+    require("gx", "a suite")
     try:
         raw = path.read_bytes()
         document, lines = read_json(raw)
