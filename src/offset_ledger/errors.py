@@ -7,13 +7,18 @@ away by itself: retry it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 
 class OffsetLedgerError(Exception):
     """Base of all errors of this package; ``str(error)`` is the line to show."""
 
     exit_code = 1
+
+    @property
+    def named(self) -> str:
+        """The line behind the name of the class, which is a heading of docs/runbook.md."""
+        return f"{type(self).__name__}: {self}"
 
 
 class TerminalError(OffsetLedgerError):
@@ -44,18 +49,47 @@ def error_line(error: BaseException) -> str:
     return f"{name}: {one_line(text)}"
 
 
+def names() -> list[str]:
+    """Return the name of every error of this package."""
+    return [name for name, value in globals().items() if _is_error(value)]
+
+
+def failure_of(error: OffsetLedgerError) -> dict[str, str]:
+    """Return the error as it leaves a process: the name of its class, and its text."""
+    return {"error": type(error).__name__, "message": str(error)}
+
+
+def revive(error: str, message: str) -> OffsetLedgerError | None:
+    """Return the error of that class with that text; None if this package has no such class."""
+    kind = globals().get(error)
+    # Some are made of other things than their text, so none is initialized.
+    return BaseException.__new__(kind, message) if _is_error(kind) else None
+
+
+def _is_error(value: object) -> TypeGuard[type[OffsetLedgerError]]:
+    return isinstance(value, type) and issubclass(value, OffsetLedgerError)
+
+
+class _Problems:
+    """What an error of several mistakes has besides its text."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))  # type: ignore[call-arg]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The mistakes, each in a line."""
+        return tuple(str(self).split("\n"))
+
+
 # -- configuration ---------------------------------------------------------------------------------------------
 
 
-class PipelineFileError(TerminalError):
+class PipelineFileError(_Problems, TerminalError):
     """A pipeline file with mistakes, all of them, each with its line.
 
     ``problems`` are lines of the form ``file:line: what is wrong; what would be right``.
     """
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 class ConfigurationError(TerminalError):
@@ -200,24 +234,16 @@ class OpenTransaction(TransientError):
 # -- publishing ------------------------------------------------------------------------------------------------
 
 
-class UnsafeSettings(TerminalError):
+class UnsafeSettings(_Problems, TerminalError):
     """A producer's settings that contradict each other, or that can lose, repeat, reorder or block; all of them."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 class UnserializableValue(TerminalError):
     """A key or value is not what its serializer writes or reads."""
 
 
-class RecordFileError(TerminalError):
+class RecordFileError(_Problems, TerminalError):
     """A file of records has lines that cannot be published; nothing of it was sent."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 class JournalMismatch(TerminalError):

@@ -23,7 +23,7 @@ from offset_ledger.local.process import silent
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import QuestionAnswer
-from offset_ledger.operations.answers import answer_loss, record_question
+from offset_ledger.operations.answers import answer_question, record_question
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.verify import verify
 from tests.chaos.bench import PLAIN, Bench
@@ -214,7 +214,7 @@ def accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch, **numbers: object) -
         "abandons": None,
         **numbers,
     }
-    answer_loss(
+    answer_question(
         bench.pipeline, record_question(bench.pipeline, asked), QuestionAnswer.APPROVE, ANN, "the broker's disk died"
     )
     assert loss_question(bench.pipeline) is None

@@ -57,10 +57,10 @@ print(json.dumps(sent))
 
 _DEADLINE = """
 import asyncio, json, logging
-from offset_ledger.airflow import deadlines
+from offset_ledger.airflow import callbacks
 said = []
-deadlines.log.addFilter(lambda record: said.append(record.getMessage()))
-asyncio.run(deadlines.late("orders", 60, context={"dag_run": {"dag_run_id": "scheduled__1"}}))
+callbacks.log.addFilter(lambda record: said.append(record.getMessage()))
+asyncio.run(callbacks.late("orders", 60, context={"dag_run": {"dag_run_id": "scheduled__1"}}))
 print(json.dumps(said))
 """
 

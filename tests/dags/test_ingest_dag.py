@@ -174,7 +174,7 @@ def test_known_connections_give_uris_of_openlineage_and_the_file_its_own_deadlin
     assert dag["inlets"] == {"commit": ["kafka://one:9092/flights.events"]}
     assert dag["outlets"] == {"commit": ["postgres://db:5433/shop/public/flights"]}
     assert set(dag["names"].values()) == {"kafka_default/flights.events", "postgres_default/public.flights"}
-    assert dag["deadlines"] == [[1200.0, "offset_ledger.airflow.deadlines.late"]]
+    assert dag["deadlines"] == [[1200.0, "offset_ledger.airflow.callbacks.late"]]
     assert {gate["seconds"] for gate in dag["gates"].values()} == {90.0}
     assert dag["timetable"] == "AssetOrTimeSchedule"
     assert dag["watchers"] == ["offset_ledger.airflow.triggers.NewRecords"]

@@ -23,7 +23,7 @@ PROGRAM = """
 import hashlib, json, logging, sys
 from pathlib import Path
 said = []
-logging.getLogger("offset_ledger.airflow.occasions").addFilter(lambda record: said.append(record.getMessage()))
+logging.getLogger("offset_ledger.airflow.callbacks").addFilter(lambda record: said.append(record.getMessage()))
 from airflow.serialization.serialized_objects import DagSerialization
 from offset_ledger.airflow.dags import ingest_dags
 (dag,) = ingest_dags(Path(sys.argv[1])).values()

@@ -11,8 +11,8 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, get_current_context, tas
 from airflow.sdk.exceptions import AirflowFailException
 
 from offset_ledger import ids
+from offset_ledger.airflow.callbacks import audited
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.airflow.occasions import audited
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 

@@ -36,12 +36,12 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
 
 
 def other_run(pipeline: Pipeline, ti: Any) -> str | None:
-    """Which other live run of this DAG has the head batch, or waits for an answer about it; None if there is none."""
+    """Return the other live run of this DAG that has the head batch, or waits for an answer about it; or None."""
     return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
 
 
 def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
-    """Why a run that is started now would have nothing to do; None if it has.
+    """Return why a run that is started now would have nothing to do; None if it has.
 
     ``ti`` only has to answer ``get_dr_count``: the triggerer has no task instance.
     """
@@ -71,5 +71,5 @@ def _another_lives(ti: Any, dag_id: str, run_id: str) -> bool:
 
 
 def _lives(ti: Any, dag_id: str, run_id: str) -> bool:
-    """Whether the run is queued or running; a deleted run is neither."""
+    """Return whether the run is queued or running; a deleted run is neither."""
     return int(ti.get_dr_count(dag_id, run_ids=[run_id], states=["queued", "running"])) > 0

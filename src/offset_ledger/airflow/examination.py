@@ -1,4 +1,4 @@
-"""What the doctor asks Airflow about itself, in a process of its own: importing Airflow takes seconds, and prints.
+"""Facts about Airflow for the doctor, found in a process of its own: importing Airflow takes seconds, and prints.
 
 ``python -m offset_ledger.airflow.examination CONNECTION ...`` prints plugin, bundles and connections as JSON, in its
 last line.
@@ -20,7 +20,7 @@ _PACKAGE = b"offset_ledger"
 
 
 def examine(conn_ids: Iterable[str]) -> dict[str, Any]:
-    """What this Airflow knows of this package: errors as text, None where there is none."""
+    """Return what this Airflow knows of this package: errors as text, None where there is none."""
     return {
         "plugin": _plugin_error(),
         "bundles": [_bundle(each) for each in _local_bundles()],
@@ -52,15 +52,11 @@ def _bundle(bundle: Any) -> dict[str, Any]:
 
     dags: set[str] = set()
     errors: dict[str, str] = {}
-    for file in _our_files(bundle.path):
+    for file in sorted(file for file in Path(bundle.path).rglob("*.py") if _PACKAGE in file.read_bytes()):
         bag = BundleDagBag(str(file), bundle_path=bundle.path, bundle_name=bundle.name, load_op_links=False)
         dags |= bag.dags.keys()
         errors |= {str(file): text.strip().splitlines()[-1] for text in bag.import_errors.values()}
     return {"name": bundle.name, "path": str(bundle.path), "dags": sorted(dags), "errors": errors}
-
-
-def _our_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*.py") if _PACKAGE in file.read_bytes())
 
 
 def _connection_error(conn_id: str) -> str | None:

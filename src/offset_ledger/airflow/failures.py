@@ -13,7 +13,7 @@ from offset_ledger.errors import ContradictoryRequest, IncompleteStaging, Offset
 def as_airflow(error: OffsetLedgerError) -> AirflowException:
     """AirflowFailException (no retry) for a terminal error, AirflowException (retried) for a transient one."""
     kind = AirflowFailException if isinstance(error, TerminalError) else AirflowException
-    return kind(f"{type(error).__name__}: {error}")
+    return kind(error.named)
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def airflow_failures() -> Iterator[None]:
     try:
         yield
     except IncompleteStaging as error:
-        raise AirflowFailException(f"IncompleteStaging: {error}; clear the task stage with what follows it") from error
+        raise AirflowFailException(f"{error.named}; clear the task stage with what follows it") from error
     except ContradictoryRequest as error:
         raise as_airflow(error) from None  # a mistake in the form: the log shows one line, not two tracebacks
     except OffsetLedgerError as error:

@@ -20,13 +20,13 @@ RANGES = "Offset ranges (action ranges)"
 DECISION = "A decision (actions approve, abandon, skip)"
 
 
+def optional(kind: str, title: str, description: str, **more: Any) -> Param:
+    """Return a field of a form that may be left empty."""
+    return Param(None, type=["null", kind], title=title, description=description, **more)
+
+
 TOPIC = {
-    "topic": Param(
-        None,
-        type=["null", "string"],
-        title="Topic",
-        description="Only this one; all, if empty. The actions ranges and skip are for one topic.",
-    )
+    "topic": optional("string", "Topic", "Only this one; all, if empty. The actions ranges and skip are for one topic.")
 }
 
 
@@ -52,7 +52,7 @@ def form(topics: bool = False) -> dict[str, Param]:
             },
         ),
         **(TOPIC if topics else {}),
-        "limit": _optional(
+        "limit": optional(
             "integer", "Limit", "The maximum number of offsets, for the actions next, window and ranges.", minimum=1
         ),
         "dry_run": Param(
@@ -61,8 +61,8 @@ def form(topics: bool = False) -> dict[str, Param]:
             title="Dry run",
             description="Show the ranges, their counts and how much of them was committed before; read nothing.",
         ),
-        "since": _optional("string", "Since", "First record timestamp.", format="date-time", section=WINDOW),
-        "until": _optional(
+        "since": optional("string", "Since", "First record timestamp.", format="date-time", section=WINDOW),
+        "until": optional(
             "string", "Until", "End of the record timestamps, exclusive.", format="date-time", section=WINDOW
         ),
         "scan": Param(
@@ -80,24 +80,20 @@ def form(topics: bool = False) -> dict[str, Param]:
             description="For the actions window and ranges: also write rows whose newest state is one of the records "
             "read, so that columns that were added to the pipeline file later get their values.",
         ),
-        "ranges": _optional(
+        "ranges": optional(
             "string",
             "Ranges",
             "One partition:from-until on each line, such as 0:1000-2000; the end is exclusive.",
             format="multiline",
             section=RANGES,
         ),
-        "batch_id": _optional("integer", "Batch", "Its number in the ledger.", minimum=1, section=DECISION),
-        "why": _optional("string", "Why", "Recorded in the ledger; required for a decision.", section=DECISION),
+        "batch_id": optional("integer", "Batch", "Its number in the ledger.", minimum=1, section=DECISION),
+        "why": optional("string", "Why", "Recorded in the ledger; required for a decision.", section=DECISION),
     }
 
 
-def _optional(kind: str, title: str, description: str, **more: Any) -> Param:
-    return Param(None, type=["null", kind], title=title, description=description, **more)
-
-
 def request_of(context: Context) -> Request:
-    """What the run was asked for: its form, or the data interval of a backfill run.
+    """Return what the run was asked for: its form, or the data interval of a backfill run.
 
     Raises:
         ContradictoryRequest: the form contradicts itself.

@@ -15,17 +15,15 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from offset_ledger.airflow.callbacks import question_asked
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import request_of
-from offset_ledger.airflow.occasions import question_asked
 from offset_ledger.airflow.planned_batch import batch_id_of, planned_at_once, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from offset_ledger.model.batch import Origin
 
 _NOBODY = "nobody (no answer in time)"
 
@@ -78,6 +76,7 @@ class Gate(HITLOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Record the answer and act on it."""
         from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.operations.answers import answer_question
 
         given = super().execute_complete(context, event)
         answer, person = QuestionAnswer(given["chosen_options"][0].lower()), given["responded_by_user"]
@@ -86,19 +85,13 @@ class Gate(HITLOperator):
         decision_id = context["ti"].xcom_pull(task_ids=self.task_id, key="decision_id")
         with airflow_failures():
             pipeline = read_pipeline(self.pipeline_file, self.topic)
-            if self.act(pipeline, int(decision_id), answer, origin, why) is QuestionAnswer.REJECT:
+            if answer_question(pipeline, int(decision_id), answer, origin, why) is QuestionAnswer.REJECT:
                 raise AirflowFailException(f"rejected by {origin.who}: {why}; nothing was changed")
             return self.go_on(pipeline, context)
 
     @abstractmethod
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
-        """What has to be asked now, if anything."""
-
-    @abstractmethod
-    def act(
-        self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
-    ) -> QuestionAnswer:
-        """Act on the answer, record it, and return the answer that counts."""
+        """Return what has to be asked now, if anything."""
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:  # noqa: ARG002
         """The result of the task once there is nothing to ask."""
@@ -106,7 +99,7 @@ class Gate(HITLOperator):
 
 
 class LossGate(Gate):
-    """Whether to skip lost offsets, or to accept a changed log or schema; then it plans a batch, or resumes it."""
+    """A gate that asks about lost offsets, a changed log or a changed schema; then it plans a batch, or resumes it."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """The loss, or the changed schema, as it is now."""
@@ -116,17 +109,6 @@ class LossGate(Gate):
         if busy := other_run(pipeline, context["ti"]):
             raise AirflowSkipException(f"nothing to do: {busy}")
         return question_before_staging(pipeline)
-
-    def act(
-        self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
-    ) -> QuestionAnswer:
-        """Skip or accept exactly what was asked about."""
-        from offset_ledger.operations.answers import answer_loss
-        from offset_ledger.report.consumer_group import mirror
-
-        counted = answer_loss(pipeline, decision_id, answer, origin, why)
-        mirror(pipeline, backwards=True)
-        return counted
 
     def go_on(self, pipeline: Pipeline, context: Context) -> int | None:
         """Plan the batch."""
@@ -139,7 +121,7 @@ class LossGate(Gate):
 
 
 class BatchGate(Gate):
-    """Whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
+    """A gate that asks whether a rejected batch commits what was validated, is abandoned, or stays rejected."""
 
     def question(self, pipeline: Pipeline, context: Context) -> Question | None:
         """None for a batch that is not, or no longer, rejected."""
@@ -148,11 +130,3 @@ class BatchGate(Gate):
         batch_id = batch_id_of(context["ti"])
         assert batch_id is not None
         return batch_question(pipeline, batch_id)
-
-    def act(
-        self, pipeline: Pipeline, decision_id: int, answer: QuestionAnswer, origin: Origin, why: str
-    ) -> QuestionAnswer:
-        """Approve or abandon the batch, or leave it rejected."""
-        from offset_ledger.operations.answers import answer_batch
-
-        return answer_batch(pipeline, decision_id, answer, origin, why)

@@ -18,7 +18,7 @@ from airflow.sdk import (
 )
 
 from offset_ledger import ids
-from offset_ledger.airflow.deadlines import freshness_alert
+from offset_ledger.airflow.callbacks import freshness_alert
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate

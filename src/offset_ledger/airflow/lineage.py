@@ -51,21 +51,15 @@ class BatchRunFacet(RunFacet):
 
 def lineage_of(pipeline: Pipeline, committed: Committed) -> OperatorLineage[Any, Any]:
     """Topic to table, with what was read, judged and written by this batch."""
-    cluster = kafka_namespace(get_connection(pipeline.source.connection))
-    record = _record_of(pipeline, committed.batch.batch_id)
+    cluster, record = kafka_namespace(get_connection(pipeline.source.connection)), pipeline.record
+    if pipeline.follows_schemas:  # only the ledger knows their columns
+        with open_ledger(pipeline) as session, transaction(session) as cursor:
+            record = with_columns(cursor, pipeline, committed.batch.batch_id).record
     return OperatorLineage(
         inputs=[_topic(cluster, pipeline, committed)],
         outputs=[_table(cluster, pipeline, record, committed)],
         run_facets={BATCH_FACET: _batch(committed)},
     )
-
-
-def _record_of(pipeline: Pipeline, batch_id: int) -> RecordShape:
-    """With the columns that follow the records' schemas, which only the ledger knows."""
-    if not pipeline.follows_schemas:
-        return pipeline.record
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
-        return with_columns(cursor, pipeline, batch_id).record
 
 
 def _topic(cluster: str, pipeline: Pipeline, committed: Committed) -> InputDataset:

@@ -153,7 +153,8 @@ class StageOperator(BaseOperator):
                 self._hook.submit(str(application), env=without_secrets(os.environ))
             except AirflowException as error:
                 if failed := self._failure(folder, pipeline, submission):
-                    raise as_airflow(getattr(errors, failed.error)(failed.message)) from None
+                    error_of_driver = errors.revive(failed.error, failed.message)
+                    raise as_airflow(error_of_driver or errors.UnexpectedError(failed.message)) from None
                 if pipeline.spark.deploy_mode is DeployMode.CLUSTER:
                     raise as_airflow(self._unrecorded(batch_id)) from error
                 raise

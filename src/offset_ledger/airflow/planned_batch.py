@@ -1,4 +1,4 @@
-"""What the tasks of a DAG run are about: the pipeline of their file and topic, and the batch that was planned."""
+"""The subject of the tasks of a DAG run: the pipeline of their file and topic, and the batch that was planned."""
 
 from __future__ import annotations
 

@@ -42,6 +42,6 @@ def preload() -> bool:
 
 
 def forks_tasks(command: Sequence[str]) -> bool:
-    """Whether this command line forks tasks: that of ``airflow scheduler`` or ``airflow celery worker``."""
+    """Return whether this command line forks tasks: that of ``airflow scheduler`` or ``airflow celery worker``."""
     arguments = list(command[1:3])
     return arguments[:1] == ["scheduler"] or arguments == ["celery", "worker"]

@@ -1,4 +1,4 @@
-"""What ``airflow providers list`` shows of this package."""
+"""The entry of this package in ``airflow providers list``."""
 
 from __future__ import annotations
 

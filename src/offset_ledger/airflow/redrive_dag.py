@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
 from offset_ledger.airflow.failures import airflow_failures
-from offset_ledger.airflow.form import TOPIC, by_person
+from offset_ledger.airflow.form import TOPIC, by_person, optional
 from offset_ledger.airflow.planned_batch import read_pipeline
 from offset_ledger.airflow.tasks import after_staging, default_args, for_each_topic, shown_by
 from offset_ledger.config.model import Pipeline
@@ -44,6 +44,7 @@ With the action `dismiss` the run instead marks records as never to be loaded, w
 `undo_dismissal` it takes that back; **plan** does it, and the other tasks are skipped.
 """
 
+CHOICE = "Which records"
 RECORDS = "Records to dismiss (actions dismiss, undo_dismissal)"
 
 PARAMS = {
@@ -56,46 +57,36 @@ PARAMS = {
         "back.",
         values_display={"redrive": "redrive", "dismiss": "dismiss", "undo_dismissal": "undo a dismissal"},
     ),
-    "reason": Param(
-        None,
-        type=["null", "string"],
-        title="Reason",
-        description="Only records refused for this reason code, such as precision or "
-        "expect_column_values_to_be_in_set; `offset-ledger quarantine PIPELINE` lists them.",
-        section="Which records",
+    "reason": optional(
+        "string",
+        "Reason",
+        "Only records refused for this reason code, such as precision or expect_column_values_to_be_in_set; "
+        "`offset-ledger quarantine PIPELINE` lists them.",
+        section=CHOICE,
     ),
-    "since": Param(
-        None,
-        type=["null", "string"],
+    "since": optional(
+        "string",
+        "Quarantined since",
+        "Only records that were quarantined at or after this moment.",
         format="date-time",
-        title="Quarantined since",
-        description="Only records that were quarantined at or after this moment.",
-        section="Which records",
+        section=CHOICE,
     ),
-    "limit": Param(
-        None,
-        type=["null", "integer"],
+    "limit": optional(
+        "integer",
+        "Limit",
+        "Maximum number of records, up to limits.records_per_batch. Records not tried yet come first.",
         minimum=1,
-        title="Limit",
-        description="Maximum number of records, up to limits.records_per_batch. Records not tried yet come first.",
-        section="Which records",
+        section=CHOICE,
     ),
-    "partition": Param(
-        None, type=["null", "integer"], minimum=0, title="Partition", description="Of these offsets.", section=RECORDS
-    ),
-    "offsets": Param(
-        None,
-        type=["null", "string"],
-        title="Offsets",
-        description="One or more, with spaces between, such as 17 18. Without them the reason chooses the records.",
+    "partition": optional("integer", "Partition", "Of these offsets.", minimum=0, section=RECORDS),
+    "offsets": optional(
+        "string",
+        "Offsets",
+        "One or more, with spaces between, such as 17 18. Without them the reason chooses the records.",
         section=RECORDS,
     ),
-    "why": Param(
-        None,
-        type=["null", "string"],
-        title="Why",
-        description="Recorded in the ledger; required for dismiss and undo_dismissal.",
-        section="For the record",
+    "why": optional(
+        "string", "Why", "Recorded in the ledger; required for dismiss and undo_dismissal.", section="For the record"
     ),
 }
 

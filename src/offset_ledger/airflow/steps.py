@@ -8,9 +8,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
+from offset_ledger.airflow.callbacks import rejected
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import by_person, request_of
-from offset_ledger.airflow.occasions import rejected
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ContradictoryRequest, LostRange, UnknownTopic
@@ -63,7 +63,6 @@ class PlanOperator(BaseOperator, SkipMixin):
     def _plan(self, pipeline: Pipeline, request: Request, context: Context) -> int | None:
         from offset_ledger.operations.losses import loss_question
         from offset_ledger.operations.requests import plan_request
-        from offset_ledger.report.consumer_group import mirror
 
         try:
             planned = plan_request(pipeline, request, by_person(context))
@@ -79,8 +78,6 @@ class PlanOperator(BaseOperator, SkipMixin):
             return None
         if planned.batch is not None:
             return planned.batch.batch_id
-        if request.action is RunAction.SKIP:
-            mirror(pipeline, backwards=True)
         if request.action in _DECISIONS:
             self.skip(context["ti"], self.downstream_list)
         self._nothing(context, NOTHING_NEW, planned.message)

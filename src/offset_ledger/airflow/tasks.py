@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from offset_ledger import ids
 from offset_ledger.airflow.assets import table_asset, topic_assets
+from offset_ledger.airflow.callbacks import callbacks
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
-from offset_ledger.airflow.occasions import callbacks
 from offset_ledger.airflow.operators import CommitOperator
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.airflow.steps import ValidateOperator

@@ -33,7 +33,7 @@ class NewRecords(BaseEventTrigger):
         self.seconds = seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow keeps it."""
+        """Return the form in which Airflow keeps it."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {
             "pipeline": dict(self.pipeline),
             "seconds": self.seconds,

@@ -1,4 +1,4 @@
-"""What a shell is answered when it asks for completions."""
+"""Completions for shells that ask for them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _batches(parsed_args: Namespace, **_: object) -> list[str]:
 
 
 def _answered(ask: Callable[[], list[str]]) -> list[str]:
-    """What servers answer at once; nothing where they do not, for a press of a key has no place for errors."""
+    """Return what servers answer at once; nothing where they do not, for a press of a key has no place for errors."""
     from offset_ledger.errors import OffsetLedgerError
     from offset_ledger.retry import retrying_for
 

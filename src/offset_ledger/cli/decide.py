@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from offset_ledger.cli.completer import complete_batches
 from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_connection, add_why, pipeline_of, say
+from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, connection, pipeline_of, say, verb, why
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.model.states import State
-    from offset_ledger.operations.remerge import Restated
 
 
-def add_arguments(verb: ArgumentParser) -> None:
-    """Which batch, why, and where the ledger is."""
-    about = "the id of a batch, which status and batches show"
-    complete_batches(verb.add_argument("batch_id", type=int, metavar="BATCH", help=about))
-    add_why(verb, "batch")
-    add_connection(verb, "postgres_default")
+_BATCH = (
+    Option(
+        "batch_id",
+        type=int,
+        metavar="BATCH",
+        help="the id of a batch, which status and batches show",
+        complete=complete_batches,
+    ),
+    why("batch"),
+    connection("postgres_default"),
+)
 
 
-def decide_batch(arguments: Namespace, state: State) -> Outcome:
-    """Move the batch to ``state``, with the reason given."""
+def _decide_batch(arguments: Namespace, state: State) -> Outcome:
     from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.decisions import decide
@@ -35,97 +38,54 @@ def decide_batch(arguments: Namespace, state: State) -> Outcome:
     return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch}")
 
 
-def add_approve(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "approve",
-        "let a rejected batch commit what was validated",
-        run_approve,
-        example='offset-ledger approve 42 --why "checked with the producer"',
-    )
-    add_arguments(verb)
-
-
+@verb(*_BATCH, example='offset-ledger approve 42 --why "checked with the producer"')
 def run_approve(arguments: Namespace) -> Outcome:
     """Let a rejected batch commit what was validated."""
     from offset_ledger.model.states import State
 
-    return decide_batch(arguments, State.VALIDATED)
+    return _decide_batch(arguments, State.VALIDATED)
 
 
-def add_abandon(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "abandon",
-        "abandon an open batch; its offsets are planned again",
-        run_abandon,
-        example='offset-ledger abandon 42 --why "wrong limits in the pipeline file"',
-    )
-    add_arguments(verb)
-
-
+@verb(*_BATCH, example='offset-ledger abandon 42 --why "wrong limits in the pipeline file"')
 def run_abandon(arguments: Namespace) -> Outcome:
-    """Give an open batch up."""
+    """Abandon an open batch; its offsets are planned again."""
     from offset_ledger.model.states import State
 
-    return decide_batch(arguments, State.ABANDONED)
+    return _decide_batch(arguments, State.ABANDONED)
 
 
-def add_skip(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "approve a loss: offsets, or tombstones, that were removed before they were read"
-    verb = verbs.add_for_pipeline(
-        "skip",
-        summary,
-        run_skip,
-        Topics.ONE,
-        example='offset-ledger skip flights --why "these days were loaded from the archive"',
-    )
-    add_why(verb, "batch that records the loss")
-
-
+@verb(
+    PIPELINE,
+    why("batch that records the loss"),
+    topics=Topics.ONE,
+    example='offset-ledger skip flights --why "these days were loaded from the archive"',
+)
 def run_skip(arguments: Namespace) -> Outcome:
-    """Approve a loss."""
+    """Approve a loss (offsets, or tombstones, that were removed before they were read), or accept a changed topic."""
     from offset_ledger.ledger.origin import current_origin
-    from offset_ledger.model.questions import QuestionKind
-    from offset_ledger.operations.losses import loss_question, skip_lost
-    from offset_ledger.operations.tombstones import approve_tombstones
-    from offset_ledger.report.consumer_group import mirror
+    from offset_ledger.operations.answers import settle
+    from offset_ledger.operations.losses import loss_question
 
     pipeline = pipeline_of(arguments)
-    question = loss_question(pipeline)
-    if question and question.kind is QuestionKind.UNREAD_TOMBSTONES:
-        batch = approve_tombstones(pipeline, current_origin(), arguments.why, question)
-        return Outcome({"batch_id": batch.batch_id, "state": batch.state}, f"{batch} continues with the next ingest")
-    committed = skip_lost(pipeline, current_origin(), arguments.why)
-    mirror(pipeline)
-    lost = ", ".join(map(str, committed.batch.ranges))
-    text = (
-        f"batch {committed.batch.batch_id} records {counted(committed.total.skipped, 'lost offset')} as skipped: {lost}"
-    )
-    return Outcome({"batch_id": committed.batch.batch_id, "skipped": committed.total.skipped}, text)
+    if question := loss_question(pipeline):
+        say(question.text)
+    settled = settle(pipeline, question, current_origin(), arguments.why)
+    return Outcome(settled.data, settled.message)
 
 
-def add_dismiss(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "dismiss quarantined records that will never be loaded; no redrive takes them"
-    verb = verbs.add_for_pipeline(
-        "dismiss",
-        summary,
-        run_dismiss,
-        Topics.ONE,
-        example='offset-ledger dismiss flights --partition 0 --offset 17 18 --why "test records"',
-    )
-    verb.add_argument("--partition", type=int, help="of the records named by --offset")
-    verb.add_argument("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition")
-    verb.add_argument("--reason", help="all records refused for this reason code; see: quarantine PIPELINE")
-    verb.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
-    add_why(verb, "decision")
-    verb.add_argument("--undo", action="store_true", help="take the dismissal of these records back")
-
-
+@verb(
+    PIPELINE,
+    Option("--partition", type=int, help="of the records named by --offset"),
+    Option("--offset", type=int, nargs="+", metavar="O", help="one or more offsets of that partition"),
+    Option("--reason", help="all records refused for this reason code; see: quarantine PIPELINE"),
+    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    why("decision"),
+    Option("--undo", action="store_true", help="take the dismissal of these records back"),
+    topics=Topics.ONE,
+    example='offset-ledger dismiss flights --partition 0 --offset 17 18 --why "test records"',
+)
 def run_dismiss(arguments: Namespace) -> Outcome:
-    """Dismiss quarantined records, or undo that."""
+    """Dismiss quarantined records that will never be loaded; no redrive takes them."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.ledger.redrive import Selection
     from offset_ledger.operations.redrive import dismiss, parse_choice
@@ -139,70 +99,39 @@ def run_dismiss(arguments: Namespace) -> Outcome:
     return Outcome(data, done.message)
 
 
-def add_accept_topic(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "continue with a recreated topic, a truncated log, or without one of several topics that was deleted"
-    verb = verbs.add_for_pipeline(
-        "accept-topic",
-        summary,
-        run_accept_topic,
-        Topics.ONE,
-        example='offset-ledger accept-topic flights --why "recreated with more partitions"',
-    )
-    add_why(verb, "decision")
-
-
+@verb(
+    PIPELINE,
+    why("decision"),
+    topics=Topics.ONE,
+    example='offset-ledger accept-topic flights --why "recreated with more partitions"',
+)
 def run_accept_topic(arguments: Namespace) -> Outcome:
-    """Continue with a recreated topic or a truncated log, or without a deleted topic."""
+    """Continue with a recreated topic, a truncated log, or without one of several topics that was deleted."""
     from offset_ledger.ledger.origin import current_origin
-    from offset_ledger.operations.accept_topic import accept_topic
-    from offset_ledger.report.consumer_group import mirror
+    from offset_ledger.operations.answers import settle_topic
 
-    pipeline = pipeline_of(arguments)
-    accepted = accept_topic(pipeline, current_origin(), arguments.why)
-    if accepted.starts:
-        mirror(pipeline, backwards=True)
-    data = {"log_id": accepted.log_id, "starts": accepted.starts}
-    return Outcome(data, f"{pipeline.name} accepted {accepted}")
+    settled = settle_topic(pipeline_of(arguments), None, current_origin(), arguments.why)
+    return Outcome(settled.data, settled.message)
 
 
-def add_accept_schema(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "leave the columns as they are although the next records have a schema that does not fit them"
-    verb = verbs.add_for_pipeline(
-        "accept-schema",
-        summary,
-        run_accept_schema,
-        example='offset-ledger accept-schema flights --why "nobody needs the new field"',
-    )
-    add_why(verb, "decision")
-
-
+@verb(PIPELINE, why("decision"), example='offset-ledger accept-schema flights --why "nobody needs the new field"')
 def run_accept_schema(arguments: Namespace) -> Outcome:
-    """Leave the columns as they are."""
+    """Leave the columns as they are although the next records have a schema that does not fit them."""
     from offset_ledger.ledger.origin import current_origin
-    from offset_ledger.operations.accept_topic import accept_schema
+    from offset_ledger.operations.answers import settle_schema
 
-    pipeline = pipeline_of(arguments)
-    accepted = [str(each) for each in accept_schema(pipeline, current_origin(), arguments.why)]
-    return Outcome({"accepted": accepted}, f"{pipeline.name} goes on with its columns; accepted: {'; '.join(accepted)}")
-
-
-def add_accept_table(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "continue with a table that was emptied, restored or corrected on purpose"
-    verb = verbs.add_for_pipeline(
-        "accept-table",
-        summary,
-        run_accept_table,
-        Topics.TOGETHER,
-        example='offset-ledger accept-table flights --why "emptied for a new start"',
-    )
-    add_why(verb, "count of the table")
+    settled = settle_schema(pipeline_of(arguments), None, current_origin(), arguments.why)
+    return Outcome(settled.data, settled.message)
 
 
+@verb(
+    PIPELINE,
+    why("count of the table"),
+    topics=Topics.TOGETHER,
+    example='offset-ledger accept-table flights --why "emptied for a new start"',
+)
 def run_accept_table(arguments: Namespace) -> Outcome:
-    """Go on with the table as it is."""
+    """Continue with a table that was emptied, restored or corrected on purpose."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.accept_topic import accept_table
 
@@ -213,17 +142,9 @@ def run_accept_table(arguments: Namespace) -> Outcome:
     return Outcome({"table": table, "event_ids": event_ids}, text)
 
 
-def add_remerge(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "order all rows of a table by Kafka's timestamps, and replay what the topic still has"
-    verb = verbs.add_for_pipeline(
-        "remerge", summary, run_remerge, example='offset-ledger remerge flights --why "publish_at is the timestamp now"'
-    )
-    add_why(verb, "decision")
-
-
+@verb(PIPELINE, why("decision"), example='offset-ledger remerge flights --why "publish_at is the timestamp now"')
 def run_remerge(arguments: Namespace) -> Outcome:
-    """Order all rows by Kafka's timestamps."""
+    """Order all rows of a table by Kafka's timestamps, and replay what the topic still has."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.remerge import replay_parts, restate_rows
 
@@ -236,12 +157,8 @@ def run_remerge(arguments: Namespace) -> Outcome:
         done.append(batch_data(batch))
         say(batch_line(batch))
     data = {"restated": restated.rows, "replayed": done, "gone": [str(r) for r in restated.gone]}
-    return Outcome(data, _text(pipeline.name, restated, done))
-
-
-def _text(pipeline: str, restated: Restated, done: list[dict[str, Any]]) -> str:
-    ordered = f"the rows of {pipeline} are ordered by Kafka's timestamps"
+    ordered = f"the rows of {pipeline.name} are ordered by Kafka's timestamps"
     unchanged = restated.rows is None and not done
     text = f"nothing to remerge: {ordered}" if unchanged else f"{ordered}; {counted(len(done), 'batch')} replayed"
     gone = ", ".join(map(str, restated.gone))
-    return f"{text}; not in the topic any more, so not read again: {gone}" if gone else text
+    return Outcome(data, f"{text}; not in the topic any more, so not read again: {gone}" if gone else text)

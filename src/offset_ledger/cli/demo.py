@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import table
-from offset_ledger.cli.verbs import Outcome, Verbs, from_1, say
+from offset_ledger.cli.verbs import Option, Outcome, from_1, say, verb
 from offset_ledger.extras import require
 
 if TYPE_CHECKING:
@@ -18,38 +18,27 @@ if TYPE_CHECKING:
     from offset_ledger.demo.run import Proof
 
 
-def add_demo(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "demo",
-        "load real flights through Airflow, and prove every row",
-        run_demo,
-        example="offset-ledger demo --flights 20000",
-    )
-    verb.add_argument(
-        "--flights", type=from_1, help="only so many flights (default: all 336,776; 20,000 with --formats)"
-    )
-    verb.add_argument(
+@verb(
+    Option("--flights", type=from_1, help="only so many flights (default: all 336,776; 20,000 with --formats)"),
+    Option(
         "--formats", action="store_true", help="Avro, Protobuf and JSON Schema instead, while the Avro schema changes"
-    )
-
-
+    ),
+    example="offset-ledger demo --flights 20000",
+)
 def run_demo(arguments: Namespace) -> Outcome:
-    """The main job on real data, or the record formats."""
+    """Load real flights through Airflow, and prove every row."""
     require("local", "the demo")
-    if arguments.formats:
-        return _formats(arguments.flights)
+    from offset_ledger.demo.formats import run as formats
     from offset_ledger.demo.run import run
 
-    proof = run(arguments.flights, say)
-    return Outcome([asdict(claim) for claim in proof.claims], _text(proof), 0 if proof.holds else 1)
-
-
-def _formats(flights: int | None) -> Outcome:
-    from offset_ledger.demo.formats.run import run
-
-    proof = run(flights, say)
-    return Outcome([asdict(claim) for claim in proof.claims], _formats_text(proof), 0 if proof.holds else 1)
+    proof: DemoProof
+    if arguments.formats:
+        proof = of_formats = formats.run(arguments.flights, say)
+        text = _formats_text(of_formats)
+    else:
+        proof = of_flights = run(arguments.flights, say)
+        text = _text(of_flights)
+    return Outcome([asdict(claim) for claim in proof.claims], text, 0 if proof.holds else 1)
 
 
 def _formats_text(proof: FormatsProof) -> str:

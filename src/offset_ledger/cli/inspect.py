@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.output import table
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_pipeline, from_1, pipeline_of
+from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, from_1, optional_pipeline, pipeline_of, verb
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.config.model import Pipeline
     from offset_ledger.operations.overview import PipelineLine
     from offset_ledger.operations.status import PipelineStatus
 
 
-def add_status(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "show where a pipeline stands, and what blocks it; without a name, a line for each"
-    verb = verbs.add("status", summary, run_status, example="offset-ledger status\n  offset-ledger status flights")
-    verb.set_defaults(topics=Topics.EACH)
-    add_pipeline(verb, nargs="?")
-
-
+@verb(optional_pipeline(), example="offset-ledger status\n  offset-ledger status flights")
 def run_status(arguments: Namespace) -> Outcome:
-    """Cursors, lag and the open batch of one pipeline, or a line for each."""
+    """Show where a pipeline stands, and what blocks it; without a name, a line for each."""
     if arguments.pipeline is None:
         return _all()
     from offset_ledger.operations.status import status
@@ -95,41 +87,32 @@ def _text(current: PipelineStatus) -> str:
     return "\n".join(filter(None, lines))
 
 
-def add_batches(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add_for_pipeline(
-        "batches",
-        "list the newest batches with their balance sheets",
-        run_batches,
-        example="offset-ledger batches flights --limit 5",
-    )
-    verb.add_argument("--limit", type=from_1, default=20, help="newest first (20)")
-
-
+@verb(
+    PIPELINE,
+    Option("--limit", type=from_1, default=20, help="newest first (20)"),
+    example="offset-ledger batches flights --limit 5",
+)
 def run_batches(arguments: Namespace) -> Outcome:
-    """The batches with their balance sheets."""
+    """List the newest batches with their balance sheets."""
     from offset_ledger.operations.status import recent_batches
 
     batches = recent_batches(pipeline_of(arguments), arguments.limit)
     return Outcome(batches, table(batches) if batches else "no batches yet")
 
 
-def add_quarantine(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "list the quarantined records by reason, with examples"
-    verb = verbs.add_for_pipeline(
-        "quarantine", summary, run_quarantine, example="offset-ledger quarantine flights --since 2026-01-31T00:00Z"
-    )
-    verb.add_argument("--reason", help="only this reason code")
-    verb.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
-    verb.add_argument("--limit", type=int, default=5, help="coordinates shown of each reason (5)")
-    which = verb.add_mutually_exclusive_group()
-    which.add_argument("--resolved", action="store_true", help="those that a redrive has resolved instead")
-    which.add_argument("--dismissed", action="store_true", help="those that a person has dismissed instead")
-
-
+@verb(
+    PIPELINE,
+    Option("--reason", help="only this reason code"),
+    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    Option("--limit", type=int, default=5, help="coordinates shown of each reason (5)"),
+    OneOf(
+        Option("--resolved", action="store_true", help="those that a redrive has resolved instead"),
+        Option("--dismissed", action="store_true", help="those that a person has dismissed instead"),
+    ),
+    example="offset-ledger quarantine flights --since 2026-01-31T00:00Z",
+)
 def run_quarantine(arguments: Namespace) -> Outcome:
-    """What is in quarantine, by reason."""
+    """List the quarantined records by reason, with examples."""
     from offset_ledger.operations.redrive import list_quarantined, parse_choice
     from offset_ledger.operations.status import rejected_batch
 
@@ -150,86 +133,51 @@ def _by_reason(reasons: Sequence[Mapping[str, Any]]) -> str:
     return table({**reason, "examples": " ".join(reason["examples"] or ())} for reason in reasons)
 
 
-def add_verify(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add_for_pipeline(
-        "verify",
-        "check every invariant of the ledger, and the number of rows in the table",
-        run_verify,
-        example="offset-ledger verify flights --against-topic",
-    )
-    verb.add_argument("--deep", action="store_true", help="read the gaps again and name the cause of each offset")
-    topic = "read again what the topic still has, and compare every row and every quarantined record with it"
-    verb.add_argument("--against-topic", action="store_true", help=topic)
-
-
+@verb(
+    PIPELINE,
+    Option("--deep", action="store_true", help="read the gaps again and name the cause of each offset"),
+    Option(
+        "--against-topic",
+        action="store_true",
+        help="read again what the topic still has, and compare every row and every quarantined record with it",
+    ),
+    example="offset-ledger verify flights --against-topic",
+)
 def run_verify(arguments: Namespace) -> Outcome:
-    """Check every invariant."""
-    pipeline = pipeline_of(arguments)
-    result = _ledger(pipeline)
-    if arguments.deep:
-        _add_gaps(result, pipeline)
-    if arguments.against_topic:
-        _add_topic(result, pipeline)
-    data = {"violations": result.violations, "checked": result.checked, "notes": result.notes, **result.more}
-    return Outcome(data, "\n".join(result.lines), 1 if result.violations else 0)
+    """Check every invariant of the ledger, and the number of rows in the table."""
+    from offset_ledger.operations.verify import explain_gaps, uncounted_reason, verify
 
-
-@dataclass(slots=True)
-class _Result:
-    """All checks so far; ``more`` are the members of --json that the optional checks add."""
-
-    checked: int
-    violations: list[str]
-    notes: list[str]
-    lines: list[str]
-    more: dict[str, Any] = field(default_factory=dict)
-
-
-def _ledger(pipeline: Pipeline) -> _Result:
-    from offset_ledger.operations.verify import uncounted_reason, verify
-
+    pipeline, more = pipeline_of(arguments), dict[str, Any]()
     violations, checked = verify(pipeline)
     summary = f"all {checked} invariants hold" if checked else f"{pipeline.name} has no batches yet: nothing to check"
     notes = [note] if (note := uncounted_reason(pipeline)) else []
-    return _Result(checked, list(violations), notes, [*(violations or [summary]), *notes])
+    lines = [*(violations or [summary]), *notes]
+    if arguments.deep:
+        deep = explain_gaps(pipeline)
+        violations += deep.violations
+        lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
+        more |= {"gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
+    if arguments.against_topic:
+        from offset_ledger.operations.verify_against_topic import compare_with_topic
+
+        compared = compare_with_topic(pipeline)
+        violations += compared.violations
+        notes += compared.notes
+        ranges = ", ".join(map(str, compared.ranges)) or "nothing"
+        read = f"{counted(compared.records, 'record')} of {pipeline.source.topic} read again: {ranges}"
+        lines += [*compared.violations, *compared.notes, read]
+        more["records"] = compared.records
+        more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
+    data = {"violations": violations, "checked": checked, "notes": notes, **more}
+    return Outcome(data, "\n".join(lines), 1 if violations else 0)
 
 
-def _add_gaps(result: _Result, pipeline: Pipeline) -> None:
-    from offset_ledger.operations.verify import explain_gaps
-
-    deep = explain_gaps(pipeline)
-    result.violations += deep.violations
-    result.lines += [*deep.violations, *deep.unreadable, *map(str, deep.gaps)]
-    result.more |= {"gaps": [str(gap) for gap in deep.gaps], "unreadable": list(deep.unreadable)}
-
-
-def _add_topic(result: _Result, pipeline: Pipeline) -> None:
-    from offset_ledger.operations.verify_against_topic import compare_with_topic
-
-    compared = compare_with_topic(pipeline)
-    result.violations += compared.violations
-    result.notes += compared.notes
-    ranges = ", ".join(map(str, compared.ranges)) or "nothing"
-    read = f"{counted(compared.records, 'record')} of {pipeline.source.topic} read again: {ranges}"
-    result.lines += [*compared.violations, *compared.notes, read]
-    result.more["records"] = compared.records
-    result.more["read_again"] = [[r.partition, r.from_offset, r.until_offset] for r in compared.ranges]
-
-
-def add_report(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "report",
-        "write the daily report of all pipelines: a page, and metrics",
-        run_report,
-        example="offset-ledger report --date 2026-01-31",
-    )
-    verb.add_argument("--date", help="a day in UTC, such as 2026-01-31 (default: today)")
-
-
+@verb(
+    Option("--date", help="a day in UTC, such as 2026-01-31 (default: today)"),
+    example="offset-ledger report --date 2026-01-31",
+)
 def run_report(arguments: Namespace) -> Outcome:
-    """One day of every pipeline under dags/pipelines/."""
+    """Write the daily report of all pipelines: a page, and metrics."""
     from offset_ledger.config.parse import parse_all
     from offset_ledger.report.daily import daily_report
 

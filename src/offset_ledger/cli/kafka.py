@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import (
+    Option,
     Outcome,
-    Topics,
-    Verbs,
-    add_connection,
-    add_pipeline,
+    connection,
     from_1,
     name_and_value,
+    optional_pipeline,
     pipeline_of,
     say,
+    verb,
 )
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
@@ -26,29 +26,20 @@ from offset_ledger.extras import require
 if TYPE_CHECKING:
     from offset_ledger.reliability.audit.run import Audit
     from offset_ledger.reliability.labs.trial import Report
-    from offset_ledger.reliability.topics.plan import TopicRequirements
     from offset_ledger.reliability.topics.settings import TopicSettings
 
 
-def add_audit(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "audit",
-        "check a topic against the reliability rules",
-        run_audit,
-        example="offset-ledger audit flights --fail-on warning",
-    )
-    verb.set_defaults(topics=Topics.EACH)
-    add_pipeline(verb, "the pipeline whose topic and cursors are audited: ", nargs="?")
-    complete_topics(verb.add_argument("--topic", help="a topic, instead of a pipeline"))
-    verb.add_argument("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)")
-    verb.add_argument("--ledger", help="Airflow connection id of the database that keeps the result of --topic")
-    verb.add_argument("--elect", action="store_true", help="first bring leaders back to their preferred brokers")
-    verb.add_argument("--fail-on", choices=["error", "warning"], default="error", help="exit 1 from here on (error)")
-
-
+@verb(
+    optional_pipeline("the pipeline whose topic and cursors are audited: "),
+    Option("--topic", help="a topic, instead of a pipeline", complete=complete_topics),
+    Option("--connection", default="kafka_default", help="Airflow connection id of --topic (kafka_default)"),
+    Option("--ledger", help="Airflow connection id of the database that keeps the result of --topic"),
+    Option("--elect", action="store_true", help="first bring leaders back to their preferred brokers"),
+    Option("--fail-on", choices=["error", "warning"], default="error", help="exit 1 from here on (error)"),
+    example="offset-ledger audit flights --fail-on warning",
+)
 def run_audit(arguments: Namespace) -> Outcome:
-    """Check a topic against every rule."""
+    """Check a topic against the reliability rules."""
     from offset_ledger.reliability.audit.finding import Severity
 
     audit = _audit(arguments)
@@ -84,47 +75,35 @@ def _text(audit: Audit) -> str:
     return "\n".join(lines)
 
 
-def add_topic(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "topic",
-        "plan, create or describe a topic, with the effect of each setting",
-        run_topic,
-        example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
-    )
-    verb.add_argument("action", choices=["plan", "create", "describe"], help="describe shows one that exists")
-    complete_topics(verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic"))
-    add_connection(verb, "kafka_default")
-    verb.add_argument("--brokers", type=from_1, help="plan for that many (default: ask the cluster)")
-    verb.add_argument("--partitions", type=from_1, default=6, help="partitions (6)")
-    durabilities = ["development", "usual", "strict"]
-    verb.add_argument("--durability", choices=durabilities, default="usual", help="what may fail (usual)")
-    verb.add_argument("--volume", metavar="SIZE", help="bytes a day of the whole topic, such as 100MB (plan: 1GB)")
-    verb.add_argument("--record-size", default="1kB", metavar="SIZE", help="of the largest record (1kB)")
-    verb.add_argument("--retention", default="7d", metavar="SPAN", help="such as 36h or 7d, or forever (7d)")
-    verb.add_argument("--replication-factor", type=from_1, help="instead of the planned one")
-    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of your own; repeat")
-
-
+@verb(
+    Option("action", choices=["plan", "create", "describe"], help="describe shows one that exists"),
+    Option("topic", metavar="TOPIC", help="the Kafka topic", complete=complete_topics),
+    connection("kafka_default"),
+    Option("--brokers", type=from_1, help="plan for that many (default: ask the cluster)"),
+    Option("--partitions", type=from_1, default=6, help="partitions (6)"),
+    Option("--durability", choices=["development", "usual", "strict"], default="usual", help="what may fail (usual)"),
+    Option("--volume", metavar="SIZE", help="bytes a day of the whole topic, such as 100MB (plan: 1GB)"),
+    Option("--record-size", default="1kB", metavar="SIZE", help="of the largest record (1kB)"),
+    Option("--retention", default="7d", metavar="SPAN", help="such as 36h or 7d, or forever (7d)"),
+    Option("--replication-factor", type=from_1, help="instead of the planned one"),
+    Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of your own; repeat"),
+    example="offset-ledger topic plan shop.orders --volume 2GB --retention 14d",
+)
 def run_topic(arguments: Namespace) -> Outcome:
-    """Plan, create or describe a topic."""
+    """Plan, create or describe a topic, with the effect of each setting."""
+    from offset_ledger.connections import get_connection
+    from offset_ledger.reliability.publishing.topics import create_topic
+
     name = arguments.topic
     if arguments.action == "describe":
         return _explained(name, _existing(arguments), f"topic {name}:")
     planned, configs = _planned(arguments)
     if arguments.action == "plan":
         return _explained(name, planned, f"topic {name}, planned:")
-    if _create(arguments, planned, configs):
+    extra = get_connection(arguments.connection).extra
+    if create_topic(extra, name, planned.partitions, planned.replication_factor, configs):
         return _explained(name, planned, f"topic {name} is made:")
     return _explained(name, _existing(arguments), f"topic {name} was there before, with these settings:")
-
-
-def _create(arguments: Namespace, planned: TopicSettings, configs: dict[str, str]) -> bool:
-    from offset_ledger.connections import get_connection
-    from offset_ledger.reliability.publishing.topics import create_topic
-
-    extra = get_connection(arguments.connection).extra
-    return create_topic(extra, arguments.topic, planned.partitions, planned.replication_factor, configs)
 
 
 def _existing(arguments: Namespace) -> TopicSettings:
@@ -140,41 +119,32 @@ def _existing(arguments: Namespace) -> TopicSettings:
 
 def _planned(arguments: Namespace) -> tuple[TopicSettings, dict[str, str]]:
     """The plan with the caller's own settings, and the same as Kafka's configuration."""
-    from offset_ledger.reliability.topics.plan import plan
+    from offset_ledger.connections import get_connection
+    from offset_ledger.kafka.client import connect_kafka
+    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements, plan
     from offset_ledger.reliability.topics.settings import TopicSettings
-
-    requirements = _requirements(arguments)
-    planned = plan(requirements)
-    configs = planned.configs() | dict(map(name_and_value, arguments.set))
-    factor = arguments.replication_factor or planned.replication_factor
-    brokers, volume = requirements.brokers, requirements.bytes_a_day
-    try:
-        return TopicSettings.read(brokers, planned.partitions, factor, configs, volume), configs
-    except ValueError as error:
-        raise ConfigurationError(f"--set: expected a whole number ({error})") from None
-
-
-def _requirements(arguments: Namespace) -> TopicRequirements:
-    from offset_ledger.reliability.topics.plan import Durability, TopicRequirements
     from offset_ledger.units import parse_size, parse_span
 
-    volume = _volume(arguments)
-    return TopicRequirements(
-        brokers=arguments.brokers or _count_brokers(arguments),
+    volume, brokers = _volume(arguments), arguments.brokers
+    if not brokers:
+        with connect_kafka(get_connection(arguments.connection)) as kafka:
+            brokers = kafka.count_brokers()
+    requirements = TopicRequirements(
+        brokers=brokers,
         partitions=arguments.partitions,
         durability=Durability(arguments.durability),
         bytes_a_day=10**9 if volume is None else volume,
         record_bytes=parse_size(arguments.record_size),
         retention=None if arguments.retention == "forever" else parse_span(arguments.retention),
     )
-
-
-def _count_brokers(arguments: Namespace) -> int:
-    from offset_ledger.connections import get_connection
-    from offset_ledger.kafka.client import connect_kafka
-
-    with connect_kafka(get_connection(arguments.connection)) as kafka:
-        return kafka.count_brokers()
+    planned = plan(requirements)
+    configs = planned.configs() | dict(map(name_and_value, arguments.set))
+    factor = arguments.replication_factor or planned.replication_factor
+    try:
+        settings = TopicSettings.read(brokers, planned.partitions, factor, configs, requirements.bytes_a_day)
+        return settings, configs
+    except ValueError as error:
+        raise ConfigurationError(f"--set: expected a whole number ({error})") from None
 
 
 def _volume(arguments: Namespace) -> int | None:
@@ -192,32 +162,6 @@ def _explained(name: str, settings: TopicSettings, head: str) -> Outcome:
     data = [{"setting": e.setting, "value": e.value, "buys": e.gives} for e in rows]
     table = tabulate([(e.setting, e.value, e.gives) for e in rows], maxcolwidths=[None, None, 84], tablefmt="plain")
     return Outcome({"topic": name, "settings": data}, f"{head}\n\n{table}")
-
-
-def add_lab(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "lab",
-        "measure delivery guarantees on real servers that fail on purpose",
-        run_lab,
-        example="offset-ledger lab semantics --seed 7",
-    )
-    verb.add_argument("name", choices=list(_LABS), metavar="LAB", help=f"one of {', '.join(_LABS)}")
-    verb.add_argument("--seed", type=int, default=1, help="draws where things break (1)")
-
-
-def run_lab(arguments: Namespace) -> Outcome:
-    """Run one lab in a folder of its own and show its table."""
-    require("local", "a lab")
-    import tempfile
-
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="offset-ledger-lab-") as folder:
-        report = _LABS[arguments.name](Path(folder).resolve(), arguments.seed)
-    seconds = time.monotonic() - began
-    data = {"lab": arguments.name, "seed": arguments.seed, "plan": report.plan, "rows": report.rows}
-    text = f"{report.text}\n\n{arguments.name}, seed {arguments.seed}: {seconds:.0f} s"
-    return Outcome(data | {"seconds": round(seconds, 1)}, text)
 
 
 def _semantics(folder: Path, seed: int) -> Report:
@@ -250,3 +194,22 @@ def _ordering(folder: Path, seed: int) -> Report:
 
 
 _LABS = {"semantics": _semantics, "replication": _replication, "ordering": _ordering}
+
+
+@verb(
+    Option("name", choices=list(_LABS), metavar="LAB", help=f"one of {', '.join(_LABS)}"),
+    Option("--seed", type=int, default=1, help="draws where things break (1)"),
+    example="offset-ledger lab semantics --seed 7",
+)
+def run_lab(arguments: Namespace) -> Outcome:
+    """Measure delivery guarantees on real servers that fail on purpose."""
+    require("local", "a lab")
+    import tempfile
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="offset-ledger-lab-") as folder:
+        report = _LABS[arguments.name](Path(folder).resolve(), arguments.seed)
+    seconds = time.monotonic() - began
+    data = {"lab": arguments.name, "seed": arguments.seed, "plan": report.plan, "rows": report.rows}
+    text = f"{report.text}\n\n{arguments.name}, seed {arguments.seed}: {seconds:.0f} s"
+    return Outcome(data | {"seconds": round(seconds, 1)}, text)

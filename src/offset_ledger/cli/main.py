@@ -12,39 +12,38 @@ from collections.abc import Sequence
 
 from offset_ledger.cli import decide, demo, inspect, kafka, production, publish, running, set_up
 from offset_ledger.cli.completer import complete
-from offset_ledger.cli.parser import Parser
-from offset_ledger.cli.verbs import Verbs, run_verb
-from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, one_line
+from offset_ledger.cli.verbs import Parser, add_verbs, run_verb
+from offset_ledger.errors import OffsetLedgerError, UnexpectedError, UsageError, failure_of, one_line
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.version import __version__
 
 # The verbs as ``--help`` lists them: a new one is registered here, in its group.
 _GROUPS = {
     "set up": (
-        set_up.add_stack,
-        set_up.add_migrate,
-        set_up.add_init,
-        set_up.add_check,
-        set_up.add_preview,
-        set_up.add_diff,
-        set_up.add_doctor,
-        set_up.add_completion,
+        set_up.run_stack,
+        set_up.run_migrate,
+        set_up.run_init,
+        set_up.run_check,
+        set_up.run_preview,
+        set_up.run_diff,
+        set_up.run_doctor,
+        set_up.run_completion,
     ),
-    "run": (running.add_ingest, running.add_replay, running.add_redrive, running.add_dead_letters),
-    "look": (inspect.add_status, inspect.add_batches, inspect.add_quarantine, inspect.add_verify, inspect.add_report),
+    "run": (running.run_ingest, running.run_replay, running.run_redrive, running.run_dead_letters),
+    "look": (inspect.run_status, inspect.run_batches, inspect.run_quarantine, inspect.run_verify, inspect.run_report),
     "decide": (
-        decide.add_approve,
-        decide.add_abandon,
-        decide.add_skip,
-        decide.add_dismiss,
-        decide.add_accept_topic,
-        decide.add_accept_schema,
-        decide.add_accept_table,
-        decide.add_remerge,
+        decide.run_approve,
+        decide.run_abandon,
+        decide.run_skip,
+        decide.run_dismiss,
+        decide.run_accept_topic,
+        decide.run_accept_schema,
+        decide.run_accept_table,
+        decide.run_remerge,
     ),
-    "Kafka": (publish.add_publish, kafka.add_audit, kafka.add_topic, kafka.add_lab),
-    "in production": (production.add_metrics, production.add_notify, production.add_prune, production.add_spark_server),
-    "try it": (demo.add_demo,),
+    "Kafka": (publish.run_publish, kafka.run_audit, kafka.run_topic, kafka.run_lab),
+    "in production": (production.run_metrics, production.run_notify, production.run_prune, production.run_spark_server),
+    "try it": (demo.run_demo,),
 }
 
 
@@ -57,11 +56,7 @@ def build_parser() -> Parser:
         epilog="offset-ledger VERB --help shows the options of a verb, with an example.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    verbs = Verbs(parser)
-    for title, add_verbs in _GROUPS.items():
-        verbs.begin_group(title)
-        for add_verb in add_verbs:
-            add_verb(verbs)
+    add_verbs(parser, _GROUPS)
     return parser
 
 
@@ -81,29 +76,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Namespace) -> int:
-    _configure_logging(arguments.verbose)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("offset_ledger").setLevel(logging.INFO if arguments.verbose else logging.WARNING)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         outcome = run_verb(arguments)
     except OffsetLedgerError as error:
         return _fail(error, arguments.json)
     except Exception as error:
         logging.getLogger("offset_ledger").info("", exc_info=error)
-        return _fail(_unexpected(error), arguments.json)
+        text = f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it"
+        return _fail(UnexpectedError(text), arguments.json)
     except KeyboardInterrupt:
         print("interrupted; running it again is safe", file=sys.stderr)
         return 130
     _show(json.dumps(outcome.data, default=str, indent=2) if arguments.json else outcome.text)
     return outcome.exit_code
-
-
-def _configure_logging(verbose: bool) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("offset_ledger").setLevel(logging.INFO if verbose else logging.WARNING)
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-
-
-def _unexpected(error: Exception) -> UnexpectedError:
-    return UnexpectedError(f"unexpected {one_line(error)}; run it again with --verbose to see where, and report it")
 
 
 def _show(text: str) -> None:
@@ -119,11 +107,10 @@ def _show(text: str) -> None:
 
 
 def _fail(error: OffsetLedgerError, as_json: bool) -> int:
-    name = type(error).__name__
     if as_json:
-        _show(json.dumps({"error": name, "message": str(error)}))
+        _show(json.dumps(failure_of(error)))
     elif "\n" in str(error) or hasattr(error, "problems"):
         print(error, file=sys.stderr)  # mistakes of a file: each line begins with its place, as editors read them
     else:
-        print(f"offset-ledger: {name}: {error}", file=sys.stderr)  # the name is a heading of docs/runbook.md
+        print(f"offset-ledger: {error.named}", file=sys.stderr)
     return error.exit_code

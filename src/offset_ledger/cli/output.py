@@ -17,11 +17,10 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
     """Rows under the names of their columns, moments in UTC to the second."""
     from tabulate import tabulate
 
-    return tabulate([{name: _cell(value) for name, value in row.items()} for row in rows], headers="keys")
+    def cell(value: Any) -> Any:
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
 
-
-def _cell(value: Any) -> Any:
-    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else value
+    return tabulate([{name: cell(value) for name, value in row.items()} for row in rows], headers="keys")
 
 
 def batch_data(ingested: Ingested) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, name_and_value, pipeline_of, say
+from offset_ledger.cli.verbs import PIPELINE, OneOf, Option, Outcome, Topics, name_and_value, pipeline_of, say, verb
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.operations.prune_ages import KINDS
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 _DEFAULT = "127.0.0.1:9464"
 
 
-def add_metrics(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "export the metrics of all pipelines to Prometheus, until it is stopped"
-    verb = verbs.add("metrics", summary, run_metrics, example="offset-ledger metrics --listen 0.0.0.0:9464")
-    how = verb.add_mutually_exclusive_group()
-    how.add_argument(
-        "--listen", type=_address, default=_address(_DEFAULT), metavar="HOST:PORT", help=f"where ({_DEFAULT})"
-    )
-    how.add_argument("--once", action="store_true", help="print what a scrape would get, and end")
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ArgumentTypeError(f"should be HOST:PORT, such as {_DEFAULT}, found {text!r}")
+    return host.strip("[]"), int(port)
 
 
+@verb(
+    OneOf(
+        Option("--listen", type=_address, default=_address(_DEFAULT), metavar="HOST:PORT", help=f"where ({_DEFAULT})"),
+        Option("--once", action="store_true", help="print what a scrape would get, and end"),
+    ),
+    example="offset-ledger metrics --listen 0.0.0.0:9464",
+)
 def run_metrics(arguments: Namespace) -> Outcome:
-    """Answer scrapes, or print one."""
+    """Export the metrics of all pipelines to Prometheus, until it is stopped."""
     from offset_ledger.exporter.serve import exposition, parsed, serve
     from offset_ledger.standing.files import pipelines_folder
 
@@ -41,35 +44,19 @@ def run_metrics(arguments: Namespace) -> Outcome:
         text = exposition(folder)
         return Outcome(parsed(text), text.rstrip())
     host, port = serve(folder, *arguments.listen)
-    say(f"metrics of the pipelines in {folder}: http://{_bracketed(host)}:{port}/metrics")
+    say(f"metrics of the pipelines in {folder}: http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
     threading.Event().wait()
     raise AssertionError("nothing sets the event")
 
 
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ArgumentTypeError(f"should be HOST:PORT, such as {_DEFAULT}, found {text!r}")
-    return host.strip("[]"), int(port)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def add_notify(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    about = "send a test message through every notifier of the pipeline file"
-    verbs.add_for_pipeline("notify", about, run_notify, Topics.TOGETHER, example="offset-ledger notify flights")
-
-
+@verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger notify flights")
 def run_notify(arguments: Namespace) -> Outcome:
-    """Send it; the ledger does not remember it.
+    """Send a test message through every notifier of the pipeline file.
 
     Raises:
         ConfigurationError: the file has no ``notify``, or a notifier failed.
     """
-    from offset_ledger.airflow.notifiers import message, send
+    from offset_ledger.airflow.notify import message, send
     from offset_ledger.model.notices import trial
 
     pipeline = pipeline_of(arguments)
@@ -84,20 +71,21 @@ def run_notify(arguments: Namespace) -> Outcome:
     return Outcome({"pipeline": pipeline.name, "sent": list(errors)}, "\n".join(f"sent by {each}" for each in errors))
 
 
-def add_prune(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "remove history by age from the ledger; what verify needs is kept as sums"
-    verb = verbs.add_for_pipeline(
-        "prune", summary, run_prune, example="offset-ledger prune flights --older-than 90d --dry-run"
-    )
-    verb.add_argument("--older-than", required=True, metavar="AGE", help="since it ended, such as 90d")
-    about = f"another age for one of {', '.join(KINDS)}, such as audits=365d; may be repeated"
-    verb.add_argument("--keep", action="append", default=[], metavar="KIND=AGE", help=about)
-    verb.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
-
-
+@verb(
+    PIPELINE,
+    Option("--older-than", required=True, metavar="AGE", help="since it ended, such as 90d"),
+    Option(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="KIND=AGE",
+        help=f"another age for one of {', '.join(KINDS)}, such as audits=365d; may be repeated",
+    ),
+    Option("--dry-run", action="store_true", help="count what would be removed, and remove nothing"),
+    example="offset-ledger prune flights --older-than 90d --dry-run",
+)
 def run_prune(arguments: Namespace) -> Outcome:
-    """Remove history by age."""
+    """Remove history by age from the ledger; what verify needs is kept as sums."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.prune import prune_history
     from offset_ledger.operations.prune_ages import Ages
@@ -124,26 +112,16 @@ _KEPT = {
 }
 
 
-def add_spark_server(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "spark-server",
-        "run a Spark Connect server that stages batches, until it is stopped",
-        run_spark_server,
-        example="offset-ledger spark-server --master 'local[2,3]' --memory 2g",
-    )
-    port = DEFAULT_PORTS["spark"]
-    verb.add_argument("--host", default=HOST, help=f"address to listen on ({HOST})")
-    verb.add_argument("--port", type=int, default=port, help=f"port to listen on ({port})")
-    verb.add_argument(
-        "--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"
-    )
-    verb.add_argument("--memory", default="1g", help="heap of the server (1g)")
-    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
-
-
+@verb(
+    Option("--host", default=HOST, help=f"address to listen on ({HOST})"),
+    Option("--port", type=int, default=DEFAULT_PORTS["spark"], help=f"port to listen on ({DEFAULT_PORTS['spark']})"),
+    Option("--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"),
+    Option("--memory", default="1g", help="heap of the server (1g)"),
+    Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"),
+    example="offset-ledger spark-server --master 'local[2,3]' --memory 2g",
+)
 def run_spark_server(arguments: Namespace) -> Outcome:
-    """Become the server."""
+    """Run a Spark Connect server that stages batches, until it is stopped."""
     from offset_ledger.stage.scratch import scratch
     from offset_ledger.stage.spark_server import SparkServer, become_server
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.cli.completer import complete_topics
-from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
+from offset_ledger.cli.verbs import Option, Outcome, connection, name_and_value, say, verb
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
 from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, Danger
@@ -31,42 +31,52 @@ if TYPE_CHECKING:
     from offset_ledger.schema_registry.client import Reference
 
 
-def add_publish(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "publish",
-        "publish a file of records to a topic, as JSON, Avro, Protobuf or JSON Schema",
-        run_publish,
-        example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
-    )
-    names, dangers = [*SERIALIZERS, *SCHEMA_SERIALIZERS], ", ".join(Danger)
-    complete_topics(verb.add_argument("topic", metavar="TOPIC", help="the Kafka topic"))
-    verb.add_argument("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names")
-    verb.add_argument(
+_OPTIONS = {"key": "--key-schema", "value": "--schema"}
+SCHEMA_SERIALIZERS = ("avro", "protobuf", "json_schema")
+_SUBJECTS = ("topic", "record", "topic_record")
+_REFERENCE = re.compile(r"(.+)=([^=]+):([1-9][0-9]{0,8})")
+
+
+def _schema_arguments() -> Iterator[Option]:
+    for side, option in _OPTIONS.items():
+        yield Option(option, type=Path, metavar="FILE", help=f"of {side}s by a schema (the latest registered)")
+        yield Option(f"{option}-message", metavar="NAME", help="the full name of the Protobuf message")
+        subject = [f"{option}-subject", *(["--subject"] if side == "value" else [])]
+        yield Option(*subject, choices=_SUBJECTS, help="where it is registered (topic)")
+        help_ = "a schema of the registry that the file refers to by that name; repeat it"
+        yield Option(f"{option}-reference", action="append", metavar="NAME=SUBJECT:VERSION", help=help_)
+    yield Option("--register", action="store_true", help="register the schemas of these files where they are new")
+    yield Option("--registry", default="registry_default", help="Airflow connection id (registry_default)")
+
+
+@verb(
+    Option("topic", metavar="TOPIC", help="the Kafka topic", complete=complete_topics),
+    Option("--file", required=True, type=Path, help="JSON lines, or CSV with a line of names"),
+    Option(
         "--format",
         choices=["jsonl", "csv", *SCHEMA_SERIALIZERS],
         help="of the file (csv if its name ends so, else jsonl); those of a schema are --value-serializer",
-    )
-    verb.add_argument("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)")
-    verb.add_argument("--value", metavar="PATH", help="where the value is (default: the whole line)")
-    verb.add_argument("--key-serializer", choices=names, help="(string; avro with --key-schema)")
-    verb.add_argument("--value-serializer", choices=names, help="(json)")
-    add_schemas(verb)
-    verb.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
-    verb.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
-    verb.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
-    verb.add_argument("--client", type=Client, choices=list(Client), help="(librdkafka if it is installed)")
-    verb.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
-    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
-    verb.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
-    verb.add_argument(
+    ),
+    Option("--key", metavar="PATH", help="where the key is in a line, such as $.id (default: no key)"),
+    Option("--value", metavar="PATH", help="where the value is (default: the whole line)"),
+    Option("--key-serializer", choices=[*SERIALIZERS, *SCHEMA_SERIALIZERS], help="(string; avro with --key-schema)"),
+    Option("--value-serializer", choices=[*SERIALIZERS, *SCHEMA_SERIALIZERS], help="(json)"),
+    *_schema_arguments(),
+    Option("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)"),
+    Option("--partition", type=int, metavar="N", help="send all to this partition"),
+    Option("--compression", choices=COMPRESSIONS, help="(none)"),
+    Option("--client", type=Client, choices=list(Client), help="(librdkafka if it is installed)"),
+    Option("--acks", choices=["all", "1", "0"], help="(all)"),
+    Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name"),
+    Option("--allow", action="append", default=[], metavar="DANGER", help=f"one of {', '.join(Danger)}; repeat it"),
+    Option(
         "--transactional-id", metavar="ID", help="publish in transactions; run again, it sends only what is missing"
-    )
-    add_connection(verb, "kafka_default")
-
-
+    ),
+    connection("kafka_default"),
+    example="offset-ledger publish shop.orders --file orders.jsonl --key '$.id'",
+)
 def run_publish(arguments: Namespace) -> Outcome:
-    """Publish a file."""
+    """Publish a file of records to a topic, as JSON, Avro, Protobuf or JSON Schema."""
     from offset_ledger.connections import get_connection
     from offset_ledger.progress import progress
 
@@ -91,7 +101,7 @@ def run_publish(arguments: Namespace) -> Outcome:
 
 
 def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
-    """How to publish, as far as the arguments alone say it."""
+    """Return how to publish, as far as the arguments alone say it."""
     from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
     from offset_ledger.reliability.publishing.settings_reader import read_settings
 
@@ -211,25 +221,6 @@ def _limits(connection: Connection, arguments: Namespace) -> RecordLimits:
     return RecordLimits(topic_bytes, fetch_bytes(connection.extra), arguments.allow)
 
 
-_OPTIONS = {"key": "--key-schema", "value": "--schema"}
-SCHEMA_SERIALIZERS = ("avro", "protobuf", "json_schema")
-_SUBJECTS = ("topic", "record", "topic_record")
-_REFERENCE = re.compile(r"(.+)=([^=]+):([1-9][0-9]{0,8})")
-
-
-def add_schemas(verb: ArgumentParser) -> None:
-    """Add the arguments."""
-    for side, option in _OPTIONS.items():
-        verb.add_argument(option, type=Path, metavar="FILE", help=f"of {side}s by a schema (the latest registered)")
-        verb.add_argument(f"{option}-message", metavar="NAME", help="the full name of the Protobuf message")
-        subject = [f"{option}-subject", *(["--subject"] if side == "value" else [])]
-        verb.add_argument(*subject, choices=_SUBJECTS, help="where it is registered (topic)")
-        help_ = "a schema of the registry that the file refers to by that name; repeat it"
-        verb.add_argument(f"{option}-reference", action="append", metavar="NAME=SUBJECT:VERSION", help=help_)
-    verb.add_argument("--register", action="store_true", help="register the schemas of these files where they are new")
-    verb.add_argument("--registry", default="registry_default", help="Airflow connection id (registry_default)")
-
-
 def find_form(arguments: Namespace) -> Form:
     """The serializers that the arguments name.
 
@@ -301,7 +292,7 @@ def _references(option: str, given: Mapping[str, Any]) -> tuple[Reference, ...]:
 
 
 def _schema_options(arguments: Namespace, option: str) -> dict[str, Any]:
-    """What the arguments say of one schema, by their options."""
+    """Return what the arguments say of one schema, by their options."""
     options = (option, *(f"{option}-{what}" for what in ("message", "subject", "reference")))
     said = {each: getattr(arguments, each.strip("-").replace("-", "_")) for each in options}
     return {each: value for each, value in said.items() if value is not None}

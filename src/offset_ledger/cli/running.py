@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from offset_ledger.cli.output import batch_data, batch_line
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, by_topic, from_1, pipeline_of, say
+from offset_ledger.cli.verbs import PIPELINE, Option, Outcome, Topics, by_topic, from_1, pipeline_of, say, verb
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest
 from offset_ledger.units import counted
 
@@ -15,43 +15,23 @@ if TYPE_CHECKING:
     from offset_ledger.model.request import Request
 
 
-def add_ingest(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "plan, stage, validate, commit and report, without Airflow"
-    verb = verbs.add_for_pipeline(
-        "ingest", summary, run_ingest, Topics.TOGETHER, example="offset-ledger ingest flights --until-drained"
-    )
-    verb.add_argument("--until-drained", action="store_true", help="go on until nothing is new")
-    verb.add_argument(
-        "--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"
-    )
-    verb.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
-
-
+@verb(
+    PIPELINE,
+    Option("--until-drained", action="store_true", help="go on until nothing is new"),
+    Option("--limit", type=from_1, help="maximum number of offsets in a batch; an open one is resumed as it is"),
+    Option("--dry-run", action="store_true", help="show what would be read, and write nothing"),
+    topics=Topics.TOGETHER,
+    example="offset-ledger ingest flights --until-drained",
+)
 def run_ingest(arguments: Namespace) -> Outcome:
-    """Commit what is new, or show what would be read."""
-    return _preview(arguments) if arguments.dry_run else _ingest(arguments)
-
-
-def _preview(arguments: Namespace) -> Outcome:
-    from offset_ledger.model.request import Request
-    from offset_ledger.operations.preview import preview
-    from offset_ledger.plan.topics import find_pipelines
-
-    pipeline, request = pipeline_of(arguments), Request(dry_run=True, limit=arguments.limit)
-    planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
-    if not pipeline.source.several:
-        return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
-    text = by_topic({name: str(shown) for name, shown in planned.items()})
-    return Outcome({name: shown.data for name, shown in planned.items()}, text)
-
-
-def _ingest(arguments: Namespace) -> Outcome:
+    """Plan, stage, validate, commit and report, without Airflow."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import ingest
     from offset_ledger.stage.session import session_ended
 
     pipeline, done = pipeline_of(arguments), []
+    if arguments.dry_run:
+        return _preview(pipeline, arguments.limit)
     with session_ended():
         for batch in ingest(pipeline, current_origin(), arguments.until_drained, say, arguments.limit):
             done.append(batch_data(batch))
@@ -59,43 +39,45 @@ def _ingest(arguments: Namespace) -> Outcome:
     return Outcome(done, f"{counted(len(done), 'batch')} committed" if done else "nothing is new, nothing changed")
 
 
-def add_replay(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add_for_pipeline(
-        "replay",
-        "read offset ranges, or a window of time, again; the cursors do not move",
-        run_replay,
-        Topics.ONE,
-        example="offset-ledger replay flights --partition 0 --from-offset 1000 --until-offset 2000",
-    )
-    verb.add_argument("--partition", type=int, help="the partition of --from-offset and --until-offset")
-    verb.add_argument("--from-offset", type=int, help="first offset")
-    verb.add_argument("--until-offset", type=int, help="end, exclusive")
-    verb.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets")
-    verb.add_argument("--until", help="end of the record timestamps, exclusive")
-    verb.add_argument("--scan", action="store_true", help="with --since and --until: also the records that came late")
-    verb.add_argument("--fill", action="store_true", help="also write rows whose newest state is one of these records")
-    verb.add_argument("--limit", type=int, help="maximum number of offsets")
-    verb.add_argument("--dry-run", action="store_true", help="show what would be read, and write nothing")
-    verb.add_argument("--why", help="recorded with the batch")
-
-
-def run_replay(arguments: Namespace) -> Outcome:
-    """Read offset ranges or a window again, or show what would be read."""
+def _preview(pipeline: Pipeline, limit: int | None) -> Outcome:
+    from offset_ledger.model.request import Request
     from offset_ledger.operations.preview import preview
+    from offset_ledger.plan.topics import find_pipelines
 
-    pipeline, request = pipeline_of(arguments), _request(arguments)
-    if not request.dry_run:
-        return _replay(pipeline, request)
-    planned = preview(pipeline, request)
-    return Outcome(planned.data, str(planned))
+    request = Request(dry_run=True, limit=limit)
+    planned = {each.name: preview(each, request) for each in find_pipelines(pipeline, record=False)}
+    if not pipeline.source.several:
+        return Outcome(planned[pipeline.name].data, str(planned[pipeline.name]))
+    text = by_topic({name: str(shown) for name, shown in planned.items()})
+    return Outcome({name: shown.data for name, shown in planned.items()}, text)
 
 
-def _replay(pipeline: Pipeline, request: Request) -> Outcome:
+@verb(
+    PIPELINE,
+    Option("--partition", type=int, help="the partition of --from-offset and --until-offset"),
+    Option("--from-offset", type=int, help="first offset"),
+    Option("--until-offset", type=int, help="end, exclusive"),
+    Option("--since", help="first record timestamp, ISO 8601 with zone, instead of offsets"),
+    Option("--until", help="end of the record timestamps, exclusive"),
+    Option("--scan", action="store_true", help="with --since and --until: also the records that came late"),
+    Option("--fill", action="store_true", help="also write rows whose newest state is one of these records"),
+    Option("--limit", type=int, help="maximum number of offsets"),
+    Option("--dry-run", action="store_true", help="show what would be read, and write nothing"),
+    Option("--why", help="recorded with the batch"),
+    topics=Topics.ONE,
+    example="offset-ledger replay flights --partition 0 --from-offset 1000 --until-offset 2000",
+)
+def run_replay(arguments: Namespace) -> Outcome:
+    """Read offset ranges, or a window of time, again; the cursors do not move."""
     from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.operations.preview import preview
     from offset_ledger.operations.requests import replay
     from offset_ledger.stage.session import session_ended
 
+    pipeline, request = pipeline_of(arguments), _request(arguments)
+    if request.dry_run:
+        planned = preview(pipeline, request)
+        return Outcome(planned.data, str(planned))
     with session_ended():
         batch = replay(pipeline, request, current_origin(), say)
     return Outcome(batch_data(batch), batch_line(batch))
@@ -115,22 +97,16 @@ def _request(arguments: Namespace) -> Request:
     return parse_request({"action": "ranges", "ranges": "{}:{}-{}".format(*offsets), **common})
 
 
-def add_redrive(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add_for_pipeline(
-        "redrive",
-        "retry quarantined records, with the current pipeline file and suite",
-        run_redrive,
-        example="offset-ledger redrive flights --reason type --limit 1000",
-    )
-    verb.add_argument("--reason", help="only records refused for this reason code; see: quarantine PIPELINE")
-    verb.add_argument("--since", help="only records quarantined since, ISO 8601 with zone")
-    verb.add_argument("--limit", type=int, help="maximum number of records (limits.records_per_batch)")
-    verb.add_argument("--why", help="recorded with the batch")
-
-
+@verb(
+    PIPELINE,
+    Option("--reason", help="only records refused for this reason code; see: quarantine PIPELINE"),
+    Option("--since", help="only records quarantined since, ISO 8601 with zone"),
+    Option("--limit", type=int, help="maximum number of records (limits.records_per_batch)"),
+    Option("--why", help="recorded with the batch"),
+    example="offset-ledger redrive flights --reason type --limit 1000",
+)
 def run_redrive(arguments: Namespace) -> Outcome:
-    """Try quarantined records again."""
+    """Retry quarantined records, with the current pipeline file and suite."""
     from offset_ledger.ledger.origin import current_origin
     from offset_ledger.operations.ingest import run_batch
     from offset_ledger.operations.redrive import parse_choice, plan_redrive
@@ -145,15 +121,9 @@ def run_redrive(arguments: Namespace) -> Outcome:
     return Outcome(batch_data(batch), batch_line(batch))
 
 
-def add_dead_letters(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verbs.add_for_pipeline(
-        "dead-letters", "deliver pending dead letters", run_dead_letters, example="offset-ledger dead-letters flights"
-    )
-
-
+@verb(PIPELINE, example="offset-ledger dead-letters flights")
 def run_dead_letters(arguments: Namespace) -> Outcome:
-    """Deliver what waits in the outbox."""
+    """Deliver pending dead letters."""
     from offset_ledger.operations.dead_letters import deliver
 
     delivered = deliver(pipeline_of(arguments))

@@ -10,41 +10,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.cli.verbs import Outcome, Topics, Verbs, add_connection, add_pipeline, from_1, pipeline_of, say
+from offset_ledger.cli.verbs import (
+    PIPELINE,
+    OneOf,
+    Option,
+    Outcome,
+    Topics,
+    connection,
+    from_1,
+    optional_pipeline,
+    pipeline_of,
+    say,
+    verb,
+)
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.extras import require
 from offset_ledger.model.moments import parse_since
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
-    from offset_ledger.local.stack import PartStatus
     from offset_ledger.operations.compare_schemas import Line
     from offset_ledger.operations.decode_sample import Sample, SampleRefusal, SampleRow
     from offset_ledger.operations.diff import Diff
-    from offset_ledger.operations.doctor.finding import Finding
-    from offset_ledger.operations.init.run import Initialized
 
 
-def add_stack(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "stack", "start, stop or show the local servers", run_stack, example="offset-ledger stack up --airflow"
-    )
-    verb.add_argument("action", choices=["up", "down", "status"], help="start, stop or show the servers")
-    verb.add_argument("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)")
-    verb.add_argument("--airflow", action="store_true", help="Airflow too")
-    verb.add_argument("--registry", action="store_true", help="a schema registry too")
-    verb.add_argument(
+@verb(
+    Option("action", choices=["up", "down", "status"], help="start, stop or show the servers"),
+    Option("--brokers", type=int, choices=[1, 3], help="Kafka brokers (default: what runs, or one)"),
+    Option("--airflow", action="store_true", help="Airflow too"),
+    Option("--registry", action="store_true", help="a schema registry too"),
+    Option(
         "--spark",
         choices=["connect", "standalone", "none"],
         help="what stages batches: a Spark Connect server (default with --airflow), a cluster of a master and two "
         "workers, or neither: a session of each command's own (default without --airflow)",
-    )
-
-
+    ),
+    example="offset-ledger stack up --airflow",
+)
 def run_stack(arguments: Namespace) -> Outcome:
     """Start, stop or show the local servers."""
     require("local", "the local stack")
+    from tabulate import tabulate
+
     from offset_ledger.local import stack
     from offset_ledger.stage.spark_server import make_archive
 
@@ -61,28 +68,16 @@ def run_stack(arguments: Namespace) -> Outcome:
             registry=arguments.registry,
         )
     parts = stack.status()
-    return Outcome([asdict(part) for part in parts], _stack_text(parts))
-
-
-def _stack_text(parts: tuple[PartStatus, ...]) -> str:
-    from tabulate import tabulate
-
     if not parts:
-        return "no local stack; start one with: offset-ledger stack up"
+        return Outcome([], "no local stack; start one with: offset-ledger stack up")
     rows = [(p.name, "running" if p.running else "stopped", p.pid or "", p.address, p.detail) for p in parts]
-    return tabulate(rows, headers=["server", "state", "pid", "address", "detail"])
+    text = tabulate(rows, headers=["server", "state", "pid", "address", "detail"])
+    return Outcome([asdict(part) for part in parts], text)
 
 
-def add_migrate(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verb = verbs.add(
-        "migrate", "create or upgrade the ledger in Postgres", run_migrate, example="offset-ledger migrate"
-    )
-    add_connection(verb, "postgres_default")
-
-
+@verb(connection("postgres_default"), example="offset-ledger migrate")
 def run_migrate(arguments: Namespace) -> Outcome:
-    """Create or upgrade the ledger."""
+    """Create or upgrade the ledger in Postgres."""
     from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.migrate import migrate
@@ -92,68 +87,47 @@ def run_migrate(arguments: Namespace) -> Outcome:
     return Outcome({"applied": applied}, "\n".join(f"applied {name}" for name in applied) or "the ledger is up to date")
 
 
-def add_init(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "propose a pipeline file and a suite for a topic, from a sample of its records"
-    verb = verbs.add(
-        "init", summary, run_init, example="offset-ledger init --topic shop.orders --output dags/pipelines/orders.yaml"
-    )
-    verb.add_argument("--topic", required=True, help="the Kafka topic")
-    add_connection(verb, "kafka_default")
-    verb.add_argument("--registry", metavar="CONNECTION", help="Airflow connection id of the records' schema registry")
-    verb.add_argument("--name", help="of the pipeline (default: the last part of the topic's)")
-    verb.add_argument("--table", metavar="SCHEMA.TABLE", help="the target table (default: public.<name>)")
-    verb.add_argument("--records", type=from_1, default=1000, help="how many records to sample (1000)")
-    verb.add_argument("--output", metavar="FILE", help="default: dags/pipelines/<name>.yaml; - prints it")
-    verb.add_argument("--force", action="store_true", help="overwrite files that are there")
-
-
+@verb(
+    Option("--topic", required=True, help="the Kafka topic"),
+    connection("kafka_default"),
+    Option("--registry", metavar="CONNECTION", help="Airflow connection id of the records' schema registry"),
+    Option("--name", help="of the pipeline (default: the last part of the topic's)"),
+    Option("--table", metavar="SCHEMA.TABLE", help="the target table (default: public.<name>)"),
+    Option("--records", type=from_1, default=1000, help="how many records to sample (1000)"),
+    Option("--output", metavar="FILE", help="default: dags/pipelines/<name>.yaml; - prints it"),
+    Option("--force", action="store_true", help="overwrite files that are there"),
+    example="offset-ledger init --topic shop.orders --output dags/pipelines/orders.yaml",
+)
 def run_init(arguments: Namespace) -> Outcome:
-    """Propose a pipeline file."""
+    """Propose a pipeline file and a suite for a topic, from a sample of its records."""
     from offset_ledger.operations.init.run import PRINTED, initialize
 
     a = arguments
     done = initialize(a.topic, a.connection, a.registry, a.records, a.name, a.table, a.output, a.force)
-    if arguments.output == PRINTED:
-        for doubt in done.proposal.doubts:
-            say(doubt)
-        return Outcome(_data(done), done.proposal.text.rstrip("\n"))
-    return Outcome(_data(done), _init_text(done))
-
-
-def _data(done: Initialized) -> dict[str, Any]:
-    return {
+    doubts = list(done.proposal.doubts)
+    data = {
         "pipeline": done.name,
         "records": done.records,
         "written": [str(path) for path in done.written],
         "file": done.proposal.text,
         "suite": done.proposal.suite,
-        "unsure": list(done.proposal.doubts),
+        "unsure": doubts,
     }
-
-
-def _init_text(done: Initialized) -> str:
+    if arguments.output == PRINTED:
+        for doubt in doubts:
+            say(doubt)
+        return Outcome(data, done.proposal.text.rstrip("\n"))
     path = done.written[0]
     lines = [f"wrote {' and '.join(map(str, done.written))}, from {counted(done.records, 'record')}; to be looked at:"]
-    lines += [f"  {doubt}" for doubt in done.proposal.doubts]
-    lines += ["next:", *(f"  offset-ledger {verb}" for verb in (f"check {path}", f"preview {path}"))]
-    return "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"])
+    lines += [f"  {doubt}" for doubt in doubts]
+    lines += ["next:", f"  offset-ledger check {path}", f"  offset-ledger preview {path}"]
+    return Outcome(data, "\n".join([*lines, f"  offset-ledger ingest {path} --dry-run"]))
 
 
-def add_check(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    verbs.add_for_pipeline(
-        "check",
-        "check a pipeline file, and whether its table fits",
-        run_check,
-        Topics.TOGETHER,
-        example="offset-ledger check flights",
-    )
-
-
+@verb(PIPELINE, topics=Topics.TOGETHER, example="offset-ledger check flights")
 def run_check(arguments: Namespace) -> Outcome:
-    """Check a pipeline file, its suite, and the table where that can be reached."""
-    from offset_ledger.airflow.notifiers import wrong_notifiers
+    """Check a pipeline file, and whether its table fits."""
+    from offset_ledger.airflow.notify import wrong_notifiers
     from offset_ledger.operations.diff import compare_table
     from offset_ledger.validate.step import read_suite
 
@@ -166,24 +140,28 @@ def run_check(arguments: Namespace) -> Outcome:
     return Outcome(data, f"{pipeline.path}: no mistakes\n{line}")
 
 
-def add_preview(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "decode some records of the topic, the next ones for example; nothing is written"
-    verb = verbs.add_for_pipeline(
-        "preview", summary, run_preview, example="offset-ledger preview flights --since 2026-01-31T00:00Z --refused"
-    )
-    verb.add_argument("--records", type=_records, default=10, help="how many (10)")
-    verb.add_argument("--partition", type=int, help="only records of this partition")
-    where = verb.add_mutually_exclusive_group()
-    where.add_argument("--from-offset", type=int, help="first offset in --partition, instead of the next one")
-    where.add_argument("--since", help="first record timestamp, ISO 8601 with zone, instead of the next records")
-    verb.add_argument("--refused", action="store_true", help="show only what would go to quarantine")
+def _records(text: str) -> int:
+    from offset_ledger.operations.decode_sample import MAX_RECORDS
+
+    if (count := from_1(text)) > MAX_RECORDS:
+        raise ArgumentTypeError(f"should be at most {MAX_RECORDS}, found {count}")
+    return count
 
 
+@verb(
+    PIPELINE,
+    Option("--records", type=_records, default=10, help="how many (10)"),
+    Option("--partition", type=int, help="only records of this partition"),
+    OneOf(
+        Option("--from-offset", type=int, help="first offset in --partition, instead of the next one"),
+        Option("--since", help="first record timestamp, ISO 8601 with zone, instead of the next records"),
+    ),
+    Option("--refused", action="store_true", help="show only what would go to quarantine"),
+    example="offset-ledger preview flights --since 2026-01-31T00:00Z --refused",
+)
 def run_preview(arguments: Namespace) -> Outcome:
-    """Decode some records."""
-    from offset_ledger.operations.decode_sample import decode_sample
-    from offset_ledger.operations.sample_start import Choice
+    """Decode some records of the topic, the next ones for example; nothing is written."""
+    from offset_ledger.operations.decode_sample import Choice, decode_sample
 
     choice = Choice(arguments.partition, arguments.from_offset, parse_since(arguments.since))
     pipeline = pipeline_of(arguments)
@@ -200,14 +178,6 @@ def run_preview(arguments: Namespace) -> Outcome:
         "refusals": [_refusal_data(refusal) for refusal in sample.refusals],
     }
     return Outcome(data, _preview_text(sample, rows))
-
-
-def _records(text: str) -> int:
-    from offset_ledger.operations.decode_sample import MAX_RECORDS
-
-    if (count := from_1(text)) > MAX_RECORDS:
-        raise ArgumentTypeError(f"should be at most {MAX_RECORDS}, found {count}")
-    return count
 
 
 def _row_data(row: SampleRow) -> dict[str, Any]:
@@ -270,14 +240,9 @@ def _refusal_cells(refusal: SampleRefusal) -> list[dict[str, str]]:
 _WIDTH = 200  # wider than most terminals: side by side is what it is for
 
 
-def add_diff(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "compare the latest schema, the pipeline file and the table, and say what each difference means"
-    verbs.add_for_pipeline("diff", summary, run_diff, example="offset-ledger diff orders_avro")
-
-
+@verb(PIPELINE, example="offset-ledger diff orders_avro")
 def run_diff(arguments: Namespace) -> Outcome:
-    """Compare schema, file and table; exit code 1 where a difference costs records or stops a run."""
+    """Compare the latest schema, the pipeline file and the table, and say what each difference means."""
     from offset_ledger.operations.diff import diff
 
     pipeline = pipeline_of(arguments)
@@ -290,7 +255,11 @@ def _diff_text(compared: Diff) -> str:
     differs = "these differences cost records or stop a run: see !"
     summary = differs if compared.differs else "no difference that matters"
     schemas = [f"schema: {', '.join(compared.schemas)}"] if compared.schemas else []
-    marks = [text for line in compared.lines for text in _marks(line)]
+    marks = [
+        f"{'!' if mark.matters else '+'} {line.path or line.column or 'table'}: {mark.text}"
+        for line in compared.lines
+        for mark in line.marks
+    ]
     side_by_side = fitting([_cells(line) for line in compared.lines], _WIDTH)
     return "\n".join([*schemas, *compared.notes, "", side_by_side, "", *marks, summary])
 
@@ -299,10 +268,6 @@ def _cells(line: Line) -> dict[str, str]:
     sign = "!" if any(mark.matters for mark in line.marks) else "+" if line.marks else ""
     cells = {"path": line.path, "schema": line.schema, "column": line.column, "file": line.file, "table": line.table}
     return {"": sign, **{name: cut(text) for name, text in cells.items()}}
-
-
-def _marks(line: Line) -> list[str]:
-    return [f"{'!' if mark.matters else '+'} {line.path or line.column or 'table'}: {mark.text}" for mark in line.marks]
 
 
 _CELL, _BYTES = 40, 32
@@ -347,15 +312,13 @@ def fitting(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:
     return "\n".join(blocks)
 
 
-def add_doctor(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "check what pipelines need: packages, servers, versions, rights, clocks, tables and topics"
-    verb = verbs.add("doctor", summary, run_doctor, example="offset-ledger doctor\n  offset-ledger doctor flights")
-    add_pipeline(verb, "only what this pipeline needs: ", nargs="?")
-
-
+@verb(
+    optional_pipeline("only what this pipeline needs: "),
+    topics=Topics.TOGETHER,
+    example="offset-ledger doctor\n  offset-ledger doctor flights",
+)
 def run_doctor(arguments: Namespace) -> Outcome:
-    """Run every check; exit code 1 if one found a problem."""
+    """Check what pipelines need: packages, servers, versions, rights, clocks, tables and topics."""
     from offset_ledger.operations.doctor.run import examine_all, examine_pipelines
 
     findings = list(examine_pipelines([pipeline_of(arguments)]) if arguments.pipeline else examine_all())
@@ -363,36 +326,26 @@ def run_doctor(arguments: Namespace) -> Outcome:
     counts = ", ".join(
         counted(count, level) if level in _COUNTABLE else f"{count} {level}" for level, count in sorted(levels.items())
     )
-    text = "\n".join([*map(_finding_text, findings), "", counts])
-    return Outcome([_entry(finding) for finding in findings], text, 1 if levels["problem"] else 0)
+    lines, data = [], []
+    for each in findings:
+        lines.append(f"{each.level:8} {each.subject}: {each.text}")
+        lines += [f"{'':8} to do: {each.remedy}"] if each.remedy else []
+        data.append({"subject": each.subject, "level": each.level, "found": each.text, "remedy": each.remedy})
+    return Outcome(data, "\n".join([*lines, "", counts]), 1 if levels["problem"] else 0)
 
 
 _COUNTABLE = {"problem", "warning"}
 
 
-def _finding_text(finding: Finding) -> str:
-    line = f"{finding.level:8} {finding.subject}: {finding.text}"
-    return f"{line}\n{'':8} to do: {finding.remedy}" if finding.remedy else line
-
-
-def _entry(finding: Finding) -> dict[str, str | None]:
-    return {"subject": finding.subject, "level": finding.level, "found": finding.text, "remedy": finding.remedy}
-
-
 _SHELLS = ("bash", "zsh", "fish")
 
 
-def add_completion(verbs: Verbs) -> None:
-    """Add it to the command line."""
-    summary = "print a script that lets your shell complete verbs, options and pipelines"
-    verb = verbs.add(
-        "completion", summary, run_completion, example='eval "$(offset-ledger completion bash)"  # in ~/.bashrc'
-    )
-    verb.add_argument("shell", choices=_SHELLS, metavar="SHELL", help=f"one of {', '.join(_SHELLS)}")
-
-
+@verb(
+    Option("shell", choices=_SHELLS, metavar="SHELL", help=f"one of {', '.join(_SHELLS)}"),
+    example='eval "$(offset-ledger completion bash)"  # in ~/.bashrc',
+)
 def run_completion(arguments: Namespace) -> Outcome:
-    """Print the script."""
+    """Print a script that lets your shell complete verbs, options and pipelines."""
     from argcomplete.shell_integration import shellcode
 
     script = shellcode([arguments.prog], shell=arguments.shell)

@@ -1,22 +1,82 @@
-"""What every verb needs: its place in the parser, the arguments that several verbs share, and its result."""
+"""Verbs: how one is declared and added to the parser, the arguments that several share, and what running it gives."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from argparse import SUPPRESS, Action, ArgumentTypeError, Namespace, _ActionsContainer
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from offset_ledger.cli.completer import complete_pipelines
-from offset_ledger.cli.parser import Parser, listed
 from offset_ledger.connections import FROM_AIRFLOW
+from offset_ledger.errors import UsageError
 
 if TYPE_CHECKING:
     from offset_ledger.config.model import Pipeline
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises :class:`UsageError` instead of ending the process, and says what was probably meant."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{"formatter_class": _formatter, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the usage.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"{message} (see: {self.prog} --help)")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse all of it: what is left over is refused here, where the options of the verb are known."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(_left_over(rest[0], self._option_string_actions))
+        return known, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        suggestion = did_you_mean(str(value), choices)
+        if isinstance(action, argparse._SubParsersAction):
+            raise argparse.ArgumentError(None, f"there is no verb {value!r}{suggestion}")
+        raise argparse.ArgumentError(action, f"should be one of {', '.join(choices)}, found {str(value)!r}{suggestion}")
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` with what is close to it; empty where nothing is."""
+    close = get_close_matches(given, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _left_over(given: str, options: Iterable[str]) -> str:
+    name = given.partition("=")[0]
+    if not name.startswith("-"):
+        return f"{given!r} is one argument too many"
+    return f"there is no option {name}{did_you_mean(name, options)}"
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Rich's where it can be seen; its import takes longer than the plain help."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return argparse.RawDescriptionHelpFormatter(prog)
+    from rich_argparse import RawDescriptionRichHelpFormatter
+
+    class Coloured(RawDescriptionRichHelpFormatter):
+        text_markup = False  # brackets are brackets
+
+    return Coloured(prog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,68 +88,117 @@ class Outcome:
     exit_code: int = 0
 
 
-Command = Callable[[Namespace], Outcome]
-
-
 class Topics(Enum):
-    """What a verb takes of a pipeline file with several topics: one after the other, a single one, or all at once."""
+    """The topics of a pipeline file that a verb takes: one after the other, a single one, or all at once."""
 
     EACH = "each"
     ONE = "one"
     TOGETHER = "together"
 
 
-def add_common(parser: ArgumentParser, default: Any) -> None:
-    """What stands before the verb or behind it."""
-    about = "look connections up in Airflow's secrets backends and metadata database, without an API server"
-    for names, help_of in (
-        (["--json"], "print the result as one JSON document"),
-        (["--connections-from-airflow"], about),
-        (["-v", "--verbose"], "log every step"),
-    ):
-        parser.add_argument(*names, action="store_true", default=default, help=help_of)
+class Option:
+    """An argument or an option of verbs, as argparse takes it; ``complete`` gives it a completer."""
+
+    def __init__(self, *names: str, complete: Callable[[Action], None] | None = None, **settings: Any) -> None:
+        self.names = names
+        self.complete = complete
+        self.settings = settings
+
+    def add_to(self, parser: _ActionsContainer, **more: Any) -> None:
+        """Let the parser, or a group of it, take this."""
+        action = parser.add_argument(*self.names, **self.settings, **more)
+        if self.complete:
+            self.complete(action)
 
 
-class Verbs:
-    """The verbs of a parser, in groups; each takes --json and --verbose."""
+class OneOf:
+    """Options of which at most one may be given."""
 
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-        self._group = parser.add_argument_group("verbs")
-        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
-        self._common = Parser(add_help=False)
-        add_common(parser, default=False)
-        add_common(self._common, default=SUPPRESS)  # or it would undo what stands before the verb
+    def __init__(self, *options: Option) -> None:
+        self.options = options
 
-    def begin_group(self, title: str) -> None:
-        """List the verbs that are added from now on under this title."""
-        self._group = self._parser.add_argument_group(title)
-
-    def add(self, name: str, summary: str, run: Command, example: str = "") -> ArgumentParser:
-        """A verb, to add its arguments to; its help ends with the example."""
-        epilog = f"example:\n  {example}" if example else None
-        description = f"{summary[0].upper()}{summary[1:]}."
-        verb = self._verbs.add_parser(
-            name, help=summary, description=description, epilog=epilog, parents=[self._common]
-        )
-        verb.set_defaults(run=run, topics=Topics.TOGETHER, prog=self._parser.prog)
-        self._group._group_actions.append(listed(name, summary))
-        return verb
-
-    def add_for_pipeline(
-        self, name: str, summary: str, run: Command, topics: Topics = Topics.EACH, example: str = ""
-    ) -> ArgumentParser:
-        """A verb whose first argument is a pipeline, for :func:`pipeline_of`."""
-        verb = self.add(name, summary, run, example)
-        verb.set_defaults(topics=topics)
-        add_pipeline(verb)
-        return verb
+    def add_to(self, parser: _ActionsContainer) -> None:
+        """Let the parser take these."""
+        group = parser.add_mutually_exclusive_group()
+        for each in self.options:
+            each.add_to(group)
 
 
-def add_pipeline(verb: ArgumentParser, about: str = "", **options: Any) -> None:
-    """The argument that names a pipeline."""
-    name = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
-    complete_pipelines(verb.add_argument("pipeline", metavar="PIPELINE", help=f"{about}{name}", **options))
+_PIPELINE = "a name under dags/pipelines/, or the path of a YAML file; @TOPIC behind it for one of several topics"
+PIPELINE = Option("pipeline", metavar="PIPELINE", help=_PIPELINE, complete=complete_pipelines)
+_EVERYWHERE = (
+    Option("--json", action="store_true", help="print the result as one JSON document"),
+    Option(
+        "--connections-from-airflow",
+        action="store_true",
+        help="look connections up in Airflow's secrets backends and metadata database, without an API server",
+    ),
+    Option("-v", "--verbose", action="store_true", help="log every step"),
+)
+
+
+def optional_pipeline(about: str = "") -> Option:
+    """Return the argument that may name a pipeline."""
+    help_ = f"{about}{_PIPELINE}"
+    return Option("pipeline", metavar="PIPELINE", nargs="?", help=help_, complete=complete_pipelines)
+
+
+def why(kept_with: str) -> Option:
+    """Return the required reason of a decision; ``kept_with`` names what the ledger keeps it with."""
+    return Option("--why", required=True, help=f"recorded with the {kept_with}")
+
+
+def connection(default: str) -> Option:
+    """Return the Airflow connection of a verb that takes no pipeline."""
+    return Option("--connection", default=default, help=f"Airflow connection id ({default})")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb of the command line: the function that runs it, whose docstring is its help, and its arguments."""
+
+    run: Callable[[Namespace], Outcome]
+    options: tuple[Option | OneOf, ...]
+    topics: Topics
+    example: str
+
+    @property
+    def name(self) -> str:
+        """The name at the command line."""
+        return self.run.__name__.removeprefix("run_").replace("_", "-")
+
+    def add_to(self, parser: Parser, verbs: Any, common: Parser) -> str:
+        """Let the parser take the verb with its arguments, and return its line of the help."""
+        description = " ".join((self.run.__doc__ or self.name).partition("\n\n")[0].split())
+        summary = description[0].lower() + description[1:].removesuffix(".")
+        example = f"example:\n  {self.example}"
+        made = verbs.add_parser(self.name, help=summary, description=description, epilog=example, parents=[common])
+        made.set_defaults(run=self.run, topics=self.topics, prog=parser.prog)
+        for each in self.options:
+            each.add_to(made)
+        return summary
+
+
+def verb(
+    *options: Option | OneOf, topics: Topics = Topics.EACH, example: str
+) -> Callable[[Callable[[Namespace], Outcome]], Verb]:
+    """Declare the verb of a function ``run_NAME``; the first sentence of its docstring is the verb's help."""
+    return lambda run: Verb(run, options, topics, example)
+
+
+def add_verbs(parser: Parser, groups: Mapping[str, Iterable[Verb]]) -> None:
+    """Let the parser take the verbs, listed in these groups; each takes --json and --verbose, as the parser does."""
+    parser.add_argument_group("verbs")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help=SUPPRESS, prog=parser.prog)
+    common = Parser(add_help=False)
+    for each in _EVERYWHERE:
+        each.add_to(parser, default=False)
+        each.add_to(common, default=SUPPRESS)  # or it would undo what stands before the verb
+    for title, of_group in groups.items():
+        group = parser.add_argument_group(title)
+        for each_verb in of_group:
+            summary = each_verb.add_to(parser, verbs, common)
+            group._group_actions.append(Action([], each_verb.name, metavar=each_verb.name, help=summary))
 
 
 def run_verb(arguments: Namespace) -> Outcome:
@@ -100,8 +209,8 @@ def run_verb(arguments: Namespace) -> Outcome:
     """
     if arguments.connections_from_airflow:
         os.environ[FROM_AIRFLOW] = "true"
-    run: Command = arguments.run
-    if arguments.topics is Topics.TOGETHER or not arguments.pipeline:
+    run: Callable[[Namespace], Outcome] = arguments.run
+    if arguments.topics is Topics.TOGETHER or not getattr(arguments, "pipeline", None):
         return run(arguments)
     pipeline = pipeline_of(arguments)
     if not pipeline.source.several:
@@ -131,7 +240,7 @@ def _arguments_by_topic(arguments: Namespace, pipeline: Pipeline) -> dict[str, N
 
 def _outcome(arguments: Namespace) -> Outcome:
     """The outcome for one topic, also if it is an error; a verb that needs a topic that was retired has none."""
-    from offset_ledger.errors import OffsetLedgerError, UnknownTopic
+    from offset_ledger.errors import OffsetLedgerError, UnknownTopic, failure_of
     from offset_ledger.ledger.pipelines import read_retirement
 
     try:
@@ -140,19 +249,8 @@ def _outcome(arguments: Namespace) -> Outcome:
         with suppress(OffsetLedgerError):  # the verb may need no ledger
             if isinstance(error, UnknownTopic) and (retired := read_retirement(pipeline_of(arguments))):
                 return Outcome({"retired": str(retired)}, str(retired))
-        data = {"error": type(error).__name__, "message": str(error)}
-        return Outcome(data, f"{type(error).__name__}: {error}", error.exit_code)
+        return Outcome(failure_of(error), error.named, error.exit_code)
     return outcome
-
-
-def add_why(verb: ArgumentParser, kept_with: str) -> None:
-    """The required reason of a decision; ``kept_with`` names what the ledger keeps it with."""
-    verb.add_argument("--why", required=True, help=f"recorded with the {kept_with}")
-
-
-def add_connection(verb: ArgumentParser, default: str) -> None:
-    """The Airflow connection of a verb that takes no pipeline."""
-    verb.add_argument("--connection", default=default, help=f"Airflow connection id ({default})")
 
 
 def from_1(text: str) -> int:

@@ -129,7 +129,7 @@ def registry_away(pipeline: str, task: str, error: str, link: str) -> Notice:
 def run_failed(pipeline: str, task: str, error: str, link: str, run_id: str = "") -> Notice:
     """A task has failed and is not tried again; with ``run_id``, of each run it is another failure."""
     name, colon, _ = error.partition(":")
-    known = bool(colon) and isinstance(getattr(errors, name, None), type)
+    known = bool(colon) and name in errors.names()
     help_line = f"What to do: docs/runbook.md, heading {name}." if known else "The log of the task has more."
     subject = f"{pipeline}: task {task} failed" + (f" with {name}" if known else "")
     key = f"{task} {run_id or (name if known else '')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from offset_ledger.config.json_path import format_path, parse_path, touch
@@ -11,16 +12,24 @@ from offset_ledger.config.model import Column, JsonPath, Pipeline
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.needed_columns import Difference, Follower, read_paths, unread
 from offset_ledger.decoding.schema_fit import unfit
+from offset_ledger.decoding.typed.types import SchemaField
 from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import Unread
-from offset_ledger.operations.known_schemas import KnownSchema
 from offset_ledger.target.fit import Misfit, remedy
 from offset_ledger.target.table import may_change
 
 
 @dataclass(frozen=True, slots=True)
+class KnownSchema:
+    """A schema with its fields; ``name`` says where it is from."""
+
+    name: str
+    fields: tuple[SchemaField, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
-    """What a difference means; one that ``matters`` costs records or stops a run."""
+    """The meaning of a difference; one that ``matters`` costs records or stops a run."""
 
     text: str
     matters: bool = True
@@ -60,7 +69,7 @@ class Following:
     def of(
         cls, pipeline: Pipeline, follower: Follower, followed: Iterable[FollowedColumn], schemas: Iterable[KnownSchema]
     ) -> Following:
-        """What the schemas would bring to the pipeline, which has these columns."""
+        """Return what the schemas would bring to the pipeline, which has these columns."""
         types = {column.name: column.type for column in pipeline.record.columns}
         came = {each.column.name: each for each in followed if types.get(each.column.name) == each.column.type}
         brings: dict[str, Column | Difference] = {}
@@ -71,7 +80,7 @@ class Following:
         return cls(came, brings)
 
     def marks(self, path: str) -> list[Mark]:
-        """What the next record with one of the schemas leads to."""
+        """Return what the next record with one of the schemas leads to."""
         match self.brings.get(path):
             case Column() as column:
                 return [Mark(f"the next record with it brings column {column.name} {column.type.sql}", matters=False)]
@@ -82,7 +91,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """What the file reads: the path with its aliases, none of Kafka's own, and the column that it goes to."""
+    """A value that the file reads: the path with its aliases, none of Kafka's own, and the column that it goes to."""
 
     paths: tuple[JsonPath, ...]
     column: str
@@ -91,7 +100,7 @@ class _Slot:
     file: str
 
     def path(self, schema: KnownSchema) -> JsonPath:
-        """Where it is in records of the schema."""
+        """Return where it is in records of the schema."""
         return next((path for path in self.paths if _leads(path, schema)), self.paths[0])
 
 
@@ -135,7 +144,7 @@ def _paths(path: JsonPath | None, aliases: tuple[JsonPath, ...]) -> tuple[JsonPa
 
 
 def _leads(path: JsonPath, schema: KnownSchema) -> bool:
-    """Whether the schema has the path, or a value that the path leads into."""
+    """Return whether the schema has the path, or a value that the path leads into."""
     return any(touch(path, field.path) for field in schema.fields)
 
 
@@ -164,7 +173,7 @@ def _of_schemas(pipeline: Pipeline, slot: _Slot, schemas: Sequence[KnownSchema])
 
 
 def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
-    """What to write where the schema has what the file reads under another name, by the schema's own aliases."""
+    """Return what to write where the schema has what the file reads under another name, by the schema's own aliases."""
     if any(_leads(path, schema) for path in slot.paths):
         return None
     for each in schema.fields:
@@ -175,7 +184,7 @@ def _renamed(slot: _Slot, schema: KnownSchema) -> str | None:
 
 
 def _earlier(pipeline: Pipeline, slot: _Slot, schema: KnownSchema) -> str | None:
-    """What to write for records of before, where the schema says which names a field had and nothing reads these."""
+    """Return what to write for earlier records, where the schema knows names of a field that nothing reads."""
     read = {path for each in _slots(pipeline) for path in each.paths}
     aliases = [each for field in schema.fields if field.path in slot.paths for each in field.aliases]
     unread = [each for each in aliases if each not in read and not _leads(each, schema)]
@@ -191,7 +200,7 @@ def _by_name(schema: KnownSchema, schemas: Sequence[KnownSchema], text: str) -> 
 
 
 def _types(paths: Sequence[tuple[JsonPath, KnownSchema]]) -> str:
-    """What the schemas say of a path each, once if they agree."""
+    """Return what the schemas say of a path each, once if they agree."""
     return "; ".join(dict.fromkeys(text for path, schema in paths for text in _type(path, schema)))
 
 
@@ -220,14 +229,13 @@ def unread_lines(pipeline: Pipeline, batch_id: int, unread_fields: Unread) -> tu
     sampled = "rows" if unread_fields.sampled == unread_fields.records else "sampled rows"
     of = f"of {unread_fields.sampled:,} {sampled} of batch {batch_id}"
     marks = {path: Mark(f"nothing reads it: in {count:,} {of}", False) for path, count in unread_fields.fields.items()}
-    return tuple(Line(path, "", "", "", "", (mark,)) for path, mark in marks.items() if _is_unread(pipeline, path))
-
-
-def _is_unread(pipeline: Pipeline, path: str) -> bool:
-    try:
-        return bool(unread([parse_path(path)], pipeline.record))
-    except Refused:  # it was cut
-        return True
+    lines = []
+    for path, mark in marks.items():
+        with suppress(Refused):  # it was cut
+            if not unread([parse_path(path)], pipeline.record):
+                continue
+        lines.append(Line(path, "", "", "", "", (mark,)))
+    return tuple(lines)
 
 
 def _mark(pipeline: Pipeline, misfit: Misfit) -> Mark:

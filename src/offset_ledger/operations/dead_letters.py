@@ -39,7 +39,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one call did, in letters.
+    """The result of one call, in letters.
 
     ``already_delivered`` had been published by an earlier process that ended before it could mark them.
     """
@@ -65,16 +65,14 @@ def deliver(pipeline: Pipeline) -> Delivery:
     """
     done = Delivery()
     with open_ledger(pipeline) as session:
-        while topics := _waiting(session, pipeline):
+        while True:
+            with transaction(session) as cursor:
+                topics = list(dead_letters.waiting(cursor, pipeline.name))
+            if not topics:
+                return done
             # Letters for a topic that the pipeline file named earlier come last: that topic may be gone.
             topic = min(topics, key=lambda name: name != pipeline.quality.dead_letter_topic)
             done += _deliver_some(session, pipeline, topic)
-    return done
-
-
-def _waiting(session: Session, pipeline: Pipeline) -> list[str]:
-    with transaction(session) as cursor:
-        return list(dead_letters.waiting(cursor, pipeline.name))
 
 
 def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
@@ -97,7 +95,7 @@ def _deliver_some(session: Session, pipeline: Pipeline, topic: str) -> Delivery:
         publisher.finish()
     reach(Failpoint.DEAD_LETTERS_COMMITTED)
     delivered = [(position, *place) for position, place in zip(sent, acknowledged, strict=True)]
-    ends = {p: end for p, end in _ends(acknowledged).items() if p not in earlier.ahead.values()}
+    ends = {p: offset + 1 for p, offset in sorted(acknowledged) if p not in earlier.ahead.values()}
     dead_letters.mark(session, pipeline.name, snapshot.topic_id, delivered, ends)
     return Delivery(len(sent), earlier.unmarked)
 
@@ -121,13 +119,9 @@ def _send(
     return sent
 
 
-def _ends(acknowledged: Iterable[tuple[int, int]]) -> dict[int, int]:
-    return {partition: offset + 1 for partition, offset in sorted(acknowledged)}
-
-
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What earlier processes delivered.
+    """The letters that earlier processes delivered.
 
     ``unmarked`` letters were not marked before, and are now. ``ahead`` are letters of records that the cursors have yet
     to reach, because the database went back to an earlier state, with the partitions they were published to.
@@ -200,16 +194,7 @@ def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
     if key is None and value is None:
         value = b""
         empty.append("value")
-    return Record(
-        key=key,
-        value=value,
-        headers=(*((name, content or b"") for name, content in headers), *_own_headers(letter, pipeline, empty)),
-        partition=letter["partition"] % partitions,
-    )
-
-
-def _own_headers(letter: Any, pipeline: str, empty: list[int | str]) -> Iterable[tuple[str, bytes]]:
-    contents = {
+    ours = {
         "pipeline": pipeline,
         "topic": letter["topic"],
         "topic-id": letter["topic_id"],
@@ -220,7 +205,15 @@ def _own_headers(letter: Any, pipeline: str, empty: list[int | str]) -> Iterable
         "reasons": letter["reasons"],
         "sent-empty": json.dumps(empty) if empty else None,
     }
-    return ((PREFIX + name, str(content).encode()) for name, content in contents.items() if content is not None)
+    return Record(
+        key=key,
+        value=value,
+        headers=(
+            *((name, content or b"") for name, content in headers),
+            *((PREFIX + name, str(content).encode()) for name, content in ours.items() if content is not None),
+        ),
+        partition=letter["partition"] % partitions,
+    )
 
 
 def source_position(headers: Iterable[tuple[str, bytes]], pipeline: str) -> RecordPosition | None:

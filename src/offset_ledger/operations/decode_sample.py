@@ -5,24 +5,123 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import Connection, get_connection
+from offset_ledger.config.source import StartAt
+from offset_ledger.connections import get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
+from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.records import read_records
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger import pipelines
+from offset_ledger.ledger.database import connect, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.overlap import fair_shares
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.sample_start import Choice, Start, find_start
+from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
+from offset_ledger.plan.head import backlogs, start_offsets
+from offset_ledger.plan.step import snapshot_topic
 from offset_ledger.stage.record_batches import kafka_python_batch
 from offset_ledger.stage.schemas import SchemaLookup
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_TIMEOUT = 5  # seconds: a person is waiting for the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The request of a person: one partition or all, and an offset, a moment, or neither."""
+
+    partition: int | None = None
+    from_offset: int | None = None
+    since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.from_offset is not None and self.since is not None:
+            raise ConfigurationError("a preview begins at an offset or at a moment, and not both; choose one")
+        if self.from_offset is not None and self.partition is None:
+            raise ConfigurationError("an offset is one of a partition; give --partition with --from-offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """By partition the first offset and the last stable one; ``note`` says what they come from."""
+
+    ranges: Mapping[int, tuple[int, int]]
+    note: str
+    has_ledger: bool
+
+
+def find_start(pipeline: Pipeline, choice: Choice) -> Start:
+    """Return where to begin to read.
+
+    Raises:
+        LostRange: the topic does not have the offsets any more, or has others in their places.
+        NoStartOffset: the pipeline says start: none and has no cursors.
+        TerminalError: there is no such partition.
+    """
+    cursors, trouble = _cursors(pipeline)
+    if choice.from_offset is None and choice.since is None:
+        source = pipeline.source
+        snapshot, at_timestamp = snapshot_topic(pipeline, cursors)
+        new = start_offsets(cursors, snapshot, source.start, at_timestamp)
+        starts = {**(cursors.next_offsets if cursors else {}), **new}
+        backlogs(starts, snapshot)
+        note = f"from the cursors of pipeline {pipeline.name}"
+        if cursors is None:
+            moment = source.start_timestamp if source.start is StartAt.TIMESTAMP else None
+            why = trouble or f"the ledger has no pipeline {pipeline.name} yet"
+            note = f"from source.start ({moment.isoformat() if moment else source.start}): {why}"
+    else:
+        starts, snapshot = _asked(pipeline, choice)
+        note = f"from offset {choice.from_offset}" if choice.since is None else f"from {choice.since.isoformat()}"
+    partitions = {p.partition: p for p in snapshot.partitions}
+    if choice.partition is not None and choice.partition not in partitions:
+        raise TerminalError(f"topic {snapshot.topic} has no partition {choice.partition}; it has {len(partitions)}")
+    chosen = partitions if choice.partition is None else [choice.partition]
+    ranges = {p: (starts[p], max(starts[p], partitions[p].last_stable)) for p in chosen}
+    return Start(ranges, note, not trouble)
+
+
+def _cursors(pipeline: Pipeline) -> tuple[Cursors | None, str]:
+    """The cursors, and why the ledger cannot be asked for them."""
+    try:
+        database = get_connection(pipeline.target.connection)
+        with open_ledger_at(database, timeout=_TIMEOUT) as session, transaction(session) as cursor:
+            read_only(cursor)
+            return pipelines.read_cursors(cursor, pipeline.name), ""
+    except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
+        return None, f"no ledger could be asked for cursors: {error}"
+
+
+def _asked(pipeline: Pipeline, choice: Choice) -> tuple[dict[int, int], TopicSnapshot]:
+    topic = pipeline.source.topic
+    with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
+        snapshot = kafka.snapshot(topic)
+        if choice.since is None:
+            return {p.partition: _offset(topic, p, choice) for p in snapshot.partitions}, snapshot
+        offsets = kafka.offsets_at(topic, choice.since)
+    ends = {p.partition: p.last_stable for p in snapshot.partitions}
+    return {p: end if (offset := offsets.get(p)) is None else offset for p, end in ends.items()}, snapshot
+
+
+def _offset(topic: str, partition: PartitionSnapshot, choice: Choice) -> int:
+    offset = choice.from_offset or 0
+    if partition.partition == choice.partition and offset < partition.log_start:
+        raise OffsetExpired(
+            f"topic {topic} partition {partition.partition}: offsets [{offset}, {partition.log_start}) are gone; the "
+            f"log starts at {partition.log_start}; begin there"
+        )
+    return offset
+
 
 MAX_RECORDS = 10_000
 _OF_THE_ROW = ("_partition", "_offset", "event_id", "publish_at", "_schema_id", "_deleted")
@@ -54,7 +153,7 @@ class SampleRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What became of the records, by partition and offset; no row comes of those ``skipped``."""
+    """The sampled records, decoded, by partition and offset; no row comes of those ``skipped``."""
 
     start: Start
     rows: tuple[SampleRow, ...]
@@ -63,7 +162,7 @@ class Sample:
 
     @property
     def records(self) -> int:
-        """How many were read."""
+        """The number of records that were read."""
         return len(self.rows) + len(self.refusals) + self.skipped
 
 
@@ -78,7 +177,9 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
     """
     start = find_start(pipeline, choice)
     database = get_connection(pipeline.target.connection) if start.has_ledger else None
-    pipeline = _with_columns(pipeline, database) if database else pipeline
+    if database:
+        with connect(database) as session, transaction(session) as cursor:
+            pipeline = with_columns(cursor, pipeline)
     lookup = SchemaLookup.that_keeps_nothing(pipeline, database) or no_schemas
     decoder = compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
     decoded = [decode_batch(decoder, batch) for batch in _read(pipeline, start, records)]
@@ -90,11 +191,6 @@ def decode_sample(pipeline: Pipeline, choice: Choice, records: int) -> Sample:
         tuple(sorted(refusals, key=lambda refusal: (refusal.partition, refusal.offset))),
         sum(each.skipped for each in decoded),
     )
-
-
-def _with_columns(pipeline: Pipeline, database: Connection) -> Pipeline:
-    with connect(database) as session, transaction(session) as cursor:
-        return with_columns(cursor, pipeline)
 
 
 def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordBatch]:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
+from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.needed_columns import Follower
-from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
+from offset_ledger.decoding.record_kinds import fields_of, kind_names
+from offset_ledger.decoding.subjects import (
+    LANGUAGES,
+    check_value_schema,
+    is_of_others,
+    is_value_schema,
+    record_names,
+)
+from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, UnusableSchema
 from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, unread_fields
-from offset_ledger.ledger.database import Cursor, connect, read_only, transaction
+from offset_ledger.ledger.database import connect, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import Unread
-from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.compare_schemas import Following, Line, Table, compare, unread_lines
-from offset_ledger.operations.known_schemas import known_schemas
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.operations.compare_schemas import Following, KnownSchema, Line, Table, compare, unread_lines
+from offset_ledger.schema_registry.client import Registry, connect_registry
 from offset_ledger.stage.schemas import SchemaNeeds
 from offset_ledger.target.fit import column_types, enabled_triggers, misfits, own_uniques
 from offset_ledger.target.table import check_target, is_there
@@ -35,7 +46,7 @@ class Diff:
 
     @property
     def differs(self) -> bool:
-        """Whether there is a difference that matters."""
+        """Return whether there is a difference that matters."""
         return any(mark.matters for line in self.lines for mark in line.marks)
 
 
@@ -79,7 +90,9 @@ def _of_database(pipeline: Pipeline) -> _Known:
             follower = SchemaNeeds.read(cursor, pipeline, ()).follower if pipeline.follows_schemas else None
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
             pipeline = with_columns(cursor, pipeline)
-            table, kept = _table(cursor, pipeline), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
+            table, kept = Table(False, {}), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
+            if is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
+                table = Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
             unread = unread_fields.latest(cursor, pipeline.name)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
@@ -87,14 +100,8 @@ def _of_database(pipeline: Pipeline) -> _Known:
     return _Known(pipeline, table, kept, followed, follower, note, unread)
 
 
-def _table(cursor: Cursor, pipeline: Pipeline) -> Table:
-    if not is_there(cursor, f"{pipeline.target.schema}.{pipeline.target.table}"):
-        return Table(False, {})
-    return Table(True, column_types(cursor, pipeline), tuple(misfits(cursor, pipeline)))
-
-
 def compare_table(pipeline: Pipeline) -> tuple[str, str]:
-    """Whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
+    """Return whether the table fits the file (fits, missing, to be changed or not compared), and a line about it.
 
     Raises:
         TargetMismatch: the table does not fit.
@@ -121,3 +128,87 @@ def compare_table(pipeline: Pipeline) -> tuple[str, str]:
         extras += [f"the unique index {name}" for name in own_uniques(cursor, pipeline)]
         note = f", and has {', '.join(extras)}: a row that these change or refuse stops a commit" if extras else ""
         return "fits", f"{table} fits{note}"
+
+
+def known_schemas(pipeline: Pipeline, kept: Iterable[WriterSchema]) -> tuple[tuple[KnownSchema, ...], tuple[str, ...]]:
+    """The schemas to compare with, and notes on those that are not there.
+
+    Raises:
+        RegistryUnavailable: the registry does not answer.
+        UnusableSchema: one of them cannot be read.
+    """
+    source = pipeline.source
+    if source.format is Format.JSON:
+        return (), ("records in JSON without a registry have no schema: the file is compared with the table alone",)
+    if source.schema is not None:
+        schema = WriterSchema(0, LANGUAGES[source.format], source.schema.text)
+        return tuple(_known(pipeline, source.schema.name, schema)), ()
+    assert source.registry is not None
+    of_values = [schema for schema in kept if is_value_schema(source, schema)]
+    registry = connect_registry(get_connection(source.registry))
+    known, notes = list[KnownSchema](), list[str]()
+    for subject in _subjects(pipeline, registry, of_values):
+        latest = registry.latest(subject)
+        if latest is None:
+            notes.append(f"the registry has no subject {subject}")
+        else:
+            known += _known(pipeline, _name(subject, latest), latest)
+        for each in _newer(of_values, subject, latest):
+            known += _known(pipeline, f"{_name(subject, each)}, kept", each)
+    if not known and not notes and pipeline.record.schemas:
+        notes.append(f"no known schema has records of {' or '.join(pipeline.record.schemas)} (record.where.schema)")
+    elif not known and not notes:
+        notes.append(f"no subject is known by source.subject: {source.subject}, because no record was read yet")
+    return tuple(known), tuple(notes)
+
+
+def _subjects(pipeline: Pipeline, registry: Registry, kept: list[WriterSchema]) -> list[str]:
+    source = pipeline.source
+    if source.subject is SubjectStrategy.TOPIC:
+        return [f"{source.topic}-value"]
+    if source.subject is SubjectStrategy.ANY:
+        return sorted({subject for schema in kept for subject, _ in schema.subjects})
+    names = {name for schema in kept for name in record_names(schema)}
+    if wanted := set(pipeline.record.schemas) if source.format is not Format.JSON_SCHEMA else set():
+        return sorted(wanted if source.subject is SubjectStrategy.RECORD else {f"{source.topic}-{n}" for n in wanted})
+    if source.subject is SubjectStrategy.RECORD:
+        return sorted(names)
+    own = {f"{source.topic}-value", f"{source.topic}-key"}
+    listed = {each for each in registry.subjects() if each.startswith(f"{source.topic}-")} - own
+    return sorted(listed | {f"{source.topic}-{name}" for name in names})
+
+
+def _version(subject: str, schema: WriterSchema | None) -> int:
+    versions = [version for name, version in schema.subjects if name == subject] if schema else []
+    return max(versions, default=0)
+
+
+def _name(subject: str, schema: WriterSchema) -> str:
+    version = _version(subject, schema)
+    return f"{subject} version {version}" if version else f"{subject} schema id {schema.schema_id}"
+
+
+def _newer(kept: list[WriterSchema], subject: str, latest: WriterSchema | None) -> list[WriterSchema]:
+    """Return the kept schemas of a later version; none where the registry does not say the version of its latest."""
+    version = _version(subject, latest)
+    return [] if latest and not version else [each for each in kept if _version(subject, each) > version]
+
+
+def _known(pipeline: Pipeline, name: str, schema: WriterSchema) -> list[KnownSchema]:
+    """The schema, once for each kind of records that the pipeline takes of it."""
+    try:
+        check_value_schema(pipeline.source, schema)
+        if is_of_others(schema, pipeline.record.schemas):
+            return []
+        kinds = _kinds(pipeline, schema)
+        shown = [f"{name} ({kind})" if len(kinds) > 1 else name for kind in kinds]
+        return [KnownSchema(each, fields_of(schema, kind)) for each, kind in zip(shown, kinds, strict=True)]
+    except SchemaProblem as problem:
+        raise UnusableSchema(f"{name}: {problem}; register another version, or correct the pipeline file") from None
+
+
+def _kinds(pipeline: Pipeline, schema: WriterSchema) -> list[str | None]:
+    wanted = pipeline.record.schemas
+    if wanted or schema.language is SchemaLanguage.AVRO:
+        return [each for each in kind_names(schema) if not wanted or each in wanted]
+    return [pipeline.source.message]

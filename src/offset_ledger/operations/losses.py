@@ -25,7 +25,7 @@ from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.operations.log_change import find_log_change
+from offset_ledger.operations.accept_topic import find_log_change
 from offset_ledger.operations.tombstones import tombstone_question
 from offset_ledger.plan.step import checked_snapshot
 from offset_ledger.units import counted
@@ -105,61 +105,54 @@ def skip_lost(
         TopicRecreated, LogTruncated: the log has changed, and that has to be accepted first.
         TerminalError: nothing is lost.
     """
-    _check_may_skip(pipeline)
+    if pipeline.source.on_expired is OnExpired.FAIL:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
+            "set source.on_expired to earliest_after_approval to let a person approve the loss"
+        )
     with open_ledger(pipeline) as session:
         snapshot = checked_snapshot(session, pipeline)
         with transaction(session) as cursor:
             pipelines.lock_pipeline(cursor, pipeline.name)
             cursors = pipelines.read_cursors(cursor, pipeline.name)
             check_identity(cursors, snapshot)  # again: somebody may have accepted a log change meanwhile
-            ranges = _approved(cursors, pipeline, snapshot, approved)
-            _record_start_offsets(cursor, pipeline, cursors, ranges)
-            done = _skip(cursor, pipeline, snapshot, ranges, origin, why)
+            lost = lost_ranges(cursors, snapshot) if cursors else ()
+            if not cursors or not lost:
+                raise TerminalError(
+                    f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start"
+                )
+            ranges = lost if approved is None else tuple(approved)
+            by_partition = {r.partition: r for r in lost}
+            for r in ranges:
+                now = by_partition.get(r.partition)
+                if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
+                    raise StateConflict(
+                        f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped"
+                    )
+            new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
+            pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
+            if head := batches.open_head(cursor, pipeline.name):
+                _abandon(cursor, head, origin, why)
+            done = _commit_skipped(cursor, pipeline, snapshot, ranges, origin, why)
             for asked in decisions.answered_by(cursor, pipeline.name, QuestionKind.LOST_RANGE, decision_id):
                 decisions.answer(cursor, asked, QuestionAnswer.APPROVE, origin, why, done.batch.batch_id)
             return done
 
 
-def _check_may_skip(pipeline: Pipeline) -> None:
-    if pipeline.source.on_expired is OnExpired.FAIL:
-        raise ConfigurationError(
-            f"pipeline {pipeline.name} says on_expired: fail, so lost offsets are not skipped; "
-            "set source.on_expired to earliest_after_approval to let a person approve the loss"
+def _abandon(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
+    head = batches.read_batch(cursor, head.batch_id, lock=True)
+    if head.judged:
+        raise StateConflict(
+            f"{head} is validated and needs no offset of the topic any more; approve and commit it, or abandon it, "
+            "before a loss is approved"
         )
+    check_not_whole(cursor, head)
+    decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")
 
 
-def _approved(
-    cursors: Cursors | None, pipeline: Pipeline, snapshot: TopicSnapshot, approved: Sequence[OffsetRange] | None
-) -> tuple[OffsetRange, ...]:
-    lost = {r.partition: r for r in lost_ranges(cursors, snapshot)} if cursors else {}
-    if not lost:
-        raise TerminalError(f"pipeline {pipeline.name}: no offset is lost; every cursor is at or above its log start")
-    for r in lost.values() if approved is None else approved:
-        now = lost.get(r.partition)
-        if now is None or now.from_offset != r.from_offset or now.until_offset < r.until_offset:
-            raise StateConflict(f"range {r} was approved, but the loss is {now or 'none'} now; nothing was skipped")
-    return tuple(lost.values() if approved is None else approved)
-
-
-def _record_start_offsets(
-    cursor: Cursor, pipeline: Pipeline, cursors: Cursors | None, ranges: Sequence[OffsetRange]
-) -> None:
-    """Record where partitions start that were never planned."""
-    if cursors:
-        new = [Boundary(r.partition, r.from_offset) for r in ranges if r.partition not in cursors.next_offsets]
-        pipelines.record_start_offsets(cursor, pipeline.name, cursors.log_id, new)
-
-
-def _skip(
-    cursor: Cursor,
-    pipeline: Pipeline,
-    snapshot: TopicSnapshot,
-    ranges: Sequence[OffsetRange],
-    origin: Origin,
-    why: str,
+def _commit_skipped(
+    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, ranges: Sequence[OffsetRange], origin: Origin, why: str
 ) -> Committed:
-    if head := batches.open_head(cursor, pipeline.name):
-        _abandon(cursor, head, origin, why)
     batch_id = batches.insert_batch(cursor, pipeline, BatchKind.HEAD, snapshot, ranges, origin, why)
     attempt, now = batches.claim(cursor, batch_id, origin), datetime.now(UTC)
     lost = total_width(ranges)
@@ -173,14 +166,3 @@ def _skip(
     sheet = {r.partition: Dispositions(skipped=r.width) for r in ranges}
     commit_sheet(cursor, batch, StagingTables(attempt), sheet, origin)
     return Committed(batches.read_batch(cursor, batch_id), sheet)
-
-
-def _abandon(cursor: Cursor, head: Batch, origin: Origin, why: str) -> None:
-    head = batches.read_batch(cursor, head.batch_id, lock=True)
-    if head.judged:
-        raise StateConflict(
-            f"{head} is validated and needs no offset of the topic any more; approve and commit it, or abandon it, "
-            "before a loss is approved"
-        )
-    check_not_whole(cursor, head)
-    decisions.decide_batch(cursor, head.batch_id, State.ABANDONED, origin, f"it would read lost offsets: {why}")

@@ -27,7 +27,7 @@ from offset_ledger.units import counted
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would be planned."""
+    """The batch that would be planned."""
 
     kind: BatchKind
     lines: tuple[Overlap, ...]

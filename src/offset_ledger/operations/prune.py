@@ -31,7 +31,7 @@ _ENTRIES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What went, or would go; ``kept`` are old head batches by what keeps them."""
+    """The history that went, or would go; ``kept`` are old head batches by what keeps them."""
 
     batches: int = 0
     records: int = 0
@@ -65,11 +65,16 @@ def prune_history(pipeline: Pipeline, ages: Ages, origin: Origin, dry_run: bool 
 def prune_beyond(
     pipeline: Pipeline, ages: Ages, keep: int, origin: Origin, dry_run: bool = False, size: int = _BATCHES
 ) -> Pruned:
-    """The same for any age; the newest ``keep`` head batches stay, and a transaction takes up to ``size``."""
+    """Prune at any age; the newest ``keep`` head batches stay, and a transaction takes up to ``size``."""
     done = Pruned()
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
-            _check_counted(pipeline, row_counts.comparable(cursor, pipeline.name))
+            if not row_counts.comparable(cursor, pipeline.name):
+                raise StateConflict(
+                    f"batches of {pipeline.name} from before migration 0014 did not count what they added to the "
+                    "table, so their sum is not known; nothing was pruned; its next batch counts the table, or now: "
+                    f"offset-ledger accept-table {pipeline.name} --why ..."
+                )
             now = clock(cursor)
             parts = prune.old_parts(cursor, pipeline.name, now - ages.batches, now - ages.quarantine, keep)
         work = [_Work(session, part, origin, dry_run, size) for part in parts]
@@ -114,15 +119,6 @@ def _entries(
         yield len(entries.old) if entries else 0
 
 
-def _check_counted(pipeline: Pipeline, counted: bool) -> None:
-    if not counted:
-        raise StateConflict(
-            f"batches of {pipeline.name} from before migration 0014 did not count what they added to the table, so "
-            "their sum is not known; nothing was pruned; its next batch counts the table, or now: offset-ledger "
-            f"accept-table {pipeline.name} --why ..."
-        )
-
-
 @dataclass(slots=True)
 class _Work:
     """The transactions of one log; the first one that deletes anything records who prunes."""
@@ -154,7 +150,8 @@ class _Work:
     def _some_batches(self, after: int, summary: int) -> tuple[list[Head], list[Run]]:
         """The head batches up to a run that goes on, and all runs."""
         with transaction(self.session) as cursor:
-            self._lock(cursor)
+            if not self.dry_run:
+                pipelines.lock_pipeline(cursor, self.part.pipeline)
             size = max(2, min(self.size, _RANGES // max(prune.count_partitions(cursor, self.part), 1)))
             heads = prune.read_heads(cursor, self.part, after, size)
             runs = list(prune.read_runs(cursor, self.part, heads, summary, size))
@@ -164,10 +161,6 @@ class _Work:
                 prune.sum_up(cursor, self.part, undone, self.origin)
         left = next((run.heads[0].batch_id for run in runs if run.goes_on), None)
         return [head for head in heads if left is None or head.batch_id < left], runs
-
-    def _lock(self, cursor: Cursor) -> None:
-        if not self.dry_run:
-            pipelines.lock_pipeline(cursor, self.part.pipeline)
 
     def _note(self, cursor: Cursor) -> None:
         if not self.noted:
@@ -184,7 +177,8 @@ def delete_pages(session: Session, pipeline: str, older_than: datetime, dry_run:
     gone = prune.unknown(session, [int(path.stem) for path in pages]) if pages else set()
     old = [path for path in pages if int(path.stem) in gone]
     _delete([each for path in old for each in (path.with_suffix(".html"), path)], dry_run)
-    unfinished = [path for name in (pipeline, DAILY_FOLDER) for path in _unfinished(name, older_than)]
+    drafts = [path for name in (pipeline, DAILY_FOLDER) for path in (reports_folder() / name).glob(".*.*.*")]
+    unfinished = [path for path in drafts if _is_older(path, older_than)]  # as render.write names them
     _delete(unfinished, dry_run)
     return len(old) + len(unfinished)
 
@@ -195,11 +189,6 @@ def delete_daily_reports(before: date, dry_run: bool) -> int:
     old = [path for path in pages if path.stem < before.isoformat()]
     _delete(old, dry_run)
     return len(old)
-
-
-def _unfinished(folder: str, older_than: datetime) -> list[Path]:
-    pages = (reports_folder() / folder).glob(".*.*.*")  # as render.write names them
-    return [path for path in pages if _is_older(path, older_than)]
 
 
 def _is_older(path: Path, moment: datetime) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +76,6 @@ def _plan(session: Session, pipeline: Pipeline, choice: RedriveChoice, origin: O
             return resume(cursor, batch, origin)
         ensure_target(cursor, pipeline)
         chosen = redrive.insert_redrive(cursor, pipeline, choice, origin, why)
-    return _planned(pipeline, chosen)
-
-
-def _planned(pipeline: Pipeline, chosen: redrive.ChosenRecords) -> PlannedBatch:
     held = in_open_batches(chosen.held)
     if chosen.batch is None and held:
         raise StateConflict(
@@ -94,7 +90,7 @@ def _planned(pipeline: Pipeline, chosen: redrive.ChosenRecords) -> PlannedBatch:
 
 
 def in_open_batches(held: Mapping[int, int]) -> str:
-    """How many records each open redrive batch has, in one line."""
+    """Return how many records each open redrive batch has, in one line."""
     return ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in sorted(held.items()))
 
 
@@ -127,18 +123,14 @@ def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa
         cursor.itersize = _FETCH_SIZE
         cursor.execute(named_sql("redrive/records"), {"batch_id": batch_id, "partition": partition})
         for chunk in chunks(cursor, lambda row: len(row["value"] or b""), MAX_RECORDS, MAX_BYTES):
-            yield _record_batch(partition, chunk)
-
-
-def _record_batch(partition: int, kept: Sequence[Any]) -> pa.RecordBatch:
-    return record_batch(
-        partition,
-        offsets=[row["offset"] for row in kept],
-        keys=[_bytes(row["key"]) for row in kept],
-        values=[_bytes(row["value"]) for row in kept],
-        timestamps=[row["milliseconds"] for row in kept],
-        headers=[_headers(row) or None for row in kept],
-    )
+            yield record_batch(
+                partition,
+                offsets=[row["offset"] for row in chunk],
+                keys=[_bytes(row["key"]) for row in chunk],
+                values=[_bytes(row["value"]) for row in chunk],
+                timestamps=[row["milliseconds"] for row in chunk],
+                headers=[_headers(row) or None for row in chunk],
+            )
 
 
 def _headers(kept: Any) -> list[tuple[str, bytes | None]]:
@@ -185,26 +177,26 @@ def dismiss(pipeline: Pipeline, selection: Selection, origin: Origin, why: str, 
         ConfigurationError: nothing was selected by offsets or by reason, or no reason why was given.
         StateConflict: an offset is not such a record, or an open redrive has one.
     """
-    _check(selection, why)
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
-        pipelines.lock_pipeline(cursor, pipeline.name)
-        chosen = redrive.choose(cursor, pipeline.name, selection, undo)
-        positions = tuple((row["partition"], row["offset"]) for row in chosen)
-        _check_complete(pipeline, selection, positions, undo)
-        _check_not_redriven(pipeline, Counter(row["held_by"] for row in chosen if row["held_by"] is not None))
-        ids = [row["quarantine_id"] for row in chosen]
-        decision = redrive.decide(cursor, pipeline.name, ids, undo, origin, why) if ids else None
-    what = "unresolved again" if undo else "dismissed"
-    return Dismissed(decision, positions, f"{counted(len(positions), 'record')} of {pipeline.name} {what}")
-
-
-def _check(selection: Selection, why: str) -> None:
     if (selection.partition is None) != (selection.offsets is None):
         raise ConfigurationError("partition and offset name a record together; give both, or a reason code")
     if selection.offsets is None and selection.reason is None:
         raise ConfigurationError("which records? give partition and offset, or a reason code, as quarantine shows them")
     if not why.strip():
         raise ConfigurationError("why is empty; it is kept with the decision")
+    with open_ledger(pipeline) as session, transaction(session) as cursor:
+        pipelines.lock_pipeline(cursor, pipeline.name)
+        chosen = redrive.choose(cursor, pipeline.name, selection, undo)
+        positions = tuple((row["partition"], row["offset"]) for row in chosen)
+        _check_complete(pipeline, selection, positions, undo)
+        if held := Counter(row["held_by"] for row in chosen if row["held_by"] is not None):
+            raise StateConflict(
+                f"pipeline {pipeline.name}: records are being redriven: {in_open_batches(held)}; nothing was "
+                "changed; let that redrive commit, or abandon the batch"
+            )
+        ids = [row["quarantine_id"] for row in chosen]
+        decision = redrive.decide(cursor, pipeline.name, ids, undo, origin, why) if ids else None
+    what = "unresolved again" if undo else "dismissed"
+    return Dismissed(decision, positions, f"{counted(len(positions), 'record')} of {pipeline.name} {what}")
 
 
 def _check_complete(
@@ -215,12 +207,4 @@ def _check_complete(
         raise StateConflict(
             f"pipeline {pipeline.name} partition {selection.partition}: no {state} record in quarantine at offset "
             f"{', '.join(map(str, missing))}; nothing was changed; see: offset-ledger quarantine {pipeline.name}"
-        )
-
-
-def _check_not_redriven(pipeline: Pipeline, held: Counter[int]) -> None:
-    if held:
-        raise StateConflict(
-            f"pipeline {pipeline.name}: records are being redriven: {in_open_batches(held)}; nothing was "
-            "changed; let that redrive commit, or abandon the batch"
         )

@@ -29,7 +29,7 @@ from offset_ledger.target.table import ensure_target
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """How many rows got another ``publish_at``, and what of the topic is still to be replayed.
+    """The number of rows that got another ``publish_at``, and what of the topic is still to be replayed.
 
     ``rows`` is None if an earlier call has changed them. ``gone`` are committed offsets that the topic no longer has.
     """

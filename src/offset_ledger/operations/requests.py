@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
@@ -16,10 +17,10 @@ from offset_ledger.model.overlap import limited
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
-from offset_ledger.operations.answers import approve_loss
+from offset_ledger.operations.answers import settle
 from offset_ledger.operations.ingest import Ingested, run_batch
 from offset_ledger.operations.losses import loss_question
-from offset_ledger.plan.step import PlannedBatch, plan, plan_replay
+from offset_ledger.plan.step import PlannedBatch, plan, plan_replay, resume
 from offset_ledger.plan.topics import find_pipelines, with_news
 from offset_ledger.plan.window import look_up, missed, nothing_in
 from offset_ledger.units import counted
@@ -32,7 +33,36 @@ def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planne
         LostRange: a person has to decide first; ``loss_question`` has the numbers.
         StateConflict, UnknownBatch, OffsetExpired, TerminalError: it cannot be done.
     """
-    return _ACTIONS[request.action](pipeline, request, origin)
+    match request.action:
+        case RunAction.NEXT:
+            return plan(pipeline, origin, request.limit, take_rejected=True)
+        case RunAction.WINDOW | RunAction.RANGES:
+            return _plan_again(pipeline, request, origin, take_rejected=True)
+        case RunAction.APPROVE:
+            batch = _decide(pipeline, request, origin, State.VALIDATED)
+            return PlannedBatch(batch, True, 0, f"approved {batch}")
+        case RunAction.ABANDON:
+            batch = _decide(pipeline, request, origin, State.ABANDONED)
+            message = f"abandoned {batch}; a head batch's ranges are planned again by the next run"
+            return PlannedBatch(None, False, 0, message)
+        case RunAction.SKIP:
+            assert request.why is not None
+            settled = settle(pipeline, loss_question(pipeline), origin, request.why)
+            return PlannedBatch(None, False, 0, settled.message)
+
+
+def replay(pipeline: Pipeline, request: Request, origin: Origin, say: Callable[[str], None]) -> Ingested:
+    """Plan what the request names, or resume what an earlier call left open, and take it through every step.
+
+    Raises:
+        ConfigurationError: there is nothing to read in it.
+        OffsetExpired, BatchRejected, TransientError: as the steps.
+    """
+    planned = _plan_again(pipeline, request, origin, take_rejected=False)
+    if planned.batch is None:
+        raise ConfigurationError(planned.message)
+    say(planned.message)
+    return run_batch(pipeline, planned, origin, say)
 
 
 def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ...]:
@@ -44,7 +74,12 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     if request.batch_id is not None:
-        return (_pipeline_of_batch(pipeline, request.batch_id),)
+        with open_ledger(pipeline) as session, transaction(session) as cursor:
+            batch = batches.read_batch(cursor, request.batch_id)
+        file, _, topic = batch.pipeline.partition("@")
+        if file != pipeline.file or not topic:
+            raise UnknownBatch(f"batch {request.batch_id} is of pipeline {batch.pipeline}, not of {pipeline.name}")
+        return (pipeline.of_topic(topic),)
     if request.topic is None and request.action in (RunAction.RANGES, RunAction.SKIP):
         raise ContradictoryRequest(f"action {request.action} is for one topic, and the pipeline reads several; name it")
     if request.topic is None:
@@ -54,15 +89,6 @@ def requested_topics(pipeline: Pipeline, request: Request) -> tuple[Pipeline, ..
         reads = pipeline.source.topic_names
         raise ContradictoryRequest(f"pipeline {pipeline.name} does not read topic {request.topic}; it reads {reads}")
     return (pipeline.of_topic(request.topic),)
-
-
-def _pipeline_of_batch(pipeline: Pipeline, batch_id: int) -> Pipeline:
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
-        batch = batches.read_batch(cursor, batch_id)
-    file, _, topic = batch.pipeline.partition("@")
-    if file != pipeline.file or not topic:
-        raise UnknownBatch(f"batch {batch_id} is of pipeline {batch.pipeline}, not of {pipeline.name}")
-    return pipeline.of_topic(topic)
 
 
 def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRange, ...], str]:
@@ -86,75 +112,29 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
     return within_limit, "; ".join(notes)
 
 
-def _next(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
-    return plan(pipeline, origin, request.limit, take_rejected=True)
-
-
-def _replay(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
+def _plan_again(pipeline: Pipeline, request: Request, origin: Origin, *, take_rejected: bool) -> PlannedBatch:
     """Read ranges again: resume the open batch of this run and request, or plan one.
 
     A batch that is resumed keeps its ranges, even if the window would give others now.
     """
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         if batch := open_request(cursor, pipeline.name, request.kind, origin, request.key):
-            return PlannedBatch(batch, True, 0, f"resuming {batch}, which this run has planned before")
+            return resume(cursor, batch, origin, take_rejected)
     wanted, notes = wanted_ranges(pipeline, request)
     if not wanted:
         return PlannedBatch(None, False, 0, notes)
     why = "; ".join(filter(None, [request.why, notes])) or None
     planned = plan_replay(pipeline, wanted, origin, request.kind, why, request.key)
-    message = f"{planned.message}; {notes}" if notes else planned.message
-    return PlannedBatch(planned.batch, False, 0, message)
+    return replace(planned, message=f"{planned.message}; {notes}") if notes else planned
 
 
-def _approve(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
-    batch = _decided(pipeline, request, origin, State.VALIDATED, lambda b: b.approved or b.state is State.COMMITTED)
-    return PlannedBatch(batch, True, 0, f"approved {batch}")
-
-
-def _abandon(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
-    batch = _decided(pipeline, request, origin, State.ABANDONED, lambda b: b.state is State.ABANDONED)
-    return PlannedBatch(None, False, 0, f"abandoned {batch}; a head batch's ranges are planned again by the next run")
-
-
-def _decided(
-    pipeline: Pipeline, request: Request, origin: Origin, after: State, done: Callable[[Batch], bool]
-) -> Batch:
+def _decide(pipeline: Pipeline, request: Request, origin: Origin, after: State) -> Batch:
     """The batch after the decision, or as it is if an earlier attempt of this run has already decided."""
     assert request.batch_id is not None
     assert request.why is not None
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch_of(cursor, pipeline.name, request.batch_id)
-        return batch if done(batch) else decide(session, batch.batch_id, after, origin, request.why)
-
-
-def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
-    assert request.why is not None
-    return PlannedBatch(None, False, 0, approve_loss(pipeline, loss_question(pipeline), origin, request.why))
-
-
-_ACTIONS: dict[RunAction, Callable[[Pipeline, Request, Origin], PlannedBatch]] = {
-    RunAction.NEXT: _next,
-    RunAction.WINDOW: _replay,
-    RunAction.RANGES: _replay,
-    RunAction.APPROVE: _approve,
-    RunAction.ABANDON: _abandon,
-    RunAction.SKIP: _skip,
-}
-
-
-def replay(pipeline: Pipeline, request: Request, origin: Origin, say: Callable[[str], None]) -> Ingested:
-    """Plan what the request names and take it through every step.
-
-    Raises:
-        ConfigurationError: there is nothing to read in it.
-        OffsetExpired, BatchRejected, TransientError: as the steps.
-    """
-    ranges, notes = wanted_ranges(pipeline, request)
-    if not ranges:
-        raise ConfigurationError(notes)
-    why = "; ".join(filter(None, [request.why, notes])) or None
-    planned = plan_replay(pipeline, ranges, origin, request.kind, why, request.key)
-    say("; ".join(filter(None, [planned.message, notes])))
-    return run_batch(pipeline, planned, origin, say)
+        approved = after is State.VALIDATED and (batch.approved or batch.state is State.COMMITTED)
+        done = approved or batch.state is after is State.ABANDONED
+        return batch if done else decide(session, batch.batch_id, after, origin, request.why)

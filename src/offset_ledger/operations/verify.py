@@ -62,7 +62,7 @@ def first_violations(cursor: Cursor, query: Composed, pipeline: Pipeline) -> lis
 
 
 def uncounted_reason(pipeline: Pipeline) -> str | None:
-    """Why invariant 11 compares nothing yet; None if it does."""
+    """Return why invariant 11 compares nothing yet; None if it does."""
     with open_ledger(pipeline) as session, transaction(session) as cursor:
         if row_counts.comparable(cursor, pipeline.name):
             return None

@@ -4,11 +4,10 @@ the quarantine.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 
 import pyarrow as pa
 from psycopg2 import sql
@@ -45,7 +44,7 @@ SHOWN = 100  # violations of one query
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """What was read again, and what of table and quarantine differs from it; ``notes`` are no violations."""
+    """The ranges that were read again, and what of table and quarantine differs; ``notes`` are no violations."""
 
     ranges: tuple[OffsetRange, ...]
     records: int
@@ -82,7 +81,11 @@ def compare_with_topic(pipeline: Pipeline) -> TopicComparison:
         session.set_session(isolation_level="REPEATABLE READ")
         with transaction(session) as cursor:
             violations, notes = _compare(cursor, pipeline, cursors, snapshot)
-    return TopicComparison(ranges, records, tuple(violations), (*_gone(committed, ranges), *notes))
+    read_from = {r.partition: r.from_offset for r in ranges}
+    ends = [(r, read_from.get(r.partition, r.until_offset)) for r in committed]
+    gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
+    lost = (f"range {r} is no longer in the topic; its rows and quarantined records were not compared" for r in gone)
+    return TopicComparison(ranges, records, tuple(violations), (*lost, *notes))
 
 
 def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
@@ -94,14 +97,6 @@ def _snapshot(pipeline: Pipeline, cursors: Cursors) -> TopicSnapshot:
         ends = kafka.epoch_ends(topic, cursors.leader_epochs)
     check_truncation(topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
     return snapshot
-
-
-def _gone(committed: Sequence[OffsetRange], ranges: Sequence[OffsetRange]) -> list[str]:
-    """A note for each committed range of which the topic has lost the start, or all."""
-    starts = {r.partition: r.from_offset for r in ranges}
-    ends = [(r, starts.get(r.partition, r.until_offset)) for r in committed]
-    gone = [OffsetRange(r.partition, r.from_offset, end) for r, end in ends if r.from_offset < end]
-    return [f"range {r} is no longer in the topic; its rows and quarantined records were not compared" for r in gone]
 
 
 def _compare(
@@ -185,8 +180,14 @@ def read_again(
 
     Returns the ranges that were read, which ``topic_ranges`` has too, and how many records they have.
     """
-    _create_tables(session, pipeline.record, pipeline.source.topic)
-    decoder = _RecordByRecord(_decoder(pipeline))
+    record, source = pipeline.record, pipeline.source
+    columns, refused = row_columns(record), refused_types(record).items()
+    with transaction(session) as cursor:
+        statement = sql.SQL(named_sql("operations/create_topic_tables"))
+        tables = {"columns": definitions(columns, source.topic), "refused": definitions(refused, source.topic)}
+        cursor.execute(statement.format(**tables))
+    lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
+    decoder = _RecordByRecord(compile_decoder(source, record, pipeline.limits, lookup))
     remaining, count = [], 0
     with progress(total_width(ranges), "read again") as advance:
         for r in ranges:
@@ -202,20 +203,8 @@ def read_again(
     return tuple(remaining), count
 
 
-def _decoder(pipeline: Pipeline) -> Decoder:
-    lookup = SchemaLookup.of(pipeline, BatchKind.REPLAY) or no_schemas
-    return compile_decoder(pipeline.source, pipeline.record, pipeline.limits, lookup)
-
-
-def _create_tables(session: Session, record: RecordShape, topic: str) -> None:
-    columns, refused = definitions(row_columns(record), topic), definitions(refused_types(record).items(), topic)
-    with transaction(session) as cursor:
-        statement = sql.SQL(named_sql("operations/create_topic_tables"))
-        cursor.execute(statement.format(columns=columns, refused=refused))
-
-
 def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
-    """What the log has of the range now: retention may delete more while earlier partitions are read."""
+    """Return what the log has of the range now: retention may delete more while earlier partitions are read."""
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         log_starts = {p.partition: p.log_start for p in kafka.snapshot(pipeline.source.topic).partitions}
     start = max(r.from_offset, log_starts.get(r.partition, r.until_offset))
@@ -225,7 +214,9 @@ def _remaining(pipeline: Pipeline, r: OffsetRange) -> OffsetRange | None:
 def _load(session: Session, pipeline: Pipeline, decoder: Decoder, r: OffsetRange, advance: OnProgress) -> int:
     """Decode the records of the range into the tables; returns how many there are."""
     count, position = 0, r.from_offset
-    for chunk in _read(pipeline, r):
+    connection = get_connection(pipeline.source.connection)
+    records = read_records(connection, pipeline.source.topic, r, "read_committed")
+    for chunk in chunks(records, lambda record: len(record.value or b""), MAX_RECORDS, MAX_BYTES):
         count += len(chunk)
         with transaction(session) as cursor:
             _store(cursor, decoder, kafka_python_batch(chunk))
@@ -233,12 +224,6 @@ def _load(session: Session, pipeline: Pipeline, decoder: Decoder, r: OffsetRange
         position = chunk[-1].offset + 1
     advance(r.until_offset - position)
     return count
-
-
-def _read(pipeline: Pipeline, r: OffsetRange) -> Iterator[list[Any]]:
-    connection = get_connection(pipeline.source.connection)
-    records = read_records(connection, pipeline.source.topic, r, "read_committed")
-    return chunks(records, lambda record: len(record.value or b""), MAX_RECORDS, MAX_BYTES)
 
 
 def _store(cursor: Cursor, decoder: Decoder, batch: pa.RecordBatch) -> None:

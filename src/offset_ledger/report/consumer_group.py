@@ -37,25 +37,20 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
 
     A group only goes back right after a person approved that the pipeline starts again from earlier offsets.
     """
+    name, topic = consumer_group(pipeline.name), pipeline.source.topic
     try:
-        return _mirror(pipeline, backwards)
+        cursors = _cursors(pipeline)
+        with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
+            for _ in range(_ROUNDS):  # another batch may commit, and mirror, at the same time
+                if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
+                    kafka.set_group_offsets(name, topic, moved)
+                if (now := _cursors(pipeline)) == cursors:
+                    break
+                cursors = now
+        return cursors
     except OffsetLedgerError as error:
-        log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.name), error)
+        log.warning("the consumer group %s was not set: %s", name, error)
         return {}
-
-
-def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
-    """Repeat until the cursors did not change meanwhile: another batch may commit, and mirror, at the same time."""
-    cursors = _cursors(pipeline)
-    with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
-        for _ in range(_ROUNDS):
-            name, topic = consumer_group(pipeline.name), pipeline.source.topic
-            if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
-                kafka.set_group_offsets(name, topic, moved)
-            if (now := _cursors(pipeline)) == cursors:
-                break
-            cursors = now
-    return cursors
 
 
 def _cursors(pipeline: Pipeline) -> dict[int, int]:

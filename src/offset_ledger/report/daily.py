@@ -51,7 +51,11 @@ def daily_report(pipelines: Sequence[Pipeline], day: date) -> DailyReport:
     if errors and len(errors) == len(days) and isinstance(errors[0], TransientError):
         raise errors[0]
     page = build_day(day, days, reports_folder())
-    return DailyReport(day, page, {each.pipeline: _metrics(each) for each in days})
+    return DailyReport(
+        day,
+        page,
+        {each.pipeline: {"error": each.missing} if each.timeline is None else each.timeline.metrics() for each in days},
+    )
 
 
 def _day_of(pipeline: Pipeline, day: date) -> PipelineDay:
@@ -62,7 +66,3 @@ def _day_of(pipeline: Pipeline, day: date) -> PipelineDay:
         return PipelineDay(
             pipeline.name, read_timeline(session, pipeline.name, MAX_BATCHES, since, since + timedelta(days=1))
         )
-
-
-def _metrics(each: PipelineDay) -> dict[str, Any]:
-    return {"error": each.missing} if each.timeline is None else each.timeline.metrics()

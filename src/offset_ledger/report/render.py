@@ -139,15 +139,9 @@ def bars(values: Sequence[float | None], min_top: float = 0.0, slots: int = 20) 
     """
     top = max([min_top, *(value for value in values if value is not None)])
     step = 1 / max(len(values), slots, 1)
-    drawn = tuple(
-        Bar(index, round((index + _GAP / 2) * step, 5), round(step * (1 - _GAP), 5), _height(value, top))
-        for index, value in enumerate(values)
-        if value is not None
-    )
-    return Bars(drawn, top)
-
-
-def _height(value: float, top: float) -> float:
-    if not value or not top:
-        return 0.0
-    return round(max(value / top, _MIN_HEIGHT), 5)
+    width, drawn = round(step * (1 - _GAP), 5), []
+    for index, value in enumerate(values):
+        if value is not None:
+            height = round(max(value / top, _MIN_HEIGHT), 5) if value and top else 0.0
+            drawn.append(Bar(index, round((index + _GAP / 2) * step, 5), width, height))
+    return Bars(tuple(drawn), top)

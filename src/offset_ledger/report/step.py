@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def reports_folder() -> Path:
-    """Where the pages go: ``$OFFSET_LEDGER_REPORTS``, or else ``reports`` in the state folder."""
+    """Return the folder of the pages: ``$OFFSET_LEDGER_REPORTS``, or else ``reports`` in the state folder."""
     home = Path(os.environ.get("OFFSET_LEDGER_HOME", ".local"))
     return Path(os.environ.get("OFFSET_LEDGER_REPORTS", home / "reports")).resolve()
 
@@ -93,7 +93,7 @@ HISTORY = 200  # pages of a pipeline
 
 @dataclass(frozen=True, slots=True)
 class BatchResults:
-    """What the page of one batch shows.
+    """The contents of the page of one batch.
 
     ``verdict`` is a GateVerdict as the ledger keeps it: JSON, with Great Expectations' own result. ``refusals`` counts
     the refused records by reason code, ``unread`` has the fields that nothing reads, ``boundaries`` the schemas that
@@ -140,17 +140,8 @@ def build_data_docs(results: BatchResults, folder: Path, history: int = HISTORY)
     """
     pages = pipeline_folder(folder, results.pipeline)
     write(pages / f"{results.batch_id}.json", results.to_json())
-    _delete_older(pages, history)
+    stored = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
+    for old in sorted(stored, key=lambda path: int(path.stem), reverse=True)[history:]:
+        old.with_suffix(".html").unlink(missing_ok=True)
+        old.unlink(missing_ok=True)
     return write(pages / f"{results.batch_id}.html", render("batch.html.jinja", **json.loads(results.to_json())))
-
-
-def _stored(pages: Path) -> list[Path]:
-    """The stored results of a pipeline, newest batch first."""
-    results = [path for path in pages.glob("*.json") if path.stem.isdecimal()]
-    return sorted(results, key=lambda path: int(path.stem), reverse=True)
-
-
-def _delete_older(pages: Path, history: int) -> None:
-    for stored in _stored(pages)[history:]:
-        stored.with_suffix(".html").unlink(missing_ok=True)
-        stored.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from offset_ledger.config.names import DAILY_FOLDER
 from offset_ledger.ledger.batches import open_head
-from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
+from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 from offset_ledger.model.states import State
 from offset_ledger.report.render import pipeline_folder, render, write
 from offset_ledger.validate.verdict import quarantined_share
@@ -47,7 +47,7 @@ class ValidatedBatch:
 
     @property
     def passed(self) -> bool:
-        """Whether it passed the gate, without an approval."""
+        """Return whether it passed the gate, without an approval."""
         return bool(self.verdict.get("success", True))
 
     @property
@@ -121,7 +121,7 @@ class Timeline:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """What the committed batches put into quarantine, by reason, the most frequent first."""
+        """The quarantined records of the committed batches by reason, the most frequent first."""
         total: Counter[str] = Counter()
         for each in self.committed:
             total.update(each.reasons)
@@ -178,17 +178,10 @@ def read_timeline(
         filters = {"pipeline": pipeline, "limit": limit, "since": since, "until": until}
         cursor.execute(named_sql("report/timeline"), filters)
         batches = tuple(ValidatedBatch(**row) for row in cursor.fetchall())
-        return Timeline(pipeline, batches, _freshness(cursor, pipeline), _rejected_head(cursor, pipeline))
-
-
-def _freshness(cursor: Cursor, pipeline: str) -> Freshness:
-    cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
-    return Freshness(**cursor.one())
-
-
-def _rejected_head(cursor: Cursor, pipeline: str) -> int | None:
-    head = open_head(cursor, pipeline)
-    return head.batch_id if head and head.state is State.REJECTED else None
+        cursor.execute(named_sql("report/freshness"), {"pipeline": pipeline})
+        freshness, head = Freshness(**cursor.one()), open_head(cursor, pipeline)
+        rejected = head.batch_id if head and head.state is State.REJECTED else None
+        return Timeline(pipeline, batches, freshness, rejected)
 
 
 def decisions(session: Session, batch_id: int) -> list[dict[str, str]]:

@@ -16,11 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
-from offset_ledger import errors
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection
 from offset_ledger.cycles import rare_collections
-from offset_ledger.errors import OffsetLedgerError, SparkFailed, SparkUnavailable, TransientError, one_line
+from offset_ledger.errors import OffsetLedgerError, SparkFailed, SparkUnavailable, TransientError, one_line, revive
 from offset_ledger.ledger.database import connect, named_sql, rows
 from offset_ledger.model.batch import Attempt, Batch
 from offset_ledger.model.engine import EngineChoice
@@ -162,8 +161,8 @@ def classify(error: BaseException) -> OffsetLedgerError:
             f"the batch again ({one_line(text, 200)})"
         )
     ours = _OURS.findall(text)  # the last is what was raised, those before are its causes
-    if ours and isinstance(kind := getattr(errors, ours[-1][0], None), type) and issubclass(kind, OffsetLedgerError):
-        return kind(ours[-1][1].strip())
+    if ours and (raised := revive(ours[-1][0], ours[-1][1].strip())):
+        return raised
     cause = next((line.strip() for line in text.splitlines() if line.startswith("Caused by:")), "")
     first = cause or next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return SparkFailed(f"the Spark job failed: {first[:300]}; nothing was committed; see the log above")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,8 +17,7 @@ from offset_ledger.ledger.database import named_sql
 from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import explained
 from offset_ledger.units import counted, show_share
-from offset_ledger.validate.great_expectations_run import Validation, exception_of, run_suite
-from offset_ledger.validate.staged_view import live_rows
+from offset_ledger.validate.great_expectations_run import Validation, exception_of, live_rows, run_suite
 from offset_ledger.validate.suite import Expectation, Suite, SuiteAction
 from offset_ledger.validate.verdict import ExpectationResult, GateVerdict, observed_text, quarantined_share
 
@@ -53,33 +52,32 @@ def run_gate(
         if suite is not None and rows:
             validation = run_suite(suite, arguments, live_rows(session, schema, table))
         findings = tuple(_with_checked_query(session, each) for each in _findings(suite, validation))
-        quarantined = _count_quarantined(session, findings)
+        failing = [finding for finding in findings if finding.quarantine_sql]
+        # One alone was counted a moment ago.
+        quarantined = failing[0].unexpected or 0 if len(failing) == 1 else _count(session, failing)
     share = quarantined_share(rows, deleted, refused, quarantined)
     reasons = [each.summary for each in findings if each.rejects]
     if share > max_quarantined_share:
-        reasons.append(_share_text(refused, quarantined, share, max_quarantined_share))
+        reasons.append(
+            f"quarantined share {show_share(share, 4)} is above the limit of {show_share(max_quarantined_share, 4)} "
+            f"({refused} refused by the decoder, {quarantined} failed quarantine expectations)"
+        )
     seconds = round(time.monotonic() - started, 3)
-    counts = {"rows": rows, "deleted": deleted, "refused": refused, "quarantined": quarantined, "seconds": seconds}
-    return _verdict(suite, validation, findings, reasons, max_quarantined_share=max_quarantined_share, **counts)
-
-
-def _verdict(
-    suite: Suite | None,
-    validation: Validation | None,
-    findings: tuple[ExpectationResult, ...],
-    reasons: Sequence[str],
-    **counts: Any,
-) -> GateVerdict:
     return GateVerdict(
         success=not reasons,
         findings=findings,
+        rows=rows,
+        deleted=deleted,
+        refused=refused,
+        quarantined=quarantined,
+        max_quarantined_share=max_quarantined_share,
         reasons=tuple(reasons),
         notes=tuple(_notes(findings)),
+        seconds=seconds,
         suite=suite.name if suite else None,
         suite_sha256=suite.sha256 if suite else None,
         gx_version=validation.version if validation else None,
         gx_result=validation.result if validation else {},
-        **counts,
     )
 
 
@@ -154,15 +152,8 @@ def _with_checked_query(session: Session, finding: ExpectationResult) -> Expecta
     return replace(finding, exception=text, quarantine_sql=None)
 
 
-def _count_quarantined(session: Session, findings: Iterable[ExpectationResult]) -> int:
-    failing = [finding for finding in findings if finding.quarantine_sql]
-    if len(failing) == 1:  # counted a moment ago
-        return failing[0].unexpected or 0
-    return _count(session, failing)
-
-
 def _count(session: Session, findings: list[ExpectationResult]) -> int:
-    """How many rows the queries of these findings select together, each row once."""
+    """Return how many rows the queries of these findings select together, each row once."""
     if not findings:
         return 0
     union = sql.SQL(" UNION ").join(sql.SQL(f"({finding.quarantine_sql})") for finding in findings)
@@ -178,10 +169,3 @@ def _notes(findings: Iterable[ExpectationResult]) -> Iterable[str]:
             yield f"quarantine: {finding.summary}"
         elif not finding.success and finding.action is SuiteAction.WARN:
             yield f"warning: {finding.summary}"
-
-
-def _share_text(refused: int, quarantined: int, share: float, limit: float) -> str:
-    return (
-        f"quarantined share {show_share(share, 4)} is above the limit of {show_share(limit, 4)} "
-        f"({refused} refused by the decoder, {quarantined} failed quarantine expectations)"
-    )

@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from offset_ledger.errors import DatabaseUnavailable
+import psycopg2
+import psycopg2.extensions
+from psycopg2 import sql
+
+from offset_ledger.errors import DatabaseUnavailable, one_line
 from offset_ledger.ledger.database import named_sql
-from offset_ledger.ledger.sessions import Arguments
+from offset_ledger.ledger.sessions import Arguments, open_session
 from offset_ledger.ledger.sqlstates import meaning_in
 from offset_ledger.validate import expectations as gx
-from offset_ledger.validate.staged_view import VIEW, open_batch
 from offset_ledger.validate.suite import Suite, SuiteAction
 
 if TYPE_CHECKING:
@@ -28,6 +31,91 @@ if TYPE_CHECKING:
     from great_expectations.datasource.fluent.postgres_datasource import PostgresDatasource
     from great_expectations.expectations.expectation import Expectation
     from sqlalchemy import Select
+
+
+Session = psycopg2.extensions.connection
+
+VIEW = "staged"
+
+
+def live_rows(session: Session, schema: str, table: str) -> str:
+    """The query of the rows to validate: all but the delete markers, whose columns are NULL."""
+    return sql.SQL(named_sql("validate/live_rows")).format(staging=sql.Identifier(schema, table)).as_string(session)
+
+
+@contextmanager
+def open_batch(arguments: Arguments, live: str) -> Iterator[tuple[PostgresDatasource, Batch]]:
+    """A Great Expectations datasource whose batch is the rows that the query ``live`` selects.
+
+    Raises:
+        DatabaseUnavailable: the rows could not be read.
+    """
+    from great_expectations.datasource.fluent.interfaces import TestConnectionError
+    from sqlalchemy.exc import InterfaceError, OperationalError
+
+    sessions: list[Session] = []
+
+    def connect() -> Session:
+        sessions.append(_open(arguments, live))
+        return sessions[-1]
+
+    try:
+        # The creator connects: no password, and no `$` that would be substituted, passes through a configuration.
+        source = _ephemeral_context().data_sources.add_postgres(
+            "staging",
+            connection_string="postgresql+psycopg2://ledger@localhost/ledger",
+            create_temp_table=False,
+            kwargs={"creator": connect},
+        )
+        asset = source.add_table_asset(VIEW, table_name=VIEW)
+        yield source, asset.add_batch_definition_whole_table(VIEW).get_batch()
+    except (TestConnectionError, OperationalError, InterfaceError) as error:
+        raise DatabaseUnavailable(f"Great Expectations could not read the staged rows ({one_line(error)})") from error
+    finally:
+        for session in sessions:
+            _close(session)
+
+
+def _ephemeral_context() -> Any:
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    return gx.load().get_context(mode="ephemeral", project_config=config)
+
+
+def _open(arguments: Arguments, live: str) -> Session:
+    """A read-only session with the live rows as the view that Great Expectations validates.
+
+    A temporary view, and no query asset: for a query asset the failing-row queries of Great Expectations 1.24 are not
+    SQL, its column type checks raise, and it takes three times as long.
+    """
+    session = open_session(arguments)
+    with session, session.cursor() as cursor:
+        cursor.execute(named_sql("validate/create_view").format(view=VIEW, rows=live))
+        cursor.execute(named_sql("validate/find_view_first"))
+        cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+    return session
+
+
+def _close(session: Session) -> None:
+    """Drop the view, then close the session.
+
+    The server ends a closed session in its own time, and until then the view would keep the staging table from being
+    dropped. A session that was lost has no view any more.
+    """
+    with closing(session), suppress(psycopg2.OperationalError, psycopg2.InterfaceError):
+        session.rollback()
+        with session, session.cursor() as cursor:
+            cursor.execute("SET TRANSACTION READ WRITE")
+            cursor.execute(named_sql("validate/drop_view").format(view=VIEW))
 
 
 INDEX = ("_partition", "_offset")
@@ -132,14 +220,20 @@ def run_suite(suite: Suite, arguments: Arguments, live: str) -> Validation:
     """
     version = gx.load().__version__
     with _quiet(), exact_queries(), open_batch(arguments, live) as (source, batch):
-        expectations = _expectations(suite)
+        # Each has its position, by which its result is recognised.
+        expectations = [
+            gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
+            for position, entry in enumerate(suite.expectations)
+        ]
         result = _result(batch, suite.name, expectations)
         by_position = {each["expectation_config"]["meta"][_POSITION]: each for each in result["results"]}
         _raise_if_lost(by_position)
         failing = {
             position: failing_rows(source, expectations[position], each, live)
             for position, each in by_position.items()
-            if suite.expectations[position].action is SuiteAction.QUARANTINE and _has_failing_rows(each)
+            if suite.expectations[position].action is SuiteAction.QUARANTINE
+            and not each["success"]
+            and each["result"].get("unexpected_index_query")
         }
     return Validation(version, result, by_position, failing)
 
@@ -149,7 +243,7 @@ def exception_of(result: Mapping[str, Any]) -> str | None:
     info = result["exception_info"]
     # One exception is the info itself; several, one for each metric, are under the names of their metrics.
     exceptions = [info] if "raised_exception" in info else list(info.values())
-    messages = [_line(each["exception_message"]) for each in exceptions if each["raised_exception"]]
+    messages = [one_line(each["exception_message"]) for each in exceptions if each["raised_exception"]]
     return "; ".join(dict.fromkeys(messages)) if messages else None
 
 
@@ -163,14 +257,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _expectations(suite: Suite) -> list[Expectation]:
-    """The expectations of the suite, each with its position, by which its result is recognised."""
-    return [
-        gx.build({**entry.configuration, "meta": {**entry.configuration["meta"], _POSITION: position}})
-        for position, entry in enumerate(suite.expectations)
-    ]
 
 
 def _result(batch: Batch, name: str, expectations: list[Expectation]) -> dict[str, Any]:
@@ -194,11 +280,3 @@ def _raise_if_lost(results: Mapping[int, Mapping[str, Any]]) -> None:
             if known and known.kind is not DatabaseUnavailable:
                 raise known.kind(f"Great Expectations {known.text} ({exception_of(each)}); no verdict; {known.advice}")
             raise DatabaseUnavailable(f"Great Expectations lost its session ({exception_of(each)}); validate again")
-
-
-def _line(message: object) -> str:
-    return " ".join(str(message).split())[:300]
-
-
-def _has_failing_rows(result: Mapping[str, Any]) -> bool:
-    return not result["success"] and bool(result["result"].get("unexpected_index_query"))

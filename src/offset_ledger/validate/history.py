@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -17,7 +17,7 @@ _MIN_TIME = 0.1  # of the usual time: a handful of records in a moment says noth
 
 
 class Standing(StrEnum):
-    """How a measure compares with the recent batches."""
+    """The result of comparing a measure with the recent batches."""
 
     USUAL = "usual"
     UNUSUAL = "unusual"
@@ -44,7 +44,11 @@ def compare(rule: History, batch: Profile, before: Sequence[Profile]) -> tuple[C
     if rule.volume is not None:
         comparisons.append(_volume(rule.volume, rule.min_batches, batch, before[: rule.batches + 1]))
     if rule.null_share is not None:
-        comparisons.extend(_null_shares(rule.null_share, rule.min_batches, batch, before[: rule.batches]))
+        band, recent = rule.null_share, before[: rule.batches]
+        for column in band.columns or sorted(batch.nulls):
+            standing, text = _null_share(band, rule.min_batches, column, batch, recent)
+            measure = f"share of NULL in {column}"
+            comparisons.append(Comparison(measure, standing, band.action, f"{measure}: {text}"))
     return tuple(comparisons)
 
 
@@ -81,12 +85,6 @@ def _covered(batch: Profile, older: Sequence[Profile]) -> timedelta:
 
 def _pace(records: int, time: timedelta) -> float:
     return records / (time / _HOUR)
-
-
-def _null_shares(band: NullBand, min_batches: int, batch: Profile, before: Sequence[Profile]) -> Iterator[Comparison]:
-    for column in band.columns or sorted(batch.nulls):
-        standing, text = _null_share(band, min_batches, column, batch, before)
-        yield Comparison(f"share of NULL in {column}", standing, band.action, f"share of NULL in {column}: {text}")
 
 
 def _null_share(

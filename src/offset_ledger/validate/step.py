@@ -141,7 +141,7 @@ def _with_history(
 def _identity(
     cursor: Cursor, pipeline: Pipeline, batch: Batch, tables: StagingTables, verdict: GateVerdict
 ) -> dict[str, Any]:
-    """What was validated and by what: everything in which another attempt at the batch may differ."""
+    """Return what was validated and by what: everything in which another attempt at the batch may differ."""
     reasons = staging.refused_by_reason(cursor, tables, limit=0)
     refused = [[row["code"], row["path"], row["records"]] for row in reasons]
     counts = {"rows": batch.rows, "refused": batch.refused, "skipped": batch.skipped, "refused_by_reason": refused}

@@ -13,6 +13,7 @@ from typing import Any
 
 from offset_ledger.config.located import Place, Refused, nearest_line, read_json
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.extras import require
 from offset_ledger.validate import expectations as gx
 
 _SUITE_KEYS = frozenset({"name", "expectations", "id", "meta", "notes", "suite_parameters"})
@@ -26,7 +27,7 @@ _COLUMN_LISTS = ("column_list", "column_set")
 
 
 class SuiteAction(StrEnum):
-    """What happens when an expectation fails."""
+    """The consequence of an expectation that fails."""
 
     QUARANTINE = "quarantine"  # the failing rows are moved, the rest of the batch goes on
     REJECT = "reject"  # the batch is rejected
@@ -67,7 +68,7 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
         ConfigurationError: the file is missing or has mistakes; all of them, a line each with file and line number. Or
             Great Expectations is not installed.
     """
-    gx.check_installed()
+    require("gx", "a suite")
     try:
         raw = path.read_bytes()
         document, lines = read_json(raw)
@@ -75,8 +76,10 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
         raise ConfigurationError(f"{path}: there is no such suite file; create it or change quality.suite") from None
     except Refused as refused:
         raise ConfigurationError(f"{path}:{refused.line}: {refused}") from None
-    reader = _Reader(columns, lines)
+    kept = gx.KeptFacts.of_user()
+    reader = _Reader(columns, lines, kept)
     expectations = reader.suite(document)
+    kept.write()
     if reader.mistakes:
         raise ConfigurationError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(reader.mistakes)))
     return Suite(str(document["name"]), path, hashlib.sha256(raw).hexdigest(), tuple(expectations))
@@ -85,8 +88,9 @@ def load_suite(path: Path, columns: Collection[str]) -> Suite:
 class _Reader:
     """Reads a suite document, and collects its mistakes instead of stopping at the first."""
 
-    def __init__(self, columns: Collection[str], lines: Mapping[Place, int]) -> None:
+    def __init__(self, columns: Collection[str], lines: Mapping[Place, int], kept: gx.KeptFacts) -> None:
         self._columns = columns
+        self._kept = kept
         self._lines = lines
         self.mistakes: list[tuple[int, str]] = []
 
@@ -127,7 +131,7 @@ class _Reader:
         return Expectation(nearest_line(self._lines, *place), entry["type"], columns, action, configuration)
 
     def _is_early(self, place: Place, kwargs: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-        """Whether it is about a column that the pipeline file does not declare yet, and says so."""
+        """Return whether it is about a column that the pipeline file does not declare yet, and says so."""
         once = meta.get("once_declared", False)
         if not isinstance(once, bool):
             self._note(place, f"once_declared: expected true or false, found {once!r}")
@@ -135,7 +139,7 @@ class _Reader:
         return once and any(name not in self._columns for _, name in _columns_of(kwargs, place))
 
     def _known_type(self, place: Place, name: Any) -> bool:
-        if gx.is_known(str(name)):
+        if self._kept.is_known(str(name)):
             return True
         close = get_close_matches(str(name), gx.known_types(), n=1)
         right = f"did you mean {close[0]}?" if close else "see the gallery of Great Expectations for what there is"
@@ -165,7 +169,7 @@ class _Reader:
         for key in _OURS.keys() & kwargs.keys():
             self._note((*place, "kwargs", key), f"{key} is not allowed in a suite: {_OURS[key]}; remove it")
         try:
-            facts = gx.facts_of({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
+            facts = self._kept.facts_of({key: value for key, value in configuration.items() if key in _ENTRY_KEYS})
         except ValueError as error:
             for text in str(error).splitlines():
                 self._note((*place, "kwargs", text.split(":")[0]), text)

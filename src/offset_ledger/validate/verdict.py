@@ -38,7 +38,7 @@ class ExpectationResult:
 
     @property
     def rejects(self) -> bool:
-        """Whether this alone rejects the batch; rows that no query selects cannot be quarantined."""
+        """Return whether this alone rejects the batch; rows that no query selects cannot be quarantined."""
         unnamed = self.action is SuiteAction.QUARANTINE and self.quarantine_sql is None
         return not self.success and (self.action is SuiteAction.REJECT or unnamed)
 
@@ -56,7 +56,7 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """What the gate decided about one staging table, and why.
+    """The decision of the gate about one staging table, and the reasons.
 
     ``rows`` are the rows that were validated, ``deleted`` the delete markers (not validated), ``refused`` the records
     that the decoder refused, ``quarantined`` the rows (each once) that failed quarantine expectations. ``reasons`` say

@@ -16,9 +16,8 @@ from offset_ledger.ledger.database import rows
 from offset_ledger.model.questions import QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.accept_topic import accept_schema, schema_question
-from offset_ledger.operations.answers import answer_loss, question_before_staging, record_question
-from offset_ledger.operations.decode_sample import decode_sample
-from offset_ledger.operations.sample_start import Choice
+from offset_ledger.operations.answers import answer_question, question_before_staging, record_question
+from offset_ledger.operations.decode_sample import Choice, decode_sample
 from tests.fixtures.following import Bench, avro, bench, ranges, written
 from tests.fixtures.registry_bench import ME
 
@@ -62,11 +61,11 @@ def test_what_no_column_fits_is_asked_and_an_approval_leaves_the_columns_as_they
         "adds": ["note text"],
     }
     rejected = record_question(bench.pipeline, question)
-    assert answer_loss(bench.pipeline, rejected, QuestionAnswer.REJECT, ME, "later") is QuestionAnswer.REJECT
+    assert answer_question(bench.pipeline, rejected, QuestionAnswer.REJECT, ME, "later") is QuestionAnswer.REJECT
     with pytest.raises(UndecidedSchema):
         bench.ingest()
     approved = record_question(bench.pipeline, question)
-    assert answer_loss(bench.pipeline, approved, QuestionAnswer.APPROVE, ME, "known") is QuestionAnswer.APPROVE
+    assert answer_question(bench.pipeline, approved, QuestionAnswer.APPROVE, ME, "known") is QuestionAnswer.APPROVE
     assert question_before_staging(bench.pipeline) is None
     bench.put(1, written(text, ids[1], id="c", amount="none", note="y"))
     bench.ingest()

@@ -22,7 +22,7 @@ from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import State
-from offset_ledger.operations.answers import answer_batch
+from offset_ledger.operations.answers import answer_question
 from offset_ledger.stage.claim import claim
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import a_pipeline_with, stage_rows
@@ -176,7 +176,7 @@ def test_of_two_simultaneous_decisions_the_first_one_counts(
     with connect(servers.postgres) as other:
         with transaction(other) as cursor:
             batches.read_batch(cursor, batch_id, lock=True)  # what the decision begins with
-            late = beside.submit(answer_batch, pipeline, decision_id, QuestionAnswer.APPROVE, Origin("bob"), "fine")
+            late = beside.submit(answer_question, pipeline, decision_id, QuestionAnswer.APPROVE, Origin("bob"), "fine")
             until_waiting(session, 1)
             decide_batch(cursor, batch_id, State.ABANDONED, ANN, "bad")
         assert late.result(30) is QuestionAnswer.ABANDON

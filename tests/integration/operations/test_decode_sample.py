@@ -15,8 +15,7 @@ from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import OffsetExpired, RegistryUnavailable, SchemaChanged, TerminalError
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.local.layout import free_ports
-from offset_ledger.operations.decode_sample import Sample, decode_sample
-from offset_ledger.operations.sample_start import Choice
+from offset_ledger.operations.decode_sample import Choice, Sample, decode_sample
 from tests.fixtures.formats import AVRO
 from tests.fixtures.registry_bench import NOON, RegistryBench, away, framed
 

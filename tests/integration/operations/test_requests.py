@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import decisions
 from offset_ledger.ledger.database import rows, transaction
+from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.balance_sheet import Dispositions
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.questions import Question, QuestionAnswer, QuestionKind
@@ -27,7 +29,7 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import BatchKind
 from offset_ledger.operations.accept_topic import accept_topic
-from offset_ledger.operations.answers import answer_loss
+from offset_ledger.operations.answers import answer_question
 from offset_ledger.operations.ingest import run_batch
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.metrics import batch_metrics
@@ -39,6 +41,8 @@ from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
 from offset_ledger.report.consumer_group import mirror
+from offset_ledger.stage.step import stage
+from tests.fixtures.engines import BY_PROCESS
 from tests.fixtures.java_clients import JavaClients
 from tests.fixtures.topic_bench import quiet
 from tests.integration.operations.test_ingest import KEEP, ME, NOON, Bench, bench, order  # noqa: F401
@@ -240,11 +244,11 @@ def test_a_person_approves_exactly_the_loss_that_was_shown(bench: Bench) -> None
     with transaction(bench.session) as cursor:
         decision_id = decisions.ask(cursor, question, RUN)
     delete_records(bench, 0, 6)  # more is lost meanwhile, and nobody has approved that
-    answer_loss(bench.pipeline, decision_id, QuestionAnswer.APPROVE, replace(RUN, who="ann"), "gone for good")
+    answer_question(bench.pipeline, decision_id, QuestionAnswer.APPROVE, replace(RUN, who="ann"), "gone for good")
     assert cursors(bench)[0] == 5
     with pytest.raises(OffsetExpired, match=r"offsets \[5, 6\) are gone"):
         bench.ingest()
-    assert answer_loss(bench.pipeline, decision_id, QuestionAnswer.REJECT, ME, "too late") is QuestionAnswer.APPROVE
+    assert answer_question(bench.pipeline, decision_id, QuestionAnswer.REJECT, ME, "too late") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id, run_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("lost_range", "approve", "ann", "gone for good", 2, "backfill__1")]
 
@@ -265,7 +269,9 @@ def test_a_decision_made_elsewhere_answers_the_waiting_run(bench: Bench) -> None
     plan_request(bench.pipeline, Request(RunAction.SKIP, why="known"), replace(RUN, who="bob"))
     kept = rows(bench.session, "SELECT answer, who, why FROM offset_ledger.decision ORDER BY decision_id")
     assert [tuple(row) for row in kept] == [("abandon", "ann", "seen"), ("approve", "bob", "known")]
-    assert answer_loss(bench.pipeline, waits, QuestionAnswer.REJECT, ME, "no answer in time") is QuestionAnswer.APPROVE
+    assert (
+        answer_question(bench.pipeline, waits, QuestionAnswer.REJECT, ME, "no answer in time") is QuestionAnswer.APPROVE
+    )
 
 
 def test_an_open_batch_that_would_read_lost_offsets_is_abandoned_with_the_yes(bench: Bench) -> None:
@@ -278,7 +284,7 @@ def test_an_open_batch_that_would_read_lost_offsets_is_abandoned_with_the_yes(be
     assert question.details == {"ranges": [[0, 0, 2]], "abandons": 1}
     with transaction(bench.session) as cursor:
         decision_id = decisions.ask(cursor, question, RUN)
-    answer_loss(bench.pipeline, decision_id, QuestionAnswer.APPROVE, replace(RUN, who="ann"), "known")
+    answer_question(bench.pipeline, decision_id, QuestionAnswer.APPROVE, replace(RUN, who="ann"), "known")
     bench.ingest()
     assert set(bench.table()) == {"2", "3", "4"}
     states = rows(bench.session, "SELECT batch_id, state FROM offset_ledger.batch ORDER BY 1")
@@ -316,7 +322,7 @@ def test_a_no_changes_nothing_and_a_loss_that_changed_its_shape_is_not_skipped(b
     assert question is not None
     with transaction(bench.session) as cursor:
         decision_id = decisions.ask(cursor, question, RUN)
-    answer_loss(bench.pipeline, decision_id, QuestionAnswer.REJECT, ME, "no")
+    answer_question(bench.pipeline, decision_id, QuestionAnswer.REJECT, ME, "no")
     assert cursors(bench) == {}
     with pytest.raises(StateConflict, match=r"range 0:\[0, 3\) was approved, but the loss is 0:\[0, 2\) now"):
         skip_lost(bench.pipeline, ME, "x", [OffsetRange(0, 0, 3)])
@@ -354,6 +360,48 @@ def test_an_accepted_topic_starts_again_and_the_old_one_stays_in_the_ledger(benc
     states = rows(bench.session, "SELECT state FROM offset_ledger.batch ORDER BY batch_id")
     assert [row[0] for row in states] == ["committed", "abandoned", "committed"]
     assert verify(bench.pipeline)[0] == []
+
+
+def skip_by_form(bench: Bench) -> None:
+    plan_request(bench.pipeline, Request(RunAction.SKIP, why="moved house"), ME)
+
+
+def skip_by_verb(bench: Bench) -> None:
+    assert main(["skip", str(bench.pipeline.path), "--why", "moved house"]) == 0
+
+
+@pytest.mark.parametrize("skip", [skip_by_form, skip_by_verb])
+def test_form_and_verb_settle_the_question_of_a_recreated_topic_alike(
+    bench: Bench, skip: Callable[[Bench], None]
+) -> None:
+    bench.publish(at(0, 0, "a"), at(1, 0, "b"))
+    bench.ingest()
+    mirror(bench.pipeline)
+    delete_topic(dict(bench.servers.kafka.extra), bench.topic)
+    create_topic(dict(bench.servers.kafka.extra), bench.topic, 2, 1, KEEP)
+    bench.publish(at(30, 0, "x"))
+    skip(bench)
+    assert group_offsets(bench) == {0: 0, 1: 0}
+    bench.ingest()
+    assert set(bench.table()) == {"a", "b", "x"}
+    kept = rows(bench.session, "SELECT kind, answer, why FROM offset_ledger.decision")
+    assert [tuple(row) for row in kept] == [("recreated_topic", "approve", "moved house")]
+    assert verify(bench.pipeline)[0] == []
+
+
+def test_a_replay_resumes_what_it_left_open_although_the_topic_has_lost_it(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.publish(at(0, 0, "a"), at(5, 0, "b"))
+    bench.ingest()
+    first = plan_request(bench.pipeline, window(0, 10), current_origin())
+    assert first.batch is not None
+    stage(BY_PROCESS, bench.pipeline, first.batch.batch_id, current_origin())
+    delete_records(bench, 0, 2)
+    since, until = (str((NOON + timedelta(minutes=minute)).isoformat()) for minute in (0, 10))
+    assert main(["replay", str(bench.pipeline.path), "--since", since, "--until", until]) == 0
+    assert f"resuming batch {first.batch.batch_id}" in capsys.readouterr().err
+    assert rows(bench.session, "SELECT state FROM offset_ledger.batch ORDER BY batch_id") == [["committed"]] * 2
 
 
 def group_offsets(bench: Bench) -> dict[int, int]:

@@ -43,8 +43,8 @@ from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.states import State
 from offset_ledger.operations.accept_topic import accept_table, accept_topic
-from offset_ledger.operations.answers import answer_loss, record_question
-from offset_ledger.operations.doctor.kafka import check_topics
+from offset_ledger.operations.answers import answer_question, record_question
+from offset_ledger.operations.doctor.servers import check_topics
 from offset_ledger.operations.ingest import ingest, run_batch
 from offset_ledger.operations.losses import loss_question
 from offset_ledger.operations.overview import overview
@@ -511,11 +511,11 @@ def test_a_topic_that_is_gone_is_a_question_until_somebody_has_settled_it(gone: 
     assert shown == {"cursors": {"0": 2, "1": 0}, "committed": "2", "open_batches": None}
 
     no = record_question(gone.of_us, asked)
-    assert answer_loss(gone.of_us, no, QuestionAnswer.REJECT, ME, "not yet") == "reject"
+    assert answer_question(gone.of_us, no, QuestionAnswer.REJECT, ME, "not yet") == "reject"
     with pytest.raises(UnknownTopic):
         ingest_all(gone.pipeline)
     yes = record_question(gone.of_us, gone.question())
-    assert answer_loss(gone.of_us, yes, QuestionAnswer.APPROVE, Origin("ann"), "closed") == "approve"
+    assert answer_question(gone.of_us, yes, QuestionAnswer.APPROVE, Origin("ann"), "closed") == "approve"
     assert loss_question(gone.of_us) is None
     assert gone.decisions() == [("topic_gone", "reject", "test", "not yet"), ("topic_gone", "approve", "ann", "closed")]
 
@@ -537,7 +537,7 @@ def test_the_form_and_the_verb_settle_it_too(gone: Gone, capsys: pytest.CaptureF
     (of_us,) = requested_topics(gone.pipeline, form)
     assert "accepted that its topic is gone" in plan_request(of_us, form, Origin("bob")).message
     assert gone.decisions() == [("topic_gone", "approve", "bob", "closed")]
-    assert answer_loss(of_us, waits, QuestionAnswer.REJECT, ME, "no answer in time") == "approve"
+    assert answer_question(of_us, waits, QuestionAnswer.REJECT, ME, "no answer in time") == "approve"
     code, refused = run(capsys, "accept-topic", f"{path}@{gone.us}", "--why", "again")
     assert (code != 0, "was retired before" in refused["message"]) == (True, True)
 
@@ -593,7 +593,7 @@ def test_a_batch_that_cannot_be_read_any_more_is_abandoned(bench: Bench) -> None
     delete(bench, us)
     gone = Gone(bench, pipeline, eu, us)
     asked = record_question(gone.of_us, gone.question())
-    answer_loss(gone.of_us, asked, QuestionAnswer.APPROVE, ME, "closed")
+    answer_question(gone.of_us, asked, QuestionAnswer.APPROVE, ME, "closed")
     assert gone.batches() == {planned.batch_id: "abandoned"}
     assert ingest_all(pipeline) == []
 

@@ -29,7 +29,7 @@ from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.model.tombstones import ReadDelay, late_ranges
 from offset_ledger.operations import tombstones
-from offset_ledger.operations.answers import answer_loss, record_question
+from offset_ledger.operations.answers import answer_question, record_question
 from offset_ledger.operations.losses import loss_question, skip_lost
 from offset_ledger.operations.status import status
 from offset_ledger.operations.tombstones import approve_tombstones
@@ -261,7 +261,7 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     assert question is not None
     assert (question.kind, question.batch_id) == (QuestionKind.UNREAD_TOMBSTONES, late.batch_id)
     asked = record_question(bench.pipeline, question)
-    assert answer_loss(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked") is QuestionAnswer.APPROVE
+    assert answer_question(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
     done = next_stage(bench.pipeline, late.batch_id)
@@ -281,7 +281,7 @@ def test_a_no_changes_nothing(bench: Bench, late: Batch) -> None:
     question = loss_question(bench.pipeline)
     assert question is not None
     asked = record_question(bench.pipeline, question)
-    assert answer_loss(bench.pipeline, asked, QuestionAnswer.REJECT, ME, "not yet") is QuestionAnswer.REJECT
+    assert answer_question(bench.pipeline, asked, QuestionAnswer.REJECT, ME, "not yet") is QuestionAnswer.REJECT
     assert (bench.read(late).state, loss_question(bench.pipeline)) == (State.STAGING, question)
 
 
@@ -303,7 +303,7 @@ def test_only_what_was_shown_is_approved(bench: Bench, late: Batch) -> None:
     with pytest.raises(TombstonesMayBeGone):
         bench.stage(late, missing=[4, 5, 6])
     with pytest.raises(StateConflict, match="not what was approved"):
-        answer_loss(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked")
+        answer_question(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked")
     assert bench.read(late).state is State.STAGING
 
 

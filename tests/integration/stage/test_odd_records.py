@@ -22,11 +22,10 @@ from offset_ledger.ledger.redrive import RedriveChoice
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.moments import moment
 from offset_ledger.model.ranges import OffsetRange
-from offset_ledger.operations.decode_sample import decode_sample
+from offset_ledger.operations.decode_sample import Choice, decode_sample
 from offset_ledger.operations.ingest import run_batch
-from offset_ledger.operations.init.sample import read_sample
+from offset_ledger.operations.init.infer import read_sample
 from offset_ledger.operations.redrive import plan_redrive
-from offset_ledger.operations.sample_start import Choice
 from offset_ledger.operations.verify import explain_gaps, verify
 from offset_ledger.operations.verify_against_topic import compare_with_topic
 from offset_ledger.plan.step import plan, plan_replay

@@ -11,8 +11,7 @@ from offset_ledger.config.model import Column, ColumnType, Condition, Evolve, Li
 from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
-from offset_ledger.operations.compare_schemas import Line, Table, compare
-from offset_ledger.operations.known_schemas import KnownSchema
+from offset_ledger.operations.compare_schemas import KnownSchema, Line, Table, compare
 from offset_ledger.target.fit import Misfit
 
 LONG = ValueType(TypeName.INTEGER, "long", bits=64)

@@ -16,7 +16,7 @@ from offset_ledger.connections import environment_name
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations import decode_sample
-from offset_ledger.operations.sample_start import Choice, Start
+from offset_ledger.operations.decode_sample import Choice, Start
 
 PIPELINE = Pipeline(
     "orders",

@@ -12,12 +12,12 @@ import pytest
 
 from offset_ledger.config.model import Stage, StageEngine
 from offset_ledger.errors import BrokerUnavailable
-from offset_ledger.operations.doctor import installation, kafka, postgres
+from offset_ledger.operations.doctor import installation, servers
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, run_checks, warning
 from offset_ledger.operations.doctor.run import check_stage
 from tests.fixtures.staged import a_pipeline
 
-GOOD = postgres.Server(180004, "UTF8", in_recovery=False, pooled=False, one_backend=True, ahead=timedelta(0))
+GOOD = servers.Server(180004, "UTF8", in_recovery=False, pooled=False, one_backend=True, ahead=timedelta(0))
 
 
 def levels(found: Iterator[Finding]) -> dict[str, str]:
@@ -43,7 +43,7 @@ def levels(found: Iterator[Finding]) -> dict[str, str]:
     ],
 )
 def test_what_is_wrong_with_a_server(changes: Mapping[str, object], subject: str, level: str, found: str) -> None:
-    by_subject = {finding.subject: finding for finding in postgres.judge("pg", replace(GOOD, **changes))}
+    by_subject = {finding.subject: finding for finding in servers.judge("pg", replace(GOOD, **changes))}
     finding = by_subject.pop(subject)
     assert (str(finding.level), finding.text[: len(found)]) == (level, found)
     assert (finding.remedy is None) == (level == "ok")
@@ -51,7 +51,7 @@ def test_what_is_wrong_with_a_server(changes: Mapping[str, object], subject: str
 
 
 def test_a_good_server() -> None:
-    assert levels(postgres.judge("pg", GOOD)) == {"pg": "ok", "pg: clock": "ok"}
+    assert levels(servers.judge("pg", GOOD)) == {"pg": "ok", "pg: clock": "ok"}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_good_server() -> None:
     [((2, 8), "problem"), ((3, 5), "problem"), ((3, 6), "ok"), ((3, 9), "ok"), ((4, 2), "ok"), ((10, 0), "ok")],
 )
 def test_brokers_of_kafka_3_and_newer(version: tuple[int, ...], level: str) -> None:
-    assert str(kafka.supported("kafka", version, 3).level) == level
+    assert str(servers.supported("kafka", version, 3).level) == level
 
 
 NEEDED = ["apache-airflow>=3.1", "kafka-python<4,>=3.0.12", "fastavro>=1.9; extra == 'avro'"]

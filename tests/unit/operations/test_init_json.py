@@ -17,10 +17,9 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name, limited, named
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.operations.init.infer import json_columns, json_inferred
+from offset_ledger.operations.init.infer import Sample, SampledRecord, json_columns, json_inferred, sample_ranges
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import check_proposal
-from offset_ledger.operations.init.sample import Sample, SampledRecord, sample_ranges
 from tests.examples import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

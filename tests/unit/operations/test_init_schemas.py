@@ -19,10 +19,9 @@ from offset_ledger.decoding.outcome import Code, DecodedRow, Refusal, Skip
 from offset_ledger.decoding.subjects import LANGUAGES
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.operations.init.infer import sampled_kinds, schema_inferred
+from offset_ledger.operations.init.infer import Sample, SampledRecord, sampled_kinds, schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
 from offset_ledger.operations.init.run import SampledSchemas, check_proposal, subject_of
-from offset_ledger.operations.init.sample import Sample, SampledRecord
 from tests.examples import examples
 from tests.fixtures.formats import PROTOBUF
 from tests.unit.decoding.avro.avro_records import Draw, Written, schemas

@@ -13,8 +13,8 @@ from offset_ledger.config.source import Format, SchemaFile, SubjectStrategy
 from offset_ledger.connections import environment_name
 from offset_ledger.errors import UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.operations import known_schemas as module
-from offset_ledger.operations.known_schemas import known_schemas
+from offset_ledger.operations import diff as module
+from offset_ledger.operations.diff import known_schemas
 from tests.unit.operations.test_compare_schemas import pipeline
 
 TEXT = json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]})

@@ -21,9 +21,13 @@ _SHELL = "give this shell the AIRFLOW_HOME and the AIRFLOW__ variables of the sc
 
 
 def check_airflow(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
-    """Whether the Airflow of this machine is ready for these pipelines; in a process of its own, which imports it."""
-    if missing := _not_configured(os.environ):
-        yield Finding("Airflow", Level.SKIPPED, missing)
+    """Check that the Airflow of this machine is ready for these pipelines, in a process of its own that imports it."""
+    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    if not is_installed("airflow"):
+        yield Finding("Airflow", Level.SKIPPED, "not installed")
+        return
+    if not (home / "airflow.cfg").is_file():  # its import alone would write one
+        yield Finding("Airflow", Level.SKIPPED, f"not checked: there is no {home}/airflow.cfg; {_SHELL}")
         return
     needed = sorted({each.source.connection for each in pipelines} | {each.target.connection for each in pipelines})
     spark = sorted({each.spark.connection for each in pipelines} - set(needed))
@@ -42,29 +46,25 @@ def check_airflow(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
     yield from judge(json.loads(done.stdout.splitlines()[-1]), [each.name for each in pipelines], frozenset(spark))
 
 
-def _not_configured(environment: Mapping[str, str]) -> str | None:
-    """Why there is no Airflow to ask: its import alone would write a configuration."""
-    if not is_installed("airflow"):
-        return "not installed"
-    home = Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
-    return None if (home / "airflow.cfg").is_file() else f"not checked: there is no {home}/airflow.cfg; {_SHELL}"
-
-
 def judge(facts: Mapping[str, Any], pipelines: Sequence[str], spark: frozenset[str]) -> Iterator[Finding]:
-    """What is to be said about an Airflow that has these pipelines to run; ``spark`` names connections of Spark."""
-    yield _plugin(facts["plugin"])
+    """Return the findings about an Airflow that has these pipelines to run; ``spark`` names connections of Spark."""
+    if error := facts["plugin"]:
+        yield problem("Airflow: plugin", error, "pip install offset-ledger where Airflow's API server runs")
+    else:
+        yield ok("Airflow: plugin", "the ledger page can be loaded")
     for bundle in facts["bundles"]:
         for file, error in bundle["errors"].items():
             yield problem(f"Airflow: {file}", error, "correct the file, or the pipeline file that it reads")
     yield _dags(facts["bundles"], pipelines)
     for conn_id, error in facts["connections"].items():
-        yield _connection(conn_id, error, conn_id in spark)
-
-
-def _plugin(error: str | None) -> Finding:
-    if error:
-        return problem("Airflow: plugin", error, "pip install offset-ledger where Airflow's API server runs")
-    return ok("Airflow: plugin", "the ledger page can be loaded")
+        subject = f"Airflow: connection {conn_id}"
+        text, _, remedy = (error or "").partition("; ")
+        if error is None:
+            yield ok(subject, "defined")
+        elif conn_id in spark:
+            yield warning(subject, f"{text}; Airflow assumes YARN", remedy)
+        else:
+            yield problem(subject, text, remedy)
 
 
 def _dags(bundles: Sequence[Mapping[str, Any]], pipelines: Sequence[str]) -> Finding:
@@ -75,13 +75,3 @@ def _dags(bundles: Sequence[Mapping[str, Any]], pipelines: Sequence[str]) -> Fin
         return ok("Airflow: DAGs", f"every pipeline has its DAG in {where}")
     remedy = f"put file and DAGs there as in docs/add-to-airflow.md, or {_SHELL}"
     return warning("Airflow: DAGs", f"not among those of {where}: {', '.join(missing)}", remedy)
-
-
-def _connection(conn_id: str, error: str | None, of_spark: bool) -> Finding:
-    subject = f"Airflow: connection {conn_id}"
-    if error is None:
-        return ok(subject, "defined")
-    text, _, remedy = error.partition("; ")
-    if of_spark:
-        return warning(subject, f"{text}; Airflow assumes YARN", remedy)
-    return problem(subject, text, remedy)

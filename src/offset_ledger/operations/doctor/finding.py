@@ -1,4 +1,4 @@
-"""What the doctor reports, and how checks are run: each for a bounded time, and none keeps the others from running."""
+"""Findings of the doctor, and its checks: each for a bounded time, and none keeps the others from running."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found about ``subject``, and what to do; ``remedy`` is None where nothing is to be done."""
+    """The finding of one check about ``subject``, and what to do; ``remedy`` is None where nothing is to be done."""
 
     subject: str
     level: Level
@@ -84,7 +84,7 @@ class _Run:
 
 
 def _bounded(check: Check, seconds: float) -> tuple[list[Finding], bool]:
-    """What the check finds within the time, and whether it came to its end."""
+    """Return what the check finds within the time, and whether it came to its end."""
     run = _Run()
     thread = threading.Thread(target=copy_context().run, args=(_complete, check, run), daemon=True)
     thread.start()
@@ -102,7 +102,7 @@ def _complete(check: Check, run: _Run) -> None:
         run.done = True
     except OffsetLedgerError as error:
         name = type(error).__name__
-        run.findings.append(problem(check.name, f"{name}: {error}", f"docs/runbook.md explains {name}"))
+        run.findings.append(problem(check.name, error.named, f"docs/runbook.md explains {name}"))
     except Exception as error:
         log.info("", exc_info=error)
         run.findings.append(problem(check.name, error_line(error), "report it, with the output of --verbose"))

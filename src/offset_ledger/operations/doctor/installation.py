@@ -1,4 +1,4 @@
-"""What is installed on this machine: Python, packages, Spark and its Java, and room for what is written."""
+"""Checks of this machine: Python, packages, Spark and its Java, and room for what is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def installation_checks() -> tuple[Check, ...]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Whether Python and every required package have versions that this package was built for."""
+    """Return whether Python and every required package have versions that this package was built for."""
     try:
         needed, python = requires(_PACKAGE) or [], metadata(_PACKAGE)["Requires-Python"]
     except PackageNotFoundError:
@@ -50,7 +50,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def fitting_python(python_version: str, needed: str | None) -> Finding:
-    """Whether this Python is one of those that the package takes."""
+    """Return whether this Python is one of those that the package takes."""
     if needed is None or SpecifierSet(needed).contains(python_version, prereleases=True):
         return ok("Python", python_version)
     return problem("Python", f"{python_version}, expected {needed}", "install the package with such a Python")
@@ -72,7 +72,7 @@ def fitting_packages(needed: Sequence[str], installed: Mapping[str, str]) -> Ite
 
 
 def same_spark(installed: Mapping[str, str]) -> Finding:
-    """Which Spark there is; pyspark and pyspark-client, which share a folder, have to be of one version."""
+    """Return which Spark there is; pyspark and pyspark-client, which share a folder, have to be of one version."""
     whole, client = installed.get("pyspark"), installed.get("pyspark-client")
     if whole and client and whole != client:
         text = f"pyspark {whole}, pyspark-client {client}: they share files, so the versions must be equal"
@@ -98,7 +98,7 @@ def _version(name: str) -> str | None:
 
 
 def check_java() -> Iterator[Finding]:
-    """Whether the Java that Spark would start is one that it runs on; nothing where pyspark is not installed."""
+    """Return whether the Java that Spark would start is one that it runs on; nothing where pyspark is not installed."""
     if _version("pyspark") is None:
         return
     from offset_ledger.local.java import spark_java
@@ -113,7 +113,7 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_temporary_folder() -> Iterator[Finding]:
-    """Whether there is room for what Spark writes while it stages."""
+    """Return whether there is room for what Spark writes while it stages."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     text = f"{folder} has {show_size(free)} free"
@@ -125,7 +125,7 @@ def check_temporary_folder() -> Iterator[Finding]:
 
 
 def check_reports_folder() -> Iterator[Finding]:
-    """Whether quality pages can be written."""
+    """Return whether quality pages can be written."""
     folder = reports_folder()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):

@@ -1,4 +1,4 @@
-"""Which checks there are for a pipeline, or for all of them."""
+"""The checks of a pipeline, or of all of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from offset_ledger.operations.diff import compare_table
 from offset_ledger.operations.doctor import airflow
 from offset_ledger.operations.doctor.finding import Check, Finding, Level, ok, problem, run_checks, warning
 from offset_ledger.operations.doctor.installation import installation_checks
-from offset_ledger.operations.doctor.kafka import check_kafka, check_topics
-from offset_ledger.operations.doctor.postgres import check_postgres
+from offset_ledger.operations.doctor.servers import check_kafka, check_postgres, check_topics
 from offset_ledger.retry import retrying_for
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.validate.step import read_suite
@@ -33,7 +32,7 @@ def examine_pipelines(pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
 
 
 def examine_all(folder: Path = FOLDER) -> Iterator[Finding]:
-    """The same for all pipelines of the folder, and the mistakes of files that have some."""
+    """Return the findings about all pipelines of the folder, and the mistakes of files that have some."""
     pipelines = []
     for path in pipeline_files(folder) if folder.is_dir() else ():
         try:
@@ -63,7 +62,13 @@ def checks_of(pipelines: Sequence[Pipeline]) -> list[Check]:
     ]
     checks.append(Check("Airflow", partial(airflow.check_airflow, pipelines), seconds=airflow.SECONDS))
     for pipeline in pipelines:
-        checks += _checks_of(pipeline)
+        name = pipeline.name
+        checks += [
+            Check(f"{name}: stage", partial(check_stage, pipeline, is_installed("spark"))),
+            Check(f"{name}: suite", partial(check_suite, pipeline)),
+            Check(f"{name}: table", partial(check_table, pipeline), f"Postgres {pipeline.target.connection}"),
+            Check(f"{name}: topic", partial(check_topics, pipeline), f"Kafka {pipeline.source.connection}"),
+        ]
     return checks
 
 
@@ -71,18 +76,8 @@ def _of(pipelines: Sequence[Pipeline], connection: Callable[[Pipeline], str | No
     return sorted({name for pipeline in pipelines if (name := connection(pipeline))})
 
 
-def _checks_of(pipeline: Pipeline) -> list[Check]:
-    name = pipeline.name
-    return [
-        Check(f"{name}: stage", partial(check_stage, pipeline, is_installed("spark"))),
-        Check(f"{name}: suite", partial(check_suite, pipeline)),
-        Check(f"{name}: table", partial(check_table, pipeline), f"Postgres {pipeline.target.connection}"),
-        Check(f"{name}: topic", partial(check_topics, pipeline), f"Kafka {pipeline.source.connection}"),
-    ]
-
-
 def check_stage(pipeline: Pipeline, can: bool) -> Iterator[Finding]:
-    """Which engine stages its batches, and whether it ``can``: Spark may not be installed."""
+    """Check which engine stages its batches, and whether it ``can``: Spark may not be installed."""
     subject, asked, install = f"{pipeline.name}: stage", pipeline.stage, "pip install 'offset-ledger[spark]'"
     if asked.engine is StageEngine.PROCESS:
         yield ok(subject, "one process stages every batch")
@@ -97,27 +92,27 @@ def check_stage(pipeline: Pipeline, can: bool) -> Iterator[Finding]:
 
 
 def check_suite(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether the suite can be read."""
+    """Return whether the suite can be read."""
     read_suite(pipeline)
     suite = pipeline.quality.suite
     yield ok(f"{pipeline.name}: suite", f"{suite} has no mistakes" if suite else "none is configured")
 
 
 def check_table(pipeline: Pipeline) -> Iterator[Finding]:
-    """Whether the table fits the pipeline file."""
+    """Return whether the table fits the pipeline file."""
     compared, line = compare_table(pipeline)
     subject = f"{pipeline.name}: table"
     yield Finding(subject, Level.SKIPPED, line) if compared == "not compared" else ok(subject, line)
 
 
 def check_registry(conn_id: str) -> Iterator[Finding]:
-    """Whether the registry answers."""
+    """Return whether the registry answers."""
     subjects = connect_registry(get_connection(conn_id)).subjects()
     yield ok(f"registry {conn_id}", f"answers, with {len(subjects):,} subjects")
 
 
 def check_spark(conn_id: str) -> Iterator[Finding]:
-    """Whether the Spark that the connection names can be reached; no session is started."""
+    """Return whether the Spark that the connection names can be reached; no session is started."""
     subject = f"Spark {conn_id}"
     try:
         connection = get_connection(conn_id)

@@ -1,4 +1,4 @@
-"""What could identify an event, and what could say when it was published: candidates, with reasons."""
+"""Candidates for the identity of an event, and for the moment of its publication, with reasons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the sample shows: the values of each column by its name, and the keys of the records that have a value."""
+    """The values of each sampled column by its name, and the keys of the records that have a value."""
 
     rows: int
     values: Mapping[str, Sequence[object]]

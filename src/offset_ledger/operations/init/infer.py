@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from math import ceil
+from typing import Any
 
 import msgspec
 
@@ -13,20 +16,88 @@ from offset_ledger.config.column_types import ENCODINGS
 from offset_ledger.config.json_path import touch
 from offset_ledger.config.model import JsonPath, Limits, RecordShape
 from offset_ledger.config.source import Format, Source
+from offset_ledger.connections import Connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.inferred import Inferred, column_name
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.json.readers import reader
 from offset_ledger.decoding.json.texts import json_kind
+from offset_ledger.decoding.kafka_columns import timestamp_of
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
-from offset_ledger.decoding.outcome import Mismatch, Refusal
+from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal
 from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.schema_columns import schema_columns
 from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
+from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.records import read_records
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
-from offset_ledger.operations.init.sample import Sample, SampledRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRecord:
+    """One record of the sample; the timestamp may be none that a column holds."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: datetime | Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records of a topic; ``gaps``: there were offsets without a record, and the topic is not compacted."""
+
+    topic: str
+    records: tuple[SampledRecord, ...]
+    compacted: bool = False
+    gaps: bool = False
+
+    @property
+    def values(self) -> tuple[bytes, ...]:
+        """The values of those that have one."""
+        return tuple(record.value for record in self.records if record.value is not None)
+
+    @property
+    def tombstones(self) -> int:
+        """The number of those that have none."""
+        return len(self.records) - len(self.values)
+
+
+def sample_ranges(bounds: Mapping[int, tuple[int, int]], wanted: int) -> tuple[OffsetRange, ...]:
+    """The offset ranges at the beginning and at the end of each partition, of so many offsets together."""
+    filled = {partition: (start, end) for partition, (start, end) in sorted(bounds.items()) if start < end}
+    each = max(1, wanted // max(1, len(filled)))
+    ranges: list[OffsetRange] = []
+    for partition, (start, end) in list(filled.items())[:wanted]:
+        if end - start <= each:
+            ranges.append(OffsetRange(partition, start, end))
+            continue
+        first, last = each // 2, ceil(each / 2)
+        ranges += [OffsetRange(partition, start, start + first)] if first else []
+        ranges.append(OffsetRange(partition, end - last, end))
+    return tuple(ranges)
+
+
+def read_sample(connection: Connection, topic: str, wanted: int) -> Sample:
+    """About ``wanted`` records of the topic, none of an open or an aborted transaction.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable: no broker answered, or they answered no more.
+    """
+    with connect_kafka(connection) as kafka:
+        snapshot = kafka.snapshot(topic)
+    ranges = sample_ranges(snapshot.bounds, wanted)
+    records = [_sampled(each) for part in ranges for each in read_records(connection, topic, part, "read_committed")]
+    gaps = len(records) < sum(part.width for part in ranges)
+    return Sample(topic, tuple(records), snapshot.compacted, gaps and not snapshot.compacted)
+
+
+def _sampled(record: Any) -> SampledRecord:
+    timestamp = timestamp_of(None if record.timestamp < 0 else record.timestamp * 1000)
+    return SampledRecord(record.key, record.value, timestamp)
 
 
 def json_inferred(sample: Sample) -> tuple[Inferred, ...]:
@@ -71,8 +142,9 @@ def schema_inferred(source: Source, kinds: SampledKinds, schemas: Sequence[Write
         raise UnusableSchema(f"topic {source.topic}: {unreadable[0]}; register a valid one")
     by_schema = schema_columns(fields)
     if source.format is Format.JSON_SCHEMA:
-        known = {schema.schema_id for schema in schemas}
-        documents = _documents([payload for id_ in known for payload in _of(kinds.sample, id_)])
+        begins = {b"\0" + schema.schema_id.to_bytes(frame.SIZE - 1, "big") for schema in schemas}
+        values = kinds.sample.values
+        documents = _documents([value[frame.SIZE :] for value in values if value[: frame.SIZE] in begins])
         by_schema = refined(by_schema, json_columns(documents))
     return FromSchemas(by_schema, tuple(unreadable))
 
@@ -88,15 +160,9 @@ def _fields(kinds: SampledKinds, schema: WriterSchema) -> Iterator[tuple[SchemaF
 
 
 def _documents(values: Sequence[bytes]) -> list[bytes]:
-    """Those that are JSON objects which could become a row."""
+    """Return the values that are JSON objects and could become a row."""
     decode = JsonDecoder(RecordShape(None, None, ()), Limits()).decode
     return [value for value in values if not isinstance(decode(value, b"key", EPOCH), Refusal)]
-
-
-def _of(sample: Sample, schema_id: int) -> Iterator[bytes]:
-    """The payloads of the records that name this schema."""
-    begin = b"\0" + schema_id.to_bytes(frame.SIZE - 1, "big")
-    return (value[frame.SIZE :] for value in sample.values if value.startswith(begin))
 
 
 def refined(by_schema: Sequence[Inferred], by_sample: Sequence[Inferred]) -> tuple[Inferred, ...]:
@@ -150,14 +216,16 @@ def _member(path: JsonPath, sampled: Sequence[bytes], nullable: bool) -> Iterato
     elif kinds == ["object"]:
         yield Inferred(path, "jsonb", nullable, doubt or "")
     elif len(kinds) == 1 and kinds[0] in _TYPES:
-        yield _scalar(path, values, kinds[0], nullable)
+        *narrow, last = _TYPES[kinds[0]]
+        type_ = next((each for each in narrow if takes_all(each, values)), last)
+        yield Inferred(path, type_, nullable, _doubt(path, type_, values))
     else:
         doubt = f"{' and '.join(kinds)} in the sample" if len(kinds) > 1 else ""
         yield Inferred(path, "jsonb", nullable, doubt if kinds else "null in every sampled record")
 
 
 def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
-    """Why an object is kept whole, though all values are objects; None where each member becomes a column."""
+    """Return why an object is kept whole, though all values are objects; None where each member becomes a column."""
     names = [_object(each).keys() for each in objects]
     known = set[str]().union(*names)
     if not known:
@@ -171,14 +239,8 @@ def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
     return None
 
 
-def _scalar(path: JsonPath, values: Sequence[bytes], kind: str, nullable: bool) -> Inferred:
-    *narrow, last = _TYPES[kind]
-    type_ = next((each for each in narrow if takes_all(each, values)), last)
-    return Inferred(path, type_, nullable, _doubt(path, type_, values))
-
-
 def takes_all(type_: str, values: Sequence[bytes]) -> bool:
-    """Whether a column of this type takes each of the JSON texts."""
+    """Return whether a column of this type takes each of the JSON texts."""
     read = reader(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0]))
     try:
         for value in values:

@@ -26,7 +26,7 @@ from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.operations.init.events import Choice, Seen, choose_event_id, choose_publish_at
-from offset_ledger.operations.init.sample import Sample
+from offset_ledger.operations.init.infer import Sample
 from offset_ledger.units import counted
 
 _SHOWN = 5
@@ -34,7 +34,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller gives the pipeline; no suite is named without ``suite``."""
+    """The names that the caller gives; no suite is named without ``suite``."""
 
     name: str
     table: str
@@ -73,19 +73,25 @@ def propose(
     if not everything:
         raise ConfigurationError(f"the sampled records of {sample.topic} have no member to make a column of")
     seen = _seen(source, sample, everything, lookup)
-    event_id, publish_at = _choices(everything, seen, sample)
+    event_id = choose_event_id(everything, seen, sample.compacted or sample.tombstones > 0)
+    deletes = sample.tombstones > 0 and event_id.path is None
+    if deletes:
+        publish_at = Choice(None, "tombstones have no other moment than Kafka's")
+    else:
+        publish_at = choose_publish_at([each for each in everything if each.column.path != event_id.path])
     proposed = _without(everything, event_id, publish_at)
     record = RecordShape(
         event_id.path,
         publish_at.path,
         tuple(each.column for each in proposed),
-        tombstone=Tombstone.DELETE if _deletes(sample, event_id) else Tombstone.QUARANTINE,
+        tombstone=Tombstone.DELETE if deletes else Tombstone.QUARANTINE,
         schemas=(kind,) if kind else (),
         schema_ids=source.registry is not None,
         event_id_aliases=_with_aliases(everything, event_id),
         publish_at_aliases=_with_aliases(everything, publish_at),
     )
-    source = _final_source(source, record, sample)
+    key_format = Source("", "").key_format if record.event_id else source.key_format
+    source = replace(source, transactional=sample.gaps, key_format=key_format)
     refused = _refused(compile_decoder(source, record, Limits(), lookup), sample)
     unsure = [*doubts, *_of_sample(sample, record), *left_out(room), *refused]
     suite = suite_document(wanted.name, record.columns, seen.values) if wanted.suite else None
@@ -117,17 +123,6 @@ def _key(decoder: Decoder, key: bytes | None) -> bytes | Reason | None:
     return decoder.keys.read(key) if decoder.keys else key
 
 
-def _choices(proposed: Sequence[Proposed], seen: Seen, sample: Sample) -> tuple[Choice, Choice]:
-    event_id = choose_event_id(proposed, seen, sample.compacted or sample.tombstones > 0)
-    if _deletes(sample, event_id):
-        return event_id, Choice(None, "tombstones have no other moment than Kafka's")
-    return event_id, choose_publish_at([each for each in proposed if each.column.path != event_id.path])
-
-
-def _deletes(sample: Sample, event_id: Choice) -> bool:
-    return sample.tombstones > 0 and event_id.path is None
-
-
 def _with_aliases(proposed: Sequence[Proposed], choice: Choice) -> tuple[JsonPath, ...]:
     return next((each.column.aliases for each in proposed if each.column.path == choice.path), ())
 
@@ -138,11 +133,6 @@ def _without(proposed: Sequence[Proposed], *choices: Choice) -> tuple[Proposed, 
     first = replace(proposed[0].column, type=ColumnType("jsonb"), encoding="")
     left = tuple(each for each in proposed if each.column.path not in taken)
     return left or (Proposed(first, "a table needs one column besides event_id and publish_at"),)
-
-
-def _final_source(source: Source, record: RecordShape, sample: Sample) -> Source:
-    unread = Source("", "").key_format
-    return replace(source, transactional=sample.gaps, key_format=unread if record.event_id else source.key_format)
 
 
 def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
@@ -161,7 +151,7 @@ def _of_sample(sample: Sample, record: RecordShape) -> list[str]:
 
 
 def _refused(decoder: Decoder, sample: Sample) -> list[str]:
-    """What the proposed file would refuse of the sample, with the first detail of each reason."""
+    """Return what the proposed file would refuse of the sample, with the first detail of each reason."""
     outcomes = [decoder.decode(each.value, _key(decoder, each.key), each.timestamp) for each in sample.records]
     refusals = [outcome.reasons for outcome in outcomes if isinstance(outcome, Refusal)]
     counts = Counter((reason.path, reason.code) for reasons in refusals for reason in dict.fromkeys(reasons))
@@ -189,7 +179,11 @@ def render(
 ) -> str:
     """The file; ``head`` are the comments above it, ``choices`` the reasons for event_id and publish_at."""
     lines = [*(_comment(each) for each in head), f"pipeline: {_scalar(name)}", "", *_source(source), ""]
-    lines += ["record:", *_record(record, choices), "  columns:", *_columns(proposed), ""]
+    lines += ["record:", *_record(record, choices), "  columns:"]
+    for each in proposed:
+        lines += [_comment(each.doubt, 4)] if each.doubt else []
+        lines.append(f"    {_scalar(each.column.name)}: {_column(each.column)}")
+    lines.append("")
     lines += ["target:", "  connection: postgres_default", f"  table: {_scalar(table)}"]
     lines += ["", "quality:", f"  suite: {_scalar(suite)}"] if suite else []
     return "\n".join(lines) + "\n"
@@ -225,13 +219,6 @@ def _record(record: RecordShape, choices: tuple[Choice, Choice]) -> Iterator[str
     if record.schemas:
         (schema,) = record.schemas
         yield f"  where: {{schema: {_scalar(schema)}}}"
-
-
-def _columns(proposed: Sequence[Proposed]) -> Iterator[str]:
-    for each in proposed:
-        if each.doubt:
-            yield _comment(each.doubt, 4)
-        yield f"    {_scalar(each.column.name)}: {_column(each.column)}"
 
 
 def _column(column: Column) -> str:
@@ -278,14 +265,11 @@ _Entry = dict[str, Any]
 
 def suite_document(name: str, columns: Sequence[Column], values: Mapping[str, Sequence[object]]) -> _Entry | None:
     """The suite in Great Expectations' JSON; None where there is nothing to expect."""
-    not_null = [_not_null(column.name) for column in columns if not column.nullable][:MAX_NOT_NULL]
+    required = [column.name for column in columns if not column.nullable][:MAX_NOT_NULL]
+    text, type_ = "{} was never null in the sample", "expect_column_values_to_not_be_null"
+    not_null = [_entry(type_, {"column": name}, "quarantine", text.format(name)) for name in required]
     entries = [*not_null, *(entry for column in columns for entry in _of_values(column, values[column.name]))]
     return {"name": name, "expectations": entries} if entries else None
-
-
-def _not_null(column: str) -> _Entry:
-    text = f"{column} was never null in the sample"
-    return _entry("expect_column_values_to_not_be_null", {"column": column}, "quarantine", text)
 
 
 def _of_values(column: Column, sampled: Sequence[object]) -> Iterator[_Entry]:

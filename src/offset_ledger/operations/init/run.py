@@ -22,9 +22,8 @@ from offset_ledger.decoding.subjects import LANGUAGES, is_value_schema
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.operations.init.infer import json_inferred, sampled_kinds, schema_inferred
+from offset_ledger.operations.init.infer import Sample, json_inferred, read_sample, sampled_kinds, schema_inferred
 from offset_ledger.operations.init.propose import Proposal, Wanted, propose
-from offset_ledger.operations.init.sample import Sample, read_sample
 from offset_ledger.schema_registry.client import connect_registry
 from offset_ledger.stage.schemas import schema_or_problem
 
@@ -57,10 +56,16 @@ def initialize(
         ConfigurationError: a file is there and not ``force``, or the topic has nothing to infer columns from.
         UnknownTopic: the cluster has no such topic.
     """
-    name = _checked_name(name or column_name((topic.rpartition(".")[2] or topic,)), table)
+    name = name or column_name((topic.rpartition(".")[2] or topic,))
+    try:
+        check_identifier(name, "pipeline name")
+        split_table(table or name)
+    except Refused as refused:
+        raise ConfigurationError(str(refused)) from None
     path = None if output == PRINTED else Path(output or FOLDER / f"{name}.yaml")
     suite = _suite_path(path, name) if path else None
-    _check_free([each for each in (path, suite) if each], force)
+    if not force and (there := [str(each) for each in (path, suite) if each and each.exists()]):
+        raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
     sample = read_sample(get_connection(connection), topic, records)
     wanted = Wanted(name, table or f"public.{name}", suite is not None)
     source = Source(connection, topic, registry=registry)
@@ -94,28 +99,14 @@ def check_proposal(proposal: Proposal) -> None:
         raise AssertionError("expected the proposed file to say what was proposed")
 
 
-def _checked_name(name: str, table: str | None) -> str:
-    try:
-        check_identifier(name, "pipeline name")
-        split_table(table or name)
-    except Refused as refused:
-        raise ConfigurationError(str(refused)) from None
-    return name
-
-
 def _suite_path(path: Path, name: str) -> Path:
-    """Where the pipeline file's suite is looked for first and found: in a folder expectations above it."""
+    """Return where the pipeline file's suite is looked for first: in a folder expectations above it."""
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(f"a pipeline file ends in {' or '.join(SUFFIXES)}, {path} does not; name another")
     here, folders = Path.cwd(), path.resolve().parents
     new = here if here in folders else folders[0]
     suite = next((each for each in folders if (each / "expectations").is_dir()), new) / "expectations" / f"{name}.json"
     return suite.relative_to(here) if suite.is_relative_to(here) else suite
-
-
-def _check_free(paths: list[Path], force: bool) -> None:
-    if not force and (there := [str(path) for path in paths if path.exists()]):
-        raise ConfigurationError(f"{' and '.join(there)} would be overwritten; name another --output, or add --force")
 
 
 def _write(proposal: Proposal, path: Path, suite: Path) -> tuple[Path, ...]:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import OffsetLedgerError, UnexpectedError, error_line
+from offset_ledger.errors import OffsetLedgerError, UnexpectedError, error_line, failure_of
 from offset_ledger.ledger import staging
 from offset_ledger.ledger.database import transaction
 from offset_ledger.ledger.open import open_ledger_at
@@ -75,7 +75,7 @@ def main() -> int:
             staged = job.run(spark)
     except OffsetLedgerError as error:
         _report(job, arguments.failure, error)
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(error.named, file=sys.stderr)
         return error.exit_code
     except Exception as error:
         if not arguments.failure:  # else the log of the task has it
@@ -111,7 +111,7 @@ def _file(name: str) -> Path:
 
 
 def _report(job: Job | None, file: Path | None, error: OffsetLedgerError) -> None:
-    failure = StageFailure(type(error).__name__, str(error))
+    failure = StageFailure(**failure_of(error))
     if file:
         file.write_text(json.dumps(asdict(failure)))
     elif job and job.submission:

@@ -1,4 +1,4 @@
-"""A database: whether it answers, is one that the ledger can be in, and lets the login do what it has to."""
+"""A cluster with its topics, and a database: whether they answer, have supported versions, and give the rights."""
 
 from __future__ import annotations
 
@@ -9,12 +9,69 @@ from datetime import UTC, datetime, timedelta
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError
+from offset_ledger.errors import AccessDenied, ConfigurationError, UnknownTopic
+from offset_ledger.ids import consumer_group
+from offset_ledger.kafka.brokers import OLDEST as OLDEST_KAFKA
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import Session, connect, named_sql, read_only, rows, transaction
-from offset_ledger.ledger.migrate import OLDEST, check_migrated, migrations
-from offset_ledger.operations.doctor.finding import Finding, ok, problem, warning
-from offset_ledger.reliability.audit.finding import listed
+from offset_ledger.ledger.migrate import OLDEST as OLDEST_POSTGRES
+from offset_ledger.ledger.migrate import check_migrated, migrations
+from offset_ledger.ledger.pipelines import read_retirement
+from offset_ledger.operations.doctor.finding import Finding, Level, ok, problem, warning
+from offset_ledger.plan.topics import known_pipelines
+from offset_ledger.reliability.audit.finding import Severity, counted, listed
+from offset_ledger.reliability.audit.run import examine
 from offset_ledger.units import show_duration
+
+_ON_TOPIC = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
+_RIGHTS = "grant them as in docs/production.md#rights-in-kafka"
+_LEVELS = {Severity.ERROR: Level.PROBLEM, Severity.WARNING: Level.WARNING}
+
+
+def check_kafka(conn_id: str) -> Iterator[Finding]:
+    """Return whether the cluster answers, and with a version that is supported."""
+    with connect_kafka(get_connection(conn_id)) as kafka:
+        yield supported(f"Kafka {conn_id}", kafka.version(), kafka.count_brokers())
+
+
+def supported(subject: str, version: tuple[int, ...], brokers: int) -> Finding:
+    """Return whether brokers of this version are supported."""
+    text = f"{counted(brokers, 'broker')} that speak the protocol of {'.'.join(map(str, version))}"
+    if version[:2] < OLDEST_KAFKA:
+        return problem(subject, text, f"upgrade the brokers to {'.'.join(map(str, OLDEST_KAFKA))} or newer")
+    return ok(subject, text)
+
+
+def check_topics(pipeline: Pipeline) -> Iterator[Finding]:
+    """Return whether the login may read each topic of the pipeline and keep its group, and what the audit finds."""
+    for each in known_pipelines(pipeline):
+        topic, group = each.source.topic, consumer_group(each.name)
+        subject = f"{each.name}: topic {topic}"
+        with connect_kafka(get_connection(each.source.connection)) as kafka:
+            try:
+                allowed = kafka.allowed_operations(topic)
+            except UnknownTopic:
+                if retired := read_retirement(each):
+                    yield ok(subject, str(retired))
+                    continue
+                raise
+            if missing := [right for right in _ON_TOPIC if right not in allowed]:
+                yield problem(f"{subject}: rights", f"missing: {', '.join(missing)}", _RIGHTS)
+            else:
+                yield ok(f"{subject}: rights", "the login may read the topic and its settings")
+            try:
+                kafka.group_offsets(group, topic)
+            except AccessDenied:
+                text = f"no right to read group {group}, which mirrors the cursors for lag monitors"
+                yield warning(f"{subject}: consumer group", text, _RIGHTS)
+        findings = examine(each).findings
+        bad = [finding for finding in findings if finding.severity in _LEVELS]
+        for finding in bad:
+            remedy = finding.remedy or "offset-ledger audit has more about it"
+            yield Finding(f"{subject}: {finding.rule}", _LEVELS[finding.severity], finding.found, remedy)
+        if not bad:
+            yield ok(subject, f"all {len(findings)} rules of the audit hold")
+
 
 _SKEW = timedelta(seconds=2)
 _LARGE_SKEW = timedelta(minutes=1)
@@ -58,10 +115,12 @@ def _server(session: Session) -> Server:
 
 
 def judge(subject: str, server: Server) -> Iterator[Finding]:
-    """What is to be said about a server."""
+    """Return the findings about a server."""
     version = f"PostgreSQL {server.version // 10_000}.{server.version % 10_000}"
-    if server.version < OLDEST * 10_000:
-        yield problem(subject, f"{version}, expected {OLDEST} or newer", "upgrade the server, or use another one")
+    if server.version < OLDEST_POSTGRES * 10_000:
+        yield problem(
+            subject, f"{version}, expected {OLDEST_POSTGRES} or newer", "upgrade the server, or use another one"
+        )
     else:
         yield ok(subject, version)
     if server.encoding != "UTF8":
@@ -69,16 +128,12 @@ def judge(subject: str, server: Server) -> Iterator[Finding]:
         yield problem(f"{subject}: encoding", f"{server.encoding}, which cannot hold every text", remedy)
     if server.in_recovery:
         yield problem(f"{subject}: role", "a standby, which only reads", "let the connection name the primary")
-    yield from _pooler(subject, server)
-    yield _clock(subject, server.ahead)
-
-
-def _pooler(subject: str, server: Server) -> Iterator[Finding]:
     remedy = "connect to Postgres itself, or set pool_mode = session (docs/production.md#connections)"
     if not server.one_backend:
         yield problem(f"{subject}: pooler", "two transactions of one session had different backends", remedy)
     elif server.pooled:
         yield warning(f"{subject}: pooler", "a pooler such as PgBouncer is in between", remedy)
+    yield _clock(subject, server.ahead)
 
 
 def _clock(subject: str, ahead: timedelta) -> Finding:

@@ -1,7 +1,8 @@
-"""The occasions on which tasks notify: callbacks of every task, and what steps, gates, audits and deadlines meet."""
+"""Callbacks: the occasions on which tasks and deadlines notify, and what steps, gates and audits meet."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+
 from offset_ledger import ids
-from offset_ledger.airflow.notifiers import missing_notifiers
+from offset_ledger.airflow.notify import ended, missing_notifiers, notify, wants
 from offset_ledger.airflow.planned_batch import read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.notification import Cause
-from offset_ledger.config.outline import from_outline
+from offset_ledger.config.outline import from_outline, outline
 from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
 from offset_ledger.model import notices
 from offset_ledger.model.request import NOTHING_NEW, OUTCOME
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from offset_ledger.model.batch import Batch
     from offset_ledger.model.questions import Question
     from offset_ledger.reliability.audit.run import Audit
+
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +69,9 @@ def went_well(file: str, context: Any) -> None:
     """A task has succeeded: what it failed with earlier has ended."""
     if pipeline := _pipeline(file, context):
         task_id = context["ti"].task_id
-        _ended(pipeline, task_id)
+        ended(pipeline, _OF_TASKS, task_id)
         if _label(task_id) == ids.REPORT:
-            _fresh(file)
+            ended(read_pipeline(file, None), [Cause.FRESHNESS_MISSED])
         _check_deadline(pipeline, context)
 
 
@@ -75,31 +80,25 @@ def skipped(file: str, context: Any) -> None:
     if pipeline := _pipeline(file, context):
         ti = context["ti"]
         if _label(ti.task_id) == ids.PLAN:
-            _ended(pipeline, ti.task_id)
+            ended(pipeline, _OF_TASKS, ti.task_id)
             if ti.xcom_pull(task_ids=ti.task_id, key=OUTCOME, map_indexes=ti.map_index) == NOTHING_NEW:
-                _fresh(file)
+                ended(read_pipeline(file, None), [Cause.FRESHNESS_MISSED])
         _check_deadline(pipeline, context)
 
 
 def rejected(pipeline: Pipeline, batch: Batch, context: Any) -> None:
     """The gate has rejected the batch of this run."""
-    from offset_ledger.airflow.notify import notify
-
     notify(pipeline, notices.batch_rejected(batch, run_link(context, "required_actions")))
 
 
 def question_asked(pipeline: Pipeline, question: Question, context: Any) -> None:
     """The run is about to wait for an answer."""
-    from offset_ledger.airflow.notify import notify
-
     link = run_link(context, "required_actions")
     notify(pipeline, notices.approval_needed(question, pipeline.answer_within, link))
 
 
 def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
     """A run is late by its deadline; called in a thread of the triggerer, which has the outline and not the file."""
-    from offset_ledger.airflow.notify import notify
-
     pipeline = from_outline(known)
     link = _link(ids.ingest_dag(pipeline.name), run_id)
     notice = notices.freshness_missed(pipeline.name, run_id, timedelta(seconds=seconds), link)
@@ -108,7 +107,6 @@ def not_fresh(known: Mapping[str, Any], run_id: str, seconds: int) -> None:
 
 def audited(file: Pipeline, audit: Audit, context: Any) -> None:
     """The topic of one of the file's pipelines was audited: errors, errors that have ended, and a loss ahead."""
-    from offset_ledger.airflow.notify import ended, notify
     from offset_ledger.reliability.audit.finding import Severity
 
     pipeline = file.of_topic(audit.topic) if file.source.several else file
@@ -146,8 +144,6 @@ def _pipeline(file: str, context: Any) -> Pipeline | None:
 
 
 def _failed(pipeline: Pipeline, context: Any) -> None:
-    from offset_ledger.airflow.notify import notify
-
     error, ti, link = _error(context), context["ti"], run_link(context)
     if error.startswith(RegistryUnavailable.__name__):
         notify(pipeline, notices.registry_away(pipeline.name, ti.task_id, error, link))
@@ -161,18 +157,6 @@ def _error(context: Any) -> str:
     return one_line(error, 500) if error else "the process of the task ended without an error"
 
 
-def _ended(pipeline: Pipeline, task_id: str) -> None:
-    from offset_ledger.airflow.notify import ended
-
-    ended(pipeline, _OF_TASKS, task_id)
-
-
-def _fresh(file: str) -> None:
-    from offset_ledger.airflow.notify import ended
-
-    ended(read_pipeline(file, None), [Cause.FRESHNESS_MISSED])
-
-
 def _check_deadline(pipeline: Pipeline, context: Any) -> None:
     """Each plan looks ahead, whatever became of it."""
     if _label(context["ti"].task_id) == ids.PLAN:
@@ -180,7 +164,6 @@ def _check_deadline(pipeline: Pipeline, context: Any) -> None:
 
 
 def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
-    from offset_ledger.airflow.notify import ended, notify, wants
     from offset_ledger.standing.unread_deadline import unread_deadline
 
     hours = max((each.loss_ahead_hours for each in wants(pipeline, Cause.LOSS_AHEAD)), default=0)
@@ -203,3 +186,29 @@ def _loss_ahead(pipeline: Pipeline, context: Any) -> None:
 
 def _label(task_id: str) -> str:
     return task_id.rpartition(".")[2]
+
+
+def freshness_alert(pipeline: Pipeline) -> DeadlineAlert | None:
+    """The alert of the pipeline; None if its file sets no ``freshness``."""
+    if pipeline.freshness is None:
+        return None
+    arguments: dict[str, Any] = {"pipeline": pipeline.name, "seconds": int(pipeline.freshness.total_seconds())}
+    if pipeline.notify:
+        arguments["known"] = outline(pipeline)
+    return DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=pipeline.freshness,
+        callback=AsyncCallback(late, kwargs=arguments),
+        name=f"freshness of {pipeline.name}",
+    )
+
+
+async def late(
+    pipeline: str, seconds: int, context: Any = None, known: Mapping[str, Any] | None = None, **_: Any
+) -> None:
+    """Say in one line, in the triggerer's log, which run is late, and notify where the pipeline file asks for it."""
+    run = (context or {}).get("dag_run") or {}
+    run_id = run.get("dag_run_id") or run.get("run_id") if isinstance(run, dict) else run
+    log.warning("pipeline %s is not fresh: run %s has not ended %d s after it was queued", pipeline, run_id, seconds)
+    if known:
+        await asyncio.to_thread(not_fresh, known, str(run_id), seconds)  # what it asks blocks
