@@ -16,6 +16,7 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.headers import HEADERS
 from offset_ledger.errors import TransientError
+from offset_ledger.ledger.database import Session
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import gap_reason
 from offset_ledger.model.batch import Batch, Origin
@@ -26,11 +27,12 @@ from offset_ledger.stage import slices, step
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.validate.step import validate
-from tests.fixtures.engines import BY_PROCESS
+from tests.fixtures.engines import BY_PROCESS, SlicesBy
 from tests.fixtures.topic_reader import Place, read
 
 ME = Origin("chaos")
 Records = Mapping[Place, Record]
+Meanwhile = Callable[[Session, Batch, StagingTables, Records], object]
 _MOMENT = pa.timestamp("us", "UTC")
 
 
@@ -43,12 +45,14 @@ def records_of(pipeline: Pipeline) -> Records:
     return read(get_connection(pipeline.source.connection).extra, pipeline.source.topic)
 
 
-def write(pipeline: Pipeline, tables: StagingTables, slice_no: int, wanted: OffsetRange, records: Records) -> None:
+def write(
+    session: Session, pipeline: Pipeline, tables: StagingTables, slice_no: int, wanted: OffsetRange, records: Records
+) -> None:
     """One slice: the records of a range, into the database that the pipeline's connection names now."""
     offsets = range(wanted.from_offset, wanted.until_offset)
     inside = {offset: each for (p, offset), each in records.items() if p == wanted.partition and offset in offsets}
-    task = SliceTask.of(pipeline, get_connection(pipeline.target.connection), tables)
-    list(write_slice(task, slice_no, [_arrow(wanted.partition, inside)]))
+    task = SliceTask.of(session, pipeline, tables)
+    write_slice(task, slice_no, [_arrow(wanted.partition, inside)])
 
 
 def _arrow(partition: int, records: Mapping[int, Record]) -> pa.RecordBatch:
@@ -64,20 +68,20 @@ def _arrow(partition: int, records: Mapping[int, Record]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def stage(pipeline: Pipeline, batch_id: int, meanwhile: Callable[[Batch, StagingTables, Records], object]) -> None:
+def stage(pipeline: Pipeline, batch_id: int, meanwhile: Meanwhile) -> None:
     """Stage the batch, a slice a range; ``meanwhile`` happens between the claim and the slices."""
 
-    def write_all(batch: Batch, tables: StagingTables) -> Written:
+    def write_all(session: Session, batch: Batch, tables: StagingTables) -> Written:
         records = records_of(pipeline)
-        meanwhile(batch, tables, records)
+        meanwhile(session, batch, tables, records)
         for slice_no, r in enumerate(batch.ranges):
-            write(pipeline, tables, slice_no, r, records)
+            write(session, pipeline, tables, slice_no, r, records)
         return Written(len(batch.ranges), gap_reason(False, pipeline.source.transactional))
 
-    step.stage_with(write_all, pipeline, batch_id, ME, BY_PROCESS.choice)
+    step.stage_with(SlicesBy(write_all), pipeline, batch_id, ME)
 
 
-def undisturbed(batch: Batch, tables: StagingTables, records: Records) -> None:
+def undisturbed(session: Session, batch: Batch, tables: StagingTables, records: Records) -> None:
     """Nothing happens between the claim and the slices."""
 
 
@@ -98,9 +102,9 @@ def bring(pipeline: Pipeline, state: str) -> int | None:
     return batch.batch_id
 
 
-def _first_slice_only(pipeline: Pipeline) -> Callable[[Batch, StagingTables, Records], None]:
-    def write_one(batch: Batch, tables: StagingTables, records: Records) -> None:
-        write(pipeline, tables, 0, batch.ranges[0], records)
+def _first_slice_only(pipeline: Pipeline) -> Meanwhile:
+    def write_one(session: Session, batch: Batch, tables: StagingTables, records: Records) -> None:
+        write(session, pipeline, tables, 0, batch.ranges[0], records)
         raise Stalled
 
     return write_one
@@ -120,7 +124,7 @@ def drain(pipeline: Pipeline) -> list[str]:
 
 def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -> None:
     """The step without Spark; after each slice it waits while the file ``halt`` is there."""
-    write_once = slices._write
+    write_once = slices.SliceWriter.write
 
     def write_and_wait(*given: Any) -> int:
         records = write_once(*given)
@@ -129,5 +133,5 @@ def stage_plainly(pipeline: Pipeline, batch_id: int, halt: Path | None = None) -
             time.sleep(0.05)
         return records
 
-    with patch.object(slices, "_write", write_and_wait):
+    with patch.object(slices.SliceWriter, "write", write_and_wait):
         step.stage(BY_PROCESS, pipeline, batch_id, ME)

@@ -34,7 +34,7 @@ from offset_ledger.reliability.publishing.topics import create_topic, delete_top
 from offset_ledger.stage import spark_reader
 from offset_ledger.stage.spark_reader import classify
 from offset_ledger.stage.step import stage
-from offset_ledger.stage.topic_check import topic_checks
+from offset_ledger.stage.topic_check import TopicChecks
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full
@@ -504,7 +504,7 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
     planned = plan(bench.pipeline, Origin("next")).batch
     assert planned is not None
     answers += [old, replace(old, partitions=old.partitions[:2])]  # the log ends below the range, a partition is gone
-    with topic_checks(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic) as topic:
+    with TopicChecks(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic) as topic:
         topic.check(planned)
     assert answers == []
     bench.drain()

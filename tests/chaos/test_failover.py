@@ -25,7 +25,7 @@ from offset_ledger.errors import Fenced, IncompleteStaging, OffsetExpired, Trans
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.batches import read_batch
-from offset_ledger.ledger.database import connect, transaction
+from offset_ledger.ledger.database import Session, connect, transaction
 from offset_ledger.ledger.migrate import migrate
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.local.postgres import ROLE, Postgres
@@ -204,12 +204,12 @@ def test_a_task_of_the_lost_time_that_writes_into_the_new_primary_corrupts_nothi
     batch = bring(pipeline, "planned")
     lost = world.lost[name][batch]
 
-    def late(now: Batch, tables: StagingTables, records: Records) -> None:
+    def late(session: Session, now: Batch, tables: StagingTables, records: Records) -> None:
         assert (tables.attempt, now.ranges == lost.ranges) == (lost.attempt, name == "late_same")
         of_lost_time = StagingTables(lost.attempt, world.claimed_at[name])
         for slice_no, r in enumerate(lost.ranges):
             with pytest.raises(Fenced):
-                write(pipeline, of_lost_time, slice_no, r, records)
+                write(session, pipeline, of_lost_time, slice_no, r, records)
 
     with suppress(TransientError):
         stage(pipeline, batch, late)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.ledger.database import named_sql, rows
+from offset_ledger.ledger.database import Session, named_sql, rows
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.operations.status import status
 
@@ -22,10 +22,10 @@ class BatchMetrics:
     seconds: dict[str, float]
 
 
-def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
+def batch_metrics(pipeline: Pipeline, batch_id: int, session: Session | None = None) -> BatchMetrics:
     """The metrics of the batch from the ledger, and the remaining lag from the broker."""
-    with open_ledger(pipeline) as session:
+    with open_ledger(pipeline, session) as session:
         (metrics,) = rows(session, named_sql("operations/metrics"), [batch_id])
-    lag = sum(max(p.lag, 0) for p in status(pipeline).partitions)
+        lag = sum(max(p.lag, 0) for p in status(pipeline, session).partitions)
     seconds = {step: metrics[step] for step in _STEPS if metrics[step] is not None}
     return BatchMetrics(lag, metrics["records"] or 0, metrics["quarantined"] or 0, seconds)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request
@@ -25,13 +25,15 @@ from offset_ledger.plan.window import look_up, missed, nothing_in
 from offset_ledger.units import counted
 
 
-def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
+def plan_request(pipeline: Pipeline, request: Request, origin: Origin, session: Session | None = None) -> PlannedBatch:
     """Do what is requested, up to a planned batch; without one, the message says what was done or why nothing is left.
 
     Raises:
         LostRange: a person has to decide first; ``loss_question`` has the numbers.
         StateConflict, UnknownBatch, OffsetExpired, TerminalError: it cannot be done.
     """
+    if request.action is RunAction.NEXT:
+        return plan(pipeline, origin, request.limit, take_rejected=True, session=session)
     return _ACTIONS[request.action](pipeline, request, origin)
 
 
@@ -86,10 +88,6 @@ def wanted_ranges(pipeline: Pipeline, request: Request) -> tuple[tuple[OffsetRan
     return within_limit, "; ".join(notes)
 
 
-def _next(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
-    return plan(pipeline, origin, request.limit, take_rejected=True)
-
-
 def _replay(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
     """Read ranges again: resume the open batch of this run and request, or plan one.
 
@@ -135,7 +133,6 @@ def _skip(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
 
 
 _ACTIONS: dict[RunAction, Callable[[Pipeline, Request, Origin], PlannedBatch]] = {
-    RunAction.NEXT: _next,
     RunAction.WINDOW: _replay,
     RunAction.RANGES: _replay,
     RunAction.APPROVE: _approve,

@@ -11,7 +11,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, pipelines, staging
-from offset_ledger.ledger.database import named_sql, rows, transaction
+from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import read_retirement
 from offset_ledger.ledger.staging import StagingTables
@@ -62,7 +62,7 @@ class PipelineStatus:
     retired: str | None = None
 
 
-def status(pipeline: Pipeline) -> PipelineStatus:
+def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus:
     """The cursors compared with the log, the open head batch, and what is unfinished.
 
     Raises:
@@ -77,7 +77,7 @@ def status(pipeline: Pipeline) -> PipelineStatus:
         retired = read_retirement(pipeline)
         if retired is None:
             raise
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
+    with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
         head = batches.open_head(cursor, pipeline.name)
         letters = sum(dead_letters.waiting(cursor, pipeline.name).values())

@@ -41,7 +41,13 @@ class PlannedBatch:
     message: str
 
 
-def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_rejected: bool = False) -> PlannedBatch:
+def plan(
+    pipeline: Pipeline,
+    origin: Origin,
+    limit: int | None = None,
+    take_rejected: bool = False,
+    session: Session | None = None,
+) -> PlannedBatch:
     """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
 
     ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
@@ -58,7 +64,7 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", max_seconds=10)
-    planned = retries(lambda: _plan(pipeline, origin, limit, take_rejected))
+    planned = retries(lambda: _plan(session, pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
 
@@ -67,8 +73,10 @@ def _may_be_stale(error: BaseException) -> bool:
     return isinstance(error, LogEndBelowCursor | PartitionVanished)
 
 
-def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> PlannedBatch:
-    with open_ledger(pipeline) as session:
+def _plan(
+    session: Session | None, pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool
+) -> PlannedBatch:
+    with open_ledger(pipeline, session) as session:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)

@@ -14,7 +14,7 @@ from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.open import open_ledger
 
 log = logging.getLogger(__name__)
@@ -32,33 +32,34 @@ def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: boo
     return {p: cursor for p, cursor in sorted(cursors.items()) if differs(cursor, group.get(p))}
 
 
-def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
+def mirror(pipeline: Pipeline, backwards: bool = False, session: Session | None = None) -> dict[int, int]:
     """Set the group to the cursors and return them; a failure is logged and harms nothing.
 
     A group only goes back right after a person approved that the pipeline starts again from earlier offsets.
     """
     try:
-        return _mirror(pipeline, backwards)
+        with open_ledger(pipeline, session) as session:
+            return _mirror(session, pipeline, backwards)
     except OffsetLedgerError as error:
         log.warning("the consumer group %s was not set: %s", consumer_group(pipeline.name), error)
         return {}
 
 
-def _mirror(pipeline: Pipeline, backwards: bool) -> dict[int, int]:
+def _mirror(session: Session, pipeline: Pipeline, backwards: bool) -> dict[int, int]:
     """Repeat until the cursors did not change meanwhile: another batch may commit, and mirror, at the same time."""
-    cursors = _cursors(pipeline)
+    cursors = _cursors(session, pipeline)
     with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
         for _ in range(_ROUNDS):
             name, topic = consumer_group(pipeline.name), pipeline.source.topic
             if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
                 kafka.set_group_offsets(name, topic, moved)
-            if (now := _cursors(pipeline)) == cursors:
+            if (now := _cursors(session, pipeline)) == cursors:
                 break
             cursors = now
     return cursors
 
 
-def _cursors(pipeline: Pipeline) -> dict[int, int]:
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
+def _cursors(session: Session, pipeline: Pipeline) -> dict[int, int]:
+    with transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
     return dict(cursors.next_offsets) if cursors else {}

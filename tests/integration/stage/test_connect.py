@@ -117,7 +117,7 @@ class Bench:
 
     def task(self) -> SliceTask:
         """What the slices of a batch that nobody has claimed would get."""
-        return SliceTask.of(self.pipeline, get_connection("postgres_default"), StagingTables(Attempt(1, 1)))
+        return SliceTask.of(self.session, self.pipeline, StagingTables(Attempt(1, 1)))
 
     def stage(self, batch_id: int) -> None:
         with remote_session(self.spark) as spark:
