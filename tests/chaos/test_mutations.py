@@ -282,7 +282,7 @@ def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
     # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
-    monkeypatch.setattr(balance, "_mark", lambda *_: None)
+    monkeypatch.setattr(batches, "move", lambda *_, **__: None)
     with connect(servers.postgres) as zombie, transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
     told = oracle.check(session, pipeline, journal_of(events))

@@ -39,11 +39,10 @@ from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, Run
 from offset_ledger.model.states import State
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage import submitted
-from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_settings import SETTINGS
+from offset_ledger.stage.spark_settings import SETTINGS, check_spark
 from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:
@@ -257,12 +256,22 @@ class StageOperator(_PipelineOperator):
             except AirflowException as error:
                 if failed := self._failure(folder, pipeline, submission):
                     raise as_airflow(getattr(errors, failed.error)(failed.message)) from None
-                if pipeline.spark.deploy_mode is DeployMode.CLUSTER:
-                    raise as_airflow(self._unrecorded(batch_id)) from error
-                raise
+                if pipeline.spark.deploy_mode is not DeployMode.CLUSTER:
+                    raise
+                hook, log = self._hook, "the log of the driver, which spark-submit names above"
+                if hook._yarn_application_id:
+                    log = f"yarn logs -applicationId {hook._yarn_application_id}"
+                elif hook._kubernetes_driver_pod:
+                    namespace = hook._connection["namespace"] or "default"
+                    log = f"kubectl logs -n {namespace} {hook._kubernetes_driver_pod}"
+                unrecorded = errors.SparkFailed(
+                    f"the driver of batch {batch_id} failed on the cluster and recorded no error in the ledger; "
+                    f"nothing was committed; see: {log}"
+                )
+                raise as_airflow(unrecorded) from error
 
     def _submit_hook(self, at: Connection, spark: Spark, given: SubmitArguments, batch_id: int) -> Any:
-        """The provider's hook for that job.
+        """Return the provider's hook for that job.
 
         Raises:
             ConfigurationError: the provider is not installed.
@@ -291,7 +300,7 @@ class StageOperator(_PipelineOperator):
         )
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
-        """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
+        """Return what the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
         from offset_ledger.ledger import staging
         from offset_ledger.ledger.database import transaction
         from offset_ledger.ledger.open import open_ledger
@@ -303,18 +312,6 @@ class StageOperator(_PipelineOperator):
         with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
             return staging.read_failure(cursor, submission.submission_id)
         return None
-
-    def _unrecorded(self, batch_id: int) -> errors.SparkFailed:
-        hook = self._hook
-        log = "the log of the driver, which spark-submit names above"
-        if hook._yarn_application_id:
-            log = f"yarn logs -applicationId {hook._yarn_application_id}"
-        elif hook._kubernetes_driver_pod:
-            log = f"kubectl logs -n {hook._connection['namespace'] or 'default'} {hook._kubernetes_driver_pod}"
-        return errors.SparkFailed(
-            f"the driver of batch {batch_id} failed on the cluster and recorded no error in the ledger; nothing was "
-            f"committed; see: {log}"
-        )
 
 
 def _with_lineage(settings: dict[str, str]) -> dict[str, str]:

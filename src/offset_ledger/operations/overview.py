@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -21,7 +22,7 @@ from offset_ledger.ledger.pipelines import Retirement, retirements
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.operations.status import partition_statuses, waits_for
-from offset_ledger.plan.topics import known_in
+from offset_ledger.plan.topics import known_pipelines
 
 _TIMEOUT = 5  # seconds for each server: a person is waiting for the answer
 COUNTED = 10_000  # quarantined records of a pipeline at most
@@ -108,7 +109,11 @@ def _in_ledger(connection: str, of_ledger: list[Pipeline]) -> list[_Known]:
 def _read(cursor: Cursor, of_ledger: list[Pipeline]) -> list[_Known]:
     cursor.execute(named_sql("operations/overview"), {"limit": COUNTED})
     rows: dict[str, Mapping[str, Any]] = {row["pipeline"]: dict(row) for row in cursor.fetchall()}
-    sources = {each.name: each for pipeline in of_ledger for each in known_in(cursor, pipeline) or (pipeline,)}
+    sources = {
+        each.name: each
+        for pipeline in of_ledger
+        for each in known_pipelines(pipeline, nullcontext(cursor)) or (pipeline,)
+    }
     retired = retirements(cursor, list(rows))
     return [
         _Known(

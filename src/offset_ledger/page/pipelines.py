@@ -65,7 +65,7 @@ def read_pipelines(*folders: Path) -> KnownPipelines:
 def _by_topic(pipeline: Pipeline) -> tuple[tuple[Pipeline, ...], str | None]:
     """The pipelines of the topics that the file reads; none, and why, where only a ledger that is away knows them."""
     try:
-        return known_pipelines(pipeline, lambda: reading(pipeline.target.connection)), None
+        return known_pipelines(pipeline, reading(pipeline.target.connection)), None
     except OffsetLedgerError as error:
         return (), f"{pipeline.path}: the topics that match are not known: {error}"
 

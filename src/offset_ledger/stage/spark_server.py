@@ -20,9 +20,8 @@ from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.spark_connect import TOKEN
 from offset_ledger.local.spark_home import spark_home
-from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.scratch import scratch, with_scratch
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS
+from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, check_spark
 
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
 _SERVER_SETTINGS: Mapping[str, str] = {
