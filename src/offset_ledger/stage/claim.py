@@ -83,8 +83,8 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
         check_manifest(replace(batch, epoch=tables.attempt.epoch), slices, written.slices, written.gap_reason)
         late: tuple[LateRange, ...] = ()
         if written.retention:
-            found = by_partition(slices)
-            missing = {r.partition: r.width - found.get(r.partition, StagedCounts()).total for r in batch.ranges}
+            counted = by_partition(slices)
+            missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
             late = find_late(cursor, batch, missing, written.retention)
         counts = sum((each.counts for each in slices), StagedCounts())
         staging.analyze(cursor, tables, counts.rows)

@@ -88,8 +88,8 @@ class SchemaLookup:
 
             registry = connect_registry(self.registry)
             with registry.kept_open():
-                found = {id_: schema_or_problem(registry, id_) for id_ in sorted(wanted)}
-            answers = {id_: schema for id_, schema in found.items() if schema is not None}
+                schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(wanted)}
+            answers = {id_: schema for id_, schema in schemas.items() if schema is not None}
         asked = {id_: answer for id_, answer in answers.items() if isinstance(answer, WriterSchema)}
         _check_unchanged(self.pipeline, kept, asked)
         new = [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]
