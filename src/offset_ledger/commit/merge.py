@@ -139,27 +139,21 @@ def _account(
     wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
     counted = {p: merged.get(p, MergeCounts()) for p in partitions}
     if wrong or any(row["written"] != counted[p].written for p, row in partitions.items()):
-        raise _unaccounted(pipeline, tables, min(wrong, default=None), triggers)
+        event = f"event {min(wrong)!r}" if wrong else "an event"
+        advice = (
+            f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
+            "fill only columns that the pipeline file does not declare"
+            if triggers
+            else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
+        )
+        raise LedgerViolation(
+            f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
+            f"was staged, and has not lost to another record either; nothing was committed; {advice}"
+        )
     return {
         p: replace(counted[p], standing=row["standing"], same_state=row["same_state"], older=row["older"])
         for p, row in partitions.items()
     }
-
-
-def _unaccounted(
-    pipeline: Pipeline, tables: StagingTables, event_id: str | None, triggers: Sequence[str]
-) -> LedgerViolation:
-    event = "an event" if event_id is None else f"event {event_id!r}"
-    advice = (
-        f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
-        "fill only columns that the pipeline file does not declare"
-        if triggers
-        else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
-    )
-    return LedgerViolation(
-        f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
-        f"was staged, and has not lost to another record either; nothing was committed; {advice}"
-    )
 
 
 def _incomplete(tables: StagingTables) -> IncompleteStaging:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from psycopg2 import sql
@@ -84,25 +84,20 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session |
                 if batch.state is not State.VALIDATED:
                     batches.refuse(batch, batch.attempt, State.VALIDATED)
                 rename_session(cursor, application_name(batch.attempt, "commit"))
-            return _commit_validated(session, pipeline, batch, rivals, origin)
+            validated = batch
+            wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, validated))
+            with transaction(session) as cursor:
+                current = _lock(cursor, pipeline, batch)
+                if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
+                    return Committed(current, batches.read_sheet(cursor, batch_id), already=True)
+                sheet = _commit(cursor, pipeline, batch, origin)
+            reach(Failpoint.AFTER_COMMIT)
+            with transaction(session) as cursor:
+                return Committed(batches.read_batch(cursor, batch_id), sheet)
     except DatabaseUnavailable as error:
         if batch is None or _is_answered(error):
             raise
         return resolve(get_connection(pipeline.target.connection), batch, error)
-
-
-def _commit_validated(
-    session: Session, pipeline: Pipeline, batch: Batch, rivals: Collection[int], origin: Origin
-) -> Committed:
-    wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, batch))
-    with transaction(session) as cursor:
-        current = _lock(cursor, pipeline, batch)
-        if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
-            return Committed(current, batches.read_sheet(cursor, batch.batch_id), already=True)
-        sheet = _commit(cursor, pipeline, batch, origin)
-    reach(Failpoint.AFTER_COMMIT)
-    with transaction(session) as cursor:
-        return Committed(batches.read_batch(cursor, batch.batch_id), sheet)
 
 
 def _lock(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Batch:

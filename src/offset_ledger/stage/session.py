@@ -39,8 +39,9 @@ _making = threading.Lock()
 
 
 def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
-    """The session of this process: of the Spark Connect server or the standalone cluster that the connection names,
-    else a local one, which is also made where the environment has no such connection.
+    """Return the session of this process: of the Spark Connect server or standalone cluster that the connection names.
+
+    Else it is a local one, which is also made where the environment has no such connection.
 
     The first one that a process makes is that of all its pipelines, a server's apart.
 
@@ -51,7 +52,12 @@ def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
     if connection and is_remote(connection):
         try:
             with _making:
-                return _session_of(connection)
+                if not (_remote and answers(_remote[0][0])):
+                    _end_remote()
+                    with ExitStack() as stack:
+                        made = stack.enter_context(remote_session(connection, wait=FALLBACK not in connection.extra))
+                        _remote.append((made, stack.pop_all()))
+                return _remote[0][0]
         except SparkUnavailable as error:
             if FALLBACK not in connection.extra:
                 raise
@@ -59,16 +65,6 @@ def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
     if connection and is_standalone(connection):
         return _own_session(connection, spark)
     return local_session(memory=spark.resources.driver_memory or "1g", conf=spark.conf)
-
-
-def _session_of(connection: Connection) -> SparkSession:
-    if _remote and answers(_remote[0][0]):
-        return _remote[0][0]
-    _end_remote()
-    with ExitStack() as stack:
-        session = stack.enter_context(remote_session(connection, wait=FALLBACK not in connection.extra))
-        _remote.append((session, stack.pop_all()))
-    return session
 
 
 def _end_remote() -> None:

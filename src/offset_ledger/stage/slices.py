@@ -32,7 +32,7 @@ from offset_ledger.model.states import BatchKind
 from offset_ledger.progress import OnProgress
 from offset_ledger.retry import retry_seconds, retrying_for
 from offset_ledger.stage.copy_rows import copy_decoded
-from offset_ledger.stage.runs import Slices
+from offset_ledger.stage.runs import SharedSlices
 from offset_ledger.stage.schemas import SchemaLookup
 from offset_ledger.stage.slice_reader import SliceReader
 from offset_ledger.stage.unread_fields import UnreadFields
@@ -110,7 +110,7 @@ def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch
         return writer.write(slice_no, batches)
 
 
-def stage_slices(task: SliceTask, reader: SliceReader, slices: Slices, advance: OnProgress) -> None:
+def stage_slices(task: SliceTask, reader: SliceReader, slices: SharedSlices, advance: OnProgress) -> None:
     """Stage slices through one session; ``advance`` is called with how many offsets were staged.
 
     The session is of the thread that stages them: nobody else may close it.

@@ -121,11 +121,7 @@ def spark_archive() -> ClassArchive | None:
     """
     import pyspark
 
-    java = os.environ.get("JAVA_HOME")
-    home = Path(java) if java else _home_of(shutil.which("java"))
-    program = f"{pyspark.__file__} {pyspark.__version__}"
-    return class_archive(Path(sys.prefix) / "share" / "offset-ledger", "spark", home, program)
-
-
-def _home_of(java: str | None) -> Path | None:
-    return Path(java).resolve().parents[1] if java else None
+    java, program = os.environ.get("JAVA_HOME"), shutil.which("java")
+    home = Path(java) if java else Path(program).resolve().parents[1] if program else None
+    version = f"{pyspark.__file__} {pyspark.__version__}"
+    return class_archive(Path(sys.prefix) / "share" / "offset-ledger", "spark", home, version)
