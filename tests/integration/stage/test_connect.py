@@ -199,10 +199,10 @@ def test_a_failed_job_says_what_it_would_elsewhere_and_the_server_stages_the_nex
     admin = KafkaAdminClient(bootstrap_servers=bench.servers.bootstrap)
     admin.delete_records({TopicPartition(bench.topic, 0): 1})
     admin.close()
-    gone: Any = SimpleNamespace(ranges=(OffsetRange(0, 0, 2),))
+    gone: Any = SimpleNamespace(ranges=(OffsetRange(0, 0, 1),))
     with (
         remote_session(bench.spark) as spark,
-        pytest.raises(LostRange, match=r"the log does not have range 0:\[0, 2\) any more"),
+        pytest.raises(LostRange, match=r"the log does not have range 0:\[0, 1\) any more"),
     ):
         by_spark(spark).read(bench.servers.kafka, gone, bench.pipeline, bench.task())
     batch_id = bench.planned()
