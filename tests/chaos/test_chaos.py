@@ -31,10 +31,9 @@ from offset_ledger.model.states import State
 from offset_ledger.plan.step import plan
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.topics import create_topic, delete_topic
-from offset_ledger.stage import spark_reader
-from offset_ledger.stage.spark_reader import classify
+from offset_ledger.stage.spark_reader import SparkReader, classify
 from offset_ledger.stage.step import stage
-from offset_ledger.stage.topic_check import topic_checks
+from offset_ledger.stage.topic_check import TopicChecks
 from tests.chaos.bench import ELSEWHERE, ORDERS, Bench
 from tests.chaos.cycle import run_cycle
 from tests.chaos.faults import disk_full
@@ -490,7 +489,7 @@ def test_an_old_answer_after_a_leader_change_is_not_believed(bench: Bench, monke
     planned = plan(bench.pipeline, Origin("next")).batch
     assert planned is not None
     answers += [old, replace(old, partitions=old.partitions[:2])]  # the log ends below the range, a partition is gone
-    with topic_checks(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic) as topic:
+    with TopicChecks(Connection("kafka_default", "kafka", extra=bench.extra), bench.topic) as topic:
         topic.check(planned)
     assert answers == []
     bench.drain()
@@ -526,8 +525,7 @@ def test_a_loss_that_spark_reports_and_the_topic_does_not_have_is_transient(
         raise classify(RuntimeError("offset_ledger.errors.LostRange: partition 0"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(spark_reader, "task_slots", lambda _: 2)
-        patched.setattr(spark_reader, "_run_tasks", reports_a_loss)
+        patched.setattr(SparkReader, "read", reports_a_loss)
         with pytest.raises(SparkFailed, match="the topic has every planned range"):
             stage(by_spark(UNUSED), bench.pipeline, batch.batch_id, Origin("test"))
     bench.drain()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.report.consumer_group import mirror
 from offset_ledger.stage.runs import SharedSlices
 from offset_ledger.stage.slice_reader import slice_reader
-from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.slices import SliceTask, stage_slices
 from offset_ledger.stage.step import stage
 from offset_ledger.validate.step import validate
 from tests.chaos.bench import Bench
@@ -91,10 +91,11 @@ class AfterLateTask:
     def read(self, kafka: Connection, batch: Batch, pipeline: Pipeline, task: SliceTask) -> int:
         assert (task.tables.attempt, batch.ranges == self.lost.ranges) == (self.lost.attempt, self.same_ranges)
         late = replace(task, tables=StagingTables(self.lost.attempt, self.claimed_at))
-        with slice_reader(kafka, pipeline.source.topic, late, lambda _: None) as write:
+        with ExitStack() as opened:
+            reader = slice_reader(kafka, pipeline.source.topic, opened)
             for each in enumerate(self.lost.ranges):
                 with pytest.raises(Fenced):
-                    write(SharedSlices(deque([(each,)]), Event()))
+                    stage_slices(late, reader, SharedSlices(deque([(each,)]), Event()), lambda _: None)
         return BY_PROCESS.read(kafka, batch, pipeline, task)
 
 

@@ -19,7 +19,6 @@ from offset_ledger.commit import balance, merge
 from offset_ledger.commit import step as commit_step
 from offset_ledger.commit.step import commit
 from offset_ledger.config.model import Column, ColumnType, Merge, Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import Fenced, IncompleteStaging, LedgerViolation, OffsetLedgerError, UnexplainedGap
 from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
@@ -35,7 +34,7 @@ from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage_with
 from tests.chaos import oracle
 from tests.chaos.oracle import Journal, Kind, Produced
-from tests.fixtures.engines import BY_PROCESS
+from tests.fixtures.engines import SlicesBy
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME, NOON, Event, a_pipeline, planned, staged, validated
@@ -288,7 +287,7 @@ def test_an_older_epoch_is_fenced_and_without_the_check_the_suite_sees_it(
     # The compare-and-set of the last move is a second fence: it must go too before anything can be committed.
     with connect(servers.postgres) as zombie, pytest.raises(Fenced), transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
-    monkeypatch.setattr(balance, "_mark", lambda *_: None)
+    monkeypatch.setattr(batches, "move", lambda *_, **__: None)
     with connect(servers.postgres) as zombie, transaction(zombie) as cursor:
         commit_step._commit(cursor, pipeline, stale, ME)
     told = oracle.check(session, pipeline, journal_of(events))
@@ -340,20 +339,18 @@ FOUR = [OffsetRange(0, 0, 4)]
 def read_as(session: Session, pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None) -> int:
     """Stage a batch of four offsets from a reader that gives these places: slices of Arrow batches."""
     batch_id = planned(session, pipeline, FOUR)
-    stage_with(reader_of(pipeline, slices, gaps), pipeline, batch_id, ME, BY_PROCESS.choice)
+    stage_with(stager_of(pipeline, slices, gaps), pipeline, batch_id, ME)
     return batch_id
 
 
-def reader_of(
-    pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None
-) -> Callable[[Batch, StagingTables], Written]:
-    def write(_: Batch, tables: StagingTables) -> Written:
-        task = SliceTask.of(pipeline, get_connection("postgres_default"), tables)
+def stager_of(pipeline: Pipeline, slices: Sequence[Sequence[Sequence[Place]]], gaps: str | None) -> SlicesBy:
+    def write(session: Session, _: Batch, tables: StagingTables) -> Written:
+        task = SliceTask.of(session, pipeline, tables)
         for slice_no, found in enumerate(slices):
-            list(write_slice(task, slice_no, [arrow([raw(*place) for place in batch]) for batch in found]))
+            write_slice(task, slice_no, [arrow([raw(*place) for place in batch]) for batch in found])
         return Written(len(slices), gaps)
 
-    return write
+    return SlicesBy(write)
 
 
 def raw(partition: int, offset: int) -> Raw:
@@ -386,7 +383,7 @@ def test_a_reader_that_gives_other_offsets_than_the_range_has_is_refused(
         commit_of(session, pipeline, read_as(session, pipeline, slices, gaps))
     assert merged(session) == set()
     right = [[[(0, 0)], [(0, 1)]], [], [[(0, 2), (0, 3)]]]
-    stage_with(reader_of(pipeline, right, gaps), pipeline, 1, ME, BY_PROCESS.choice)
+    stage_with(stager_of(pipeline, right, gaps), pipeline, 1, ME)
     commit_of(session, pipeline, 1)
     assert merged(session) == {(f"{offset}", 0, offset) for offset in range(4)}
 

@@ -86,20 +86,21 @@ def _do(asked: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
 def _every_slice_twice() -> Iterator[None]:
     """Each slice has two live tasks, as speculation or a lost executor makes them."""
     from offset_ledger.stage import spark_reader
+    from offset_ledger.stage.spark_reader import SparkReader
 
-    once, slots = spark_reader._run_tasks, spark_reader.task_slots
+    once, slots = SparkReader.read, spark_reader.task_slots
 
-    def twice(*given: Any) -> None:
+    def twice(*given: Any) -> int:
         with ThreadPoolExecutor(2) as pool:
-            for each in [pool.submit(once, *given) for _ in range(2)]:
-                each.result()
+            (slices,) = {each.result() for each in [pool.submit(once, *given) for _ in range(2)]}
+        return slices
 
-    spark_reader._run_tasks = twice
+    SparkReader.read = twice  # type: ignore[method-assign,assignment]
     spark_reader.task_slots = lambda _: 1  # one task for each of the two: both run at once
     try:
         yield
     finally:
-        spark_reader._run_tasks, spark_reader.task_slots = once, slots
+        SparkReader.read, spark_reader.task_slots = once, slots  # type: ignore[method-assign]
 
 
 def _answer(asked: dict[str, Any], out: Any, lock: threading.Lock) -> None:

@@ -36,6 +36,8 @@ from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
 logging.getLogger("py4j").setLevel("WARNING")
@@ -62,8 +64,9 @@ def submit(self, application, env):
     )
 
 hooks.SparkSubmitHook.submit = submit
+ledger.open_ledger = lambda pipeline: nullcontext()
 operators.batch_id_of = lambda ti: 1
-stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 spark = parse_pipeline(Path(sys.argv[1])).spark
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], spark=spark).execute({"ti": None})
 print(json.dumps(understood))

@@ -28,6 +28,8 @@ from pathlib import Path
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
 shipped = []
@@ -39,8 +41,9 @@ def submit(self, application, env):
     shipped.extend([code, oct(folder.stat().st_mode & 0o777), str(folder)])
 
 SparkSubmitHook.submit = submit
+ledger.open_ledger = lambda pipeline: nullcontext()
 operators.batch_id_of = lambda ti: 1
-stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print(json.dumps([*shipped, Path(shipped[2]).exists()]))
 """
@@ -78,12 +81,15 @@ _STOPPED = """
 import json, os, signal, sys
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
 submitted = []
 SparkSubmitHook.submit = lambda self, application, env: submitted.append(application)
+ledger.open_ledger = lambda pipeline: nullcontext()
 operators.batch_id_of = lambda ti: 1
-stage.next_stage = lambda pipeline, batch_id: os.kill(os.getpid(), signal.SIGTERM)
+stage.next_stage = lambda session, pipeline, batch_id: os.kill(os.getpid(), signal.SIGTERM)
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
 signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
 try:
@@ -104,10 +110,13 @@ _KILLED = """
 import json, os, signal, sys, threading, time
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
+ledger.open_ledger = lambda pipeline: nullcontext()
 operators.batch_id_of = lambda ti: 1
-stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1])
 signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
 
@@ -142,10 +151,13 @@ _RUN = """
 import sys
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
+ledger.open_ledger = lambda pipeline: nullcontext()
 operators.batch_id_of = lambda ti: 1
-stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print("null")
 """
@@ -173,6 +185,8 @@ from airflow.sdk.exceptions import AirflowException
 from offset_ledger.airflow import operators
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.model.engine import Engine, EngineChoice
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
 def submit(self, application, env):
@@ -180,8 +194,10 @@ def submit(self, application, env):
     raise AirflowException("Error code is: 1.")
 
 SparkSubmitHook.submit = submit
+opened, open_ledger = [nullcontext()], ledger.open_ledger
+ledger.open_ledger = lambda pipeline: opened.pop() if opened else open_ledger(pipeline)
 operators.batch_id_of = lambda ti: 7
-stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 spark = parse_pipeline(Path(sys.argv[1])).spark
 operator = operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1], spark=spark)
 try:
@@ -229,17 +245,20 @@ from types import SimpleNamespace
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from offset_ledger.airflow import operators
 from offset_ledger.model.engine import Engine, EngineChoice
+from contextlib import nullcontext
+from offset_ledger.ledger import open as ledger
 from offset_ledger.stage import step as stage
 
 commands = []
 SparkSubmitHook.submit = lambda self, application, env: commands.append(self._build_spark_submit_command(application))
+ledger.open_ledger = lambda pipeline: nullcontext()
 operators.batch_id_of = lambda ti: 7
 run = SimpleNamespace(conf={}, clear_number=0, run_after=datetime(2026, 1, 1))
 ti = SimpleNamespace(
     dag_id="ingest_flights", task_id="stage", try_number=1, map_index=-1, dag_run=run, get_template_context=dict
 )
 operators.get_current_context = lambda: {"ti": ti}
-stage.next_stage = lambda pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
+stage.next_stage = lambda session, pipeline, batch_id: EngineChoice(Engine.SPARK, "test")
 operators.StageOperator(task_id="stage", pipeline_file=sys.argv[1]).execute({"ti": None})
 print(json.dumps(commands[0]))
 """

@@ -20,7 +20,7 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.stage.record_batches import record_batch
-from offset_ledger.stage.slices import SliceTask, slice_session
+from offset_ledger.stage.slices import SliceTask, slice_writer
 from tests.machine.pipelines import HEADER, moment, text_of, topic_name, value_of
 from tests.model.rules import World
 from tests.model.state import Log, State, Topic
@@ -88,8 +88,8 @@ class LogReader:
         ]
         t = int(pipeline.source.topic[1:])
         for number, (partition, start, end) in enumerate(slices):
-            with slice_session(task) as write:
-                write(number, self._records(t, partition, start, end))
+            with slice_writer(task) as writer:
+                writer.write(number, self._records(t, partition, start, end))
         return len(slices)
 
     def _records(self, t: int, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import psycopg2
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger import batches, decisions, pipelines
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.decisions import Asked
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch
@@ -35,9 +35,9 @@ def one_run_plans(pipeline: Pipeline) -> Iterator[None]:
             session.rollback()
 
 
-def other_run(pipeline: Pipeline, ti: Any) -> str | None:
+def other_run(pipeline: Pipeline, ti: Any, session: Session | None = None) -> str | None:
     """Return the other live run of this DAG that has the head batch, or waits for an answer about it; or None."""
-    return _at_the_head(*_head(pipeline), partial(_another_lives, ti))
+    return _at_the_head(*_head(pipeline, session), partial(_another_lives, ti))
 
 
 def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
@@ -51,8 +51,8 @@ def nothing_to_wake_for(pipeline: Pipeline, ti: Any) -> str | None:
     return _at_the_head(head, asked, partial(_lives, ti))
 
 
-def _head(pipeline: Pipeline) -> tuple[Batch | None, tuple[Asked, ...]]:
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
+def _head(pipeline: Pipeline, session: Session | None = None) -> tuple[Batch | None, tuple[Asked, ...]]:
+    with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         return batches.open_head(cursor, pipeline.name), decisions.open_questions(cursor, pipeline.name)
 
 

@@ -22,8 +22,7 @@ from offset_ledger.airflow.callbacks import freshness_alert
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.form import form, request_of
 from offset_ledger.airflow.gates import LossGate
-from offset_ledger.airflow.operators import StageOperator
-from offset_ledger.airflow.steps import PlanOperator
+from offset_ledger.airflow.operators import PlanOperator, StageOperator
 from offset_ledger.airflow.tasks import about, after_a_question, after_staging, default_args, for_each_topic
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.outline import outline

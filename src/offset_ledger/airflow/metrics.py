@@ -10,6 +10,7 @@ from airflow.sdk.observability import stats
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
+from offset_ledger.ledger.database import Session
 from offset_ledger.operations.metrics import BatchMetrics, batch_metrics
 
 log = logging.getLogger(__name__)
@@ -39,9 +40,9 @@ def _send(prefix: str, metrics: BatchMetrics, tags: dict[str, str]) -> None:
     stats.incr(f"{prefix}.quarantined", metrics.quarantined, tags=tags)
 
 
-def measure(pipeline: Pipeline, batch_id: int) -> None:
+def measure(pipeline: Pipeline, batch_id: int, session: Session | None = None) -> None:
     """Send the metrics of a committed batch; a failure is only logged."""
     try:
-        emit(pipeline.name, batch_metrics(pipeline, batch_id))
+        emit(pipeline.name, batch_metrics(pipeline, batch_id, session))
     except OffsetLedgerError as error:
         log.warning("the metrics of batch %d were not sent: %s", batch_id, error)

@@ -1,7 +1,8 @@
-"""The tasks stage and commit, as operators.
+"""The tasks plan, stage, validate and commit, as operators.
 
-The stage task reads the batch itself, is a client of a Spark Connect server, or submits a Spark job. The commit is one
-transaction, an event of the table's asset, and lineage where OpenLineage's provider is installed.
+The stage task reads the batch itself, is a client of a Spark Connect server, or submits a Spark job. Plan and validate
+skip the question after them where there is nothing to ask. The commit is one transaction, an event of the table's
+asset, and lineage where OpenLineage's provider is installed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import logging
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,80 +19,190 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator, get_current_context
+from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from offset_ledger import errors
+from offset_ledger.airflow.callbacks import rejected
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
+from offset_ledger.airflow.form import by_person, request_of
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import nearest_above
 from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection, without_secrets
-from offset_ledger.errors import one_line
+from offset_ledger.errors import ContradictoryRequest, LostRange, UnknownTopic, one_line
 from offset_ledger.extras import missing
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
+from offset_ledger.model.request import BUSY, NOTHING_NEW, OUTCOME, Request, RunAction
+from offset_ledger.model.states import State
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage import submitted
-from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import is_remote, remote_session
 from offset_ledger.stage.scratch import scratch
 from offset_ledger.stage.session import FALLBACK
-from offset_ledger.stage.spark_settings import SETTINGS
+from offset_ledger.stage.spark_settings import SETTINGS, check_spark
 from offset_ledger.stage.submission import FAILURE_FILE, Submission, SubmitArguments, submit_arguments
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from offset_ledger.commit.step import Committed
+    from offset_ledger.ledger.database import Session
     from offset_ledger.ledger.staging import StageFailure
-    from offset_ledger.stage.step import StagedBatch
+    from offset_ledger.model.questions import Question
+    from offset_ledger.plan.step import PlannedBatch
+    from offset_ledger.stage.step import Reader
 
+
+log = logging.getLogger(__name__)
 
 JOB = Path(submitted.__file__).with_name("stage_batch.py")
 _DEFAULT = Spark()
+_DECISIONS = (RunAction.APPROVE, RunAction.ABANDON, RunAction.SKIP)
 
 
-class StageOperator(BaseOperator):
+class _PipelineOperator(BaseOperator):
+    """A task about one pipeline, whose file is read when the task runs."""
+
+    template_fields: Sequence[str] = ("topic",)
+
+    def __init__(self, *, pipeline_file: str, topic: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline_file = pipeline_file
+        self.topic = topic
+
+
+class _AskingOperator(_PipelineOperator, SkipMixin):
+    """A task that leaves the task ``question`` after it to run, or skips it."""
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, question: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.question = question
+
+    def skip_question(self, context: Context) -> None:
+        """Skip the question: there is nothing to ask."""
+        self.skip(context["ti"], [task for task in self.downstream_list if task.label == self.question])
+
+
+class PlanOperator(_AskingOperator):
+    """Check the request and plan its batch, whose id is the result.
+
+    A lost range, a topic that is gone, or a schema to decide about leaves the task ``question`` to run; in every other
+    case it is skipped, and so is all that follows where there is no batch.
+    """
+
+    def execute(self, context: Context) -> None:
+        """Plan, or show what would be planned, or decide; the log says which."""
+        from offset_ledger.airflow.concurrent_runs import one_run_plans, other_run
+        from offset_ledger.ledger.open import open_ledger
+
+        with airflow_failures():
+            request = request_of(context)
+            if request.topic and self.topic is None:
+                raise ContradictoryRequest(f"the pipeline reads one topic; clear topic, found {request.topic}")
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
+            if request.dry_run:
+                from offset_ledger.operations.preview import preview
+
+                shown = preview(pipeline, request)
+                self.log.info("%s", shown)
+                context["ti"].xcom_push("preview", shown.data)
+                self.skip(context["ti"], self.downstream_list)
+            with one_run_plans(pipeline), open_ledger(pipeline) as session:
+                if request.action is RunAction.NEXT and (busy := other_run(pipeline, context["ti"], session)):
+                    self._nothing(context, BUSY, f"nothing to do: {busy}")
+                batch_id = self._plan(session, pipeline, request, context)
+        if batch_id is not None:
+            context["ti"].xcom_push("return_value", batch_id)
+            self.skip_question(context)
+
+    def _plan(self, session: Session, pipeline: Pipeline, request: Request, context: Context) -> int | None:
+        from offset_ledger.operations.losses import loss_question
+        from offset_ledger.operations.requests import plan_request
+
+        try:
+            planned = plan_request(pipeline, request, by_person(context), session)
+        except (LostRange, UnknownTopic) as error:
+            question = loss_question(pipeline) if request.action is RunAction.NEXT else None
+            if question is None:
+                raise
+            self.log.warning("%s; the task %s asks: %s", error, self.question, question.text)
+            return None
+        self.log.info(planned.message)
+        if request.action is RunAction.NEXT and (question := self._question(session, pipeline, planned)):
+            self.log.warning("the task %s asks: %s", self.question, question.text)
+            return None
+        if planned.batch is not None:
+            return planned.batch.batch_id
+        if request.action in _DECISIONS:
+            self.skip(context["ti"], self.downstream_list)
+        self._nothing(context, NOTHING_NEW, planned.message)
+        return None
+
+    def _question(self, session: Session, pipeline: Pipeline, planned: PlannedBatch) -> Question | None:
+        """Return what a person has to decide first: a loss since the batch was planned, or a changed schema."""
+        from offset_ledger.operations.accept_topic import schema_question
+        from offset_ledger.operations.answers import question_before_staging
+
+        if planned.batch is None or planned.batch.judged:
+            return None
+        return question_before_staging(pipeline) if planned.resumed else schema_question(pipeline, session)
+
+    def _nothing(self, context: Context, outcome: str, message: str) -> None:
+        context["ti"].xcom_push(OUTCOME, outcome)
+        raise AirflowSkipException(message)
+
+
+class StageOperator(_PipelineOperator):
     """Stage the batch that the run has planned; a small batch, or one that needs no staging any more, starts no Spark.
 
     If the connection names a Spark Connect server, the task is its client. Otherwise it submits a Spark job, which is a
     process of its own and cannot ask Airflow for connections: they reach its driver in a file that is written when the
     task runs, so no secret is shown in the UI, on a command line or in the environment of Spark.
 
-    ``application``, ``conf`` and ``name`` are for the UI: the pipeline file is read when the task runs.
+    ``application``, ``conf`` and ``name`` are for the UI.
     """
 
     template_fields = ("application", "conf", "name", "topic")
 
-    def __init__(
-        self,
-        *,
-        pipeline_file: str,
-        spark: Spark = _DEFAULT,
-        name: str = "stage",
-        topic: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, spark: Spark = _DEFAULT, name: str = "stage", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.application = JOB.name
         self.conf = {**SETTINGS, **spark.conf}
         self.name = name
-        self.topic = topic
-        self.pipeline_file = pipeline_file
         self._hook: Any = None
         self._at_work = False
 
     def execute(self, context: Context) -> None:
         """Run the job; its own error, in one line, fails the task, at once if a retry cannot help."""
+        from offset_ledger.ledger.open import open_ledger
+        from offset_ledger.stage.step import StagedBatch, next_stage, stage
+
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to stage")
         this_process_is_ours()
         self._at_work = True
         try:
-            with airflow_failures():
-                self._stage(read_pipeline(self.pipeline_file, self.topic), batch_id)
+            with airflow_failures(), ExitStack() as opened:
+                pipeline = read_pipeline(self.pipeline_file, self.topic)
+                session = opened.enter_context(open_ledger(pipeline))
+                choice = next_stage(session, pipeline, batch_id)
+                if isinstance(choice, StagedBatch):
+                    self.log.info("needs no staging: %s %s", choice.attempt, choice.counts)
+                    return
+                engine = self._engine(choice, pipeline, opened)
+                if isinstance(engine, Connection):
+                    opened.close()  # the driver has a session of its own
+                    self._submit(engine, choice, pipeline, batch_id)
+                else:
+                    staged = stage(engine, pipeline, batch_id, current_origin(), session)
+                    verb = "needs no staging:" if staged.done else "staged"
+                    self.log.info("%s %s: %s", verb, staged.attempt, staged.counts)
         finally:
             self._at_work = False
 
@@ -104,41 +216,28 @@ class StageOperator(BaseOperator):
         if self._at_work:  # not after a timeout, which has left it already
             raise SystemExit("the task was stopped; nothing was committed")
 
-    def _stage(self, pipeline: Pipeline, batch_id: int) -> None:
+    def _engine(self, choice: EngineChoice, pipeline: Pipeline, opened: ExitStack) -> Reader | Connection:
+        """Return this process, or the server that the connection names; else the connection to submit a job to.
+
+        So it is too where the server does not answer and has a fallback.
+        """
         from offset_ledger.stage.process_reader import ProcessReader
-        from offset_ledger.stage.step import StagedBatch, next_stage, stage
-
-        choice = next_stage(pipeline, batch_id)
-        if isinstance(choice, StagedBatch):
-            self._say(choice)
-        elif choice.engine is Engine.PROCESS:
-            self._say(stage(ProcessReader(choice), pipeline, batch_id, current_origin()))
-        else:
-            self._stage_by_spark(choice, pipeline, batch_id)
-
-    def _stage_by_spark(self, choice: EngineChoice, pipeline: Pipeline, batch_id: int) -> None:
-        """By the server that the connection names; else, or where that does not answer, by a job of spark-submit."""
         from offset_ledger.stage.spark_reader import SparkReader
-        from offset_ledger.stage.step import stage
 
-        connection, session = get_connection(pipeline.spark.connection), None
-        with ExitStack() as opened:
-            if is_remote(connection):
-                fallback = connection.extra.get(FALLBACK)
-                try:
-                    session = opened.enter_context(remote_session(connection, wait=not fallback))
-                except errors.SparkUnavailable as error:
-                    if not fallback:
-                        raise
-                    self.log.warning("%s; its fallback is the connection %s", error, fallback)
-                    connection = get_connection(fallback)
-            if session:
-                self._say(stage(SparkReader(session, choice), pipeline, batch_id, current_origin()))
-            else:
-                self._submit(connection, choice, pipeline, batch_id)
-
-    def _say(self, staged: StagedBatch) -> None:
-        self.log.info("%s %s: %s", "needs no staging:" if staged.done else "staged", staged.attempt, staged.counts)
+        if choice.engine is Engine.PROCESS:
+            return ProcessReader(choice)
+        connection = get_connection(pipeline.spark.connection)
+        if not is_remote(connection):
+            return connection
+        fallback = connection.extra.get(FALLBACK)
+        try:
+            spark = opened.enter_context(remote_session(connection, wait=not fallback))
+        except errors.SparkUnavailable as error:
+            if not fallback:
+                raise
+            self.log.warning("%s; its fallback is the connection %s", error, fallback)
+            return get_connection(fallback)
+        return SparkReader(spark, choice)
 
     def _submit(self, at: Connection, choice: EngineChoice, pipeline: Pipeline, batch_id: int) -> None:
         """Run the nearest ``jobs/stage_batch.py`` above the pipeline file, else the package's own, by spark-submit."""
@@ -155,12 +254,22 @@ class StageOperator(BaseOperator):
                 if failed := self._failure(folder, pipeline, submission):
                     error_of_driver = errors.revive(failed.error, failed.message)
                     raise as_airflow(error_of_driver or errors.UnexpectedError(failed.message)) from None
-                if pipeline.spark.deploy_mode is DeployMode.CLUSTER:
-                    raise as_airflow(self._unrecorded(batch_id)) from error
-                raise
+                if pipeline.spark.deploy_mode is not DeployMode.CLUSTER:
+                    raise
+                hook, log = self._hook, "the log of the driver, which spark-submit names above"
+                if hook._yarn_application_id:
+                    log = f"yarn logs -applicationId {hook._yarn_application_id}"
+                elif hook._kubernetes_driver_pod:
+                    namespace = hook._connection["namespace"] or "default"
+                    log = f"kubectl logs -n {namespace} {hook._kubernetes_driver_pod}"
+                unrecorded = errors.SparkFailed(
+                    f"the driver of batch {batch_id} failed on the cluster and recorded no error in the ledger; "
+                    f"nothing was committed; see: {log}"
+                )
+                raise as_airflow(unrecorded) from error
 
     def _submit_hook(self, at: Connection, spark: Spark, given: SubmitArguments, batch_id: int) -> Any:
-        """The provider's hook for that job.
+        """Return the provider's hook for that job.
 
         Raises:
             ConfigurationError: the provider is not installed.
@@ -189,7 +298,7 @@ class StageOperator(BaseOperator):
         )
 
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
-        """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
+        """Return what the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
         from offset_ledger.ledger import staging
         from offset_ledger.ledger.database import transaction
         from offset_ledger.ledger.open import open_ledger
@@ -201,18 +310,6 @@ class StageOperator(BaseOperator):
         with suppress(errors.OffsetLedgerError), open_ledger(pipeline) as session, transaction(session) as cursor:
             return staging.read_failure(cursor, submission.submission_id)
         return None
-
-    def _unrecorded(self, batch_id: int) -> errors.SparkFailed:
-        hook = self._hook
-        log = "the log of the driver, which spark-submit names above"
-        if hook._yarn_application_id:
-            log = f"yarn logs -applicationId {hook._yarn_application_id}"
-        elif hook._kubernetes_driver_pod:
-            log = f"kubectl logs -n {hook._connection['namespace'] or 'default'} {hook._kubernetes_driver_pod}"
-        return errors.SparkFailed(
-            f"the driver of batch {batch_id} failed on the cluster and recorded no error in the ledger; nothing was "
-            f"committed; see: {log}"
-        )
 
 
 def _with_lineage(settings: dict[str, str]) -> dict[str, str]:
@@ -226,36 +323,53 @@ def _with_lineage(settings: dict[str, str]) -> dict[str, str]:
     return settings
 
 
-log = logging.getLogger(__name__)
+class ValidateOperator(_AskingOperator):
+    """Judge the staged batch; a rejected one leaves the task ``question`` to run, in every other case it is skipped."""
+
+    def execute(self, context: Context) -> None:
+        """Judge; a rejected batch gets its quality page before anybody is asked."""
+        from offset_ledger.report.step import report
+        from offset_ledger.validate.step import validate
+
+        batch_id = batch_id_of(context["ti"])
+        assert batch_id is not None
+        with airflow_failures():
+            pipeline = read_pipeline(self.pipeline_file, self.topic)
+            batch, _ = validate(pipeline, batch_id, current_origin())
+            if batch.state is State.REJECTED:
+                self.log.warning("%s: %s; quality page %s", batch, batch.reasons, report(pipeline, batch_id))
+                rejected(pipeline, batch, context)
+                return
+        self.log.info("%s passed", batch)
+        self.skip_question(context)
 
 
-class CommitOperator(BaseOperator):
+class CommitOperator(_PipelineOperator):
     """Commit the validated batch; skipped where nothing was planned or the batch is abandoned.
 
     Its outlet is the asset of the table, whose event says what was committed.
     """
 
-    template_fields = ("topic",)
-
-    def __init__(self, *, pipeline_file: str, topic: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.pipeline_file = pipeline_file
-        self.topic = topic
-        self._lineage: Any = None
+    _lineage: Any = None
 
     def execute(self, context: Context) -> None:
         """Commit; a batch that an earlier attempt has committed counts as well."""
-        from offset_ledger.commit.step import commit, given_up
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.commit.step import commit
+        from offset_ledger.ledger.batches import read_batch
+        from offset_ledger.ledger.database import transaction
+        from offset_ledger.ledger.open import open_ledger
 
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing to commit")
         with airflow_failures():
             pipeline = read_pipeline(self.pipeline_file, self.topic)
-            if given_up(pipeline, batch_id):
-                raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
-            committed = commit(pipeline, batch_id, current_origin())
+            with open_ledger(pipeline) as session:
+                with transaction(session) as cursor:
+                    batch = read_batch(cursor, batch_id)
+                if batch.state is State.ABANDONED:
+                    raise AirflowSkipException(f"batch {batch_id} is abandoned: nothing to commit")
+                committed = commit(pipeline, batch_id, current_origin(), session)
         (table,) = self.outlets
         context["outlet_events"][table].extra = {
             "batch_id": batch_id,

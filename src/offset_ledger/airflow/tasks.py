@@ -15,9 +15,8 @@ from offset_ledger.airflow.assets import table_asset, topic_assets
 from offset_ledger.airflow.callbacks import callbacks
 from offset_ledger.airflow.failures import airflow_failures
 from offset_ledger.airflow.gates import BatchGate
-from offset_ledger.airflow.operators import CommitOperator
+from offset_ledger.airflow.operators import CommitOperator, ValidateOperator
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
-from offset_ledger.airflow.steps import ValidateOperator
 from offset_ledger.config.model import Pipeline
 from offset_ledger.model.questions import QuestionAnswer
 
@@ -96,16 +95,12 @@ def _report(path: Path, of: Any) -> Any:
     @task(task_id=ids.REPORT, map_index_template=shown_by(of))
     def report_batch(topic: str | None) -> str:
         from offset_ledger.airflow.metrics import measure
-        from offset_ledger.report.consumer_group import mirror
-        from offset_ledger.report.step import report
+        from offset_ledger.operations.ingest import finish
 
         batch_id = batch_id_of(get_current_context()["ti"])
         assert batch_id is not None
         with airflow_failures():
-            pipeline = read_pipeline(path, topic)
-            mirror(pipeline)
-            measure(pipeline, batch_id)
-            page = report(pipeline, batch_id)
+            page = finish(read_pipeline(path, topic), batch_id, measure=measure)
         if page is None:  # the batch is committed: a page that could not be written does not fail its run
             raise AirflowSkipException(f"no page of batch {batch_id} was written; the log above says why")
         return str(page)

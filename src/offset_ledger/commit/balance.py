@@ -42,10 +42,22 @@ def commit_sheet(
     """
     head = batch.kind is BatchKind.HEAD
     cursors = lock_cursors(cursor, batch) if head else {}
-    _close_ranges(cursor, tables, batch, sheet, cursors, added)
+    lines = {name: [getattr(line, name) for line in sheet.values()] for name in Dispositions.__slots__}
+    # A range follows another one where its partition has a cursor.
+    chain = {"follows": [p in cursors for p in sheet], "added": [added.get(p, 0) for p in sheet], "partition": [*sheet]}
+    whole = {"head": head, "gap_reason": batch.gap_reason, **asdict(tables.attempt)}
+    cursor.execute(named_sql("commit/close_ranges"), {**lines, **chain, **whole})
     if head:
         cursor.execute(named_sql("commit/move_cursor"), {"batch_id": batch.batch_id})
-    _mark(cursor, batch, origin)
+    batches.move(
+        cursor,
+        batch.attempt,
+        State.VALIDATED,
+        State.COMMITTED,
+        origin,
+        committed_xid=transaction_id(cursor),
+        ended_at=datetime.now(UTC),
+    )
 
 
 def lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
@@ -62,30 +74,3 @@ def lock_cursors(cursor: Cursor, batch: Batch) -> dict[int, int]:
                 "nothing was committed; abandon the batch"
             )
     return cursors
-
-
-def _close_ranges(
-    cursor: Cursor,
-    tables: StagingTables,
-    batch: Batch,
-    sheet: Mapping[int, Dispositions],
-    cursors: Mapping[int, int],
-    added: Mapping[int, int],
-) -> None:
-    """Write every line of the balance sheet in one statement; a range ``follows`` where its partition has a cursor."""
-    lines = {name: [getattr(line, name) for line in sheet.values()] for name in Dispositions.__slots__}
-    chain = {"follows": [p in cursors for p in sheet], "added": [added.get(p, 0) for p in sheet], "partition": [*sheet]}
-    whole = {"head": batch.kind is BatchKind.HEAD, "gap_reason": batch.gap_reason, **asdict(tables.attempt)}
-    cursor.execute(named_sql("commit/close_ranges"), {**lines, **chain, **whole})
-
-
-def _mark(cursor: Cursor, batch: Batch, origin: Origin) -> None:
-    batches.move(
-        cursor,
-        batch.attempt,
-        State.VALIDATED,
-        State.COMMITTED,
-        origin,
-        committed_xid=transaction_id(cursor),
-        ended_at=datetime.now(UTC),
-    )

@@ -90,50 +90,36 @@ def merge(
         cursor.execute(sql.SQL(named_sql("commit/lock_target")).format(target=target))  # no trigger comes meanwhile
         triggers = enabled_triggers(cursor, pipeline)
     with explained(pipeline, tables, triggers):
-        emptied = no_longer_declared(cursor, pipeline)
-        names = Names(target, tables.identifier(tables.rows), pipeline.record, emptied)
-        return _merge(cursor, pipeline, tables, names, staged_rows, triggers, fill)
-
-
-def _merge(
-    cursor: Cursor,
-    pipeline: Pipeline,
-    tables: StagingTables,
-    names: Names,
-    staged_rows: Mapping[int, int],
-    triggers: Sequence[str],
-    fill: bool,
-) -> dict[int, MergeCounts]:
-    set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
-    set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
-    fresh = []
-    for statement in (merge_statement(cursor, pipeline.target.merge), *([named_sql("commit/fill")] if fill else [])):
-        cursor.execute(sql.SQL(statement).format(**names.formats()), {"batch_id": tables.batch_id})
-        fresh += cursor.fetchall()
-    cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
-    cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
-    record_columns(cursor, pipeline)
-    merged = _written(fresh)
-    if not triggers and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
-        if _count(cursor, names) != sum(staged_rows.values()):
-            raise _incomplete(tables)
-        return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
-    wrong = [row["wrong"] for row in fresh if row["wrong"] is not None]
-    return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
-
-
-def _written(rows: Sequence[DictRow]) -> dict[int, MergeCounts]:
-    """The sums of what the statements say that they wrote, by partition."""
-    sums: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        sums[row["_partition"]].update({name: row[name] for name in ("inserted", "updated", "deleted", "added")})
-    return {partition: MergeCounts(**counts) for partition, counts in sums.items()}
+        names = Names(
+            target, tables.identifier(tables.rows), pipeline.record, no_longer_declared(cursor, pipeline)
+        ).formats()
+        set_local(cursor, "work_mem", work_memory(sum(staged_rows.values())))
+        set_local(cursor, "enable_hashjoin", "off")  # it loses the sort, and the index is written at random places
+        written = list[DictRow]()
+        statements = [merge_statement(cursor, pipeline.target.merge), *([named_sql("commit/fill")] if fill else [])]
+        for statement in statements:
+            cursor.execute(sql.SQL(statement).format(**names), {"batch_id": tables.batch_id})
+            written += cursor.fetchall()
+        cursor.execute("SET LOCAL enable_hashjoin TO DEFAULT")
+        cursor.execute(named_sql("commit/apply_constraints"))  # what waits for the COMMIT acts now, or is refused now
+        record_columns(cursor, pipeline)
+        sums: dict[int, Counter[str]] = defaultdict(Counter)
+        for row in written:
+            sums[row["_partition"]].update({name: row[name] for name in ("inserted", "updated", "deleted", "added")})
+        merged = {partition: MergeCounts(**counts) for partition, counts in sums.items()}
+        if not triggers and {p: c.written for p, c in merged.items()} == {p: n for p, n in staged_rows.items() if n}:
+            cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=names["staging"]))
+            if cursor.one()[0] != sum(staged_rows.values()):
+                raise _incomplete(tables)
+            return {p: replace(counts, standing=counts.written) for p, counts in merged.items()}
+        wrong = [row["wrong"] for row in written if row["wrong"] is not None]
+        return _account(cursor, pipeline, names, tables, merged, staged_rows, triggers, wrong)
 
 
 def _account(
     cursor: Cursor,
     pipeline: Pipeline,
-    names: Names,
+    names: Mapping[str, sql.Composable],
     tables: StagingTables,
     merged: Mapping[int, MergeCounts],
     staged_rows: Mapping[int, int],
@@ -146,39 +132,28 @@ def _account(
     }
     # The id is no part of the query: it would keep that from running in parallel.
     by = {"batch_id": tables.batch_id, "xid": transaction_id(cursor)}
-    cursor.execute(sql.SQL(named_sql("commit/account")).format(**names.formats(), **options), by)
+    cursor.execute(sql.SQL(named_sql("commit/account")).format(**names, **options), by)
     partitions = {row["_partition"]: row for row in cursor.fetchall()}
     if {p: row["rows"] for p, row in partitions.items()} != {p: n for p, n in staged_rows.items() if n}:
         raise _incomplete(tables)
     wrong = [*wrong, *(row["wrong"] for row in partitions.values() if row["wrong"] is not None)]
     counted = {p: merged.get(p, MergeCounts()) for p in partitions}
     if wrong or any(row["written"] != counted[p].written for p, row in partitions.items()):
-        raise _unaccounted(pipeline, tables, min(wrong, default=None), triggers)
+        event = f"event {min(wrong)!r}" if wrong else "an event"
+        advice = (
+            f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
+            "fill only columns that the pipeline file does not declare"
+            if triggers
+            else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
+        )
+        raise LedgerViolation(
+            f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
+            f"was staged, and has not lost to another record either; nothing was committed; {advice}"
+        )
     return {
         p: replace(counted[p], standing=row["standing"], same_state=row["same_state"], older=row["older"])
         for p, row in partitions.items()
     }
-
-
-def _unaccounted(
-    pipeline: Pipeline, tables: StagingTables, event_id: str | None, triggers: Sequence[str]
-) -> LedgerViolation:
-    event = "an event" if event_id is None else f"event {event_id!r}"
-    advice = (
-        f"triggers of the table ({', '.join(triggers)}) suppress or change what is written: drop them, or let them "
-        "fill only columns that the pipeline file does not declare"
-        if triggers
-        else f"run offset-ledger verify {pipeline.name}, keep its output, and pause the pipeline"
-    )
-    return LedgerViolation(
-        f"{tables.attempt}: {event} does not stand in {pipeline.target.schema}.{pipeline.target.table} as it "
-        f"was staged, and has not lost to another record either; nothing was committed; {advice}"
-    )
-
-
-def _count(cursor: Cursor, names: Names) -> int:
-    cursor.execute(sql.SQL(named_sql("commit/count_staged")).format(staging=names.staging))
-    return int(cursor.one()[0])
 
 
 def _incomplete(tables: StagingTables) -> IncompleteStaging:
@@ -266,19 +241,18 @@ def largest(pipeline: Pipeline, tables: StagingTables, error: psycopg2.Error) ->
     """
     if (error.pgcode or "")[:2] != _TOO_LARGE:
         return ""
-    index = (error.diag.schema_name, error.diag.constraint_name)
-    with suppress(OffsetLedgerError, psycopg2.Error):
-        database = get_connection(pipeline.target.connection)
-        with connect(database, timeout=_SECONDS) as session, transaction(session) as cursor:
-            return _largest(cursor, tables, index)
+    index = {"schema": error.diag.schema_name, "name": error.diag.constraint_name}
+    database = get_connection(pipeline.target.connection)
+    with (
+        suppress(OffsetLedgerError, psycopg2.Error),
+        connect(database, timeout=_SECONDS) as session,
+        transaction(session) as cursor,
+    ):
+        cursor.execute(named_sql("commit/columns_of_index"), index)
+        names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
+        sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
+        query = sql.SQL(named_sql("commit/largest_event"))
+        cursor.execute(query.format(staging=tables.identifier(tables.rows), size=sizes))
+        event_id, partition, offset = cursor.one()
+        return f"the largest is event {event_id!r}, record {partition}:{offset}"
     return ""
-
-
-def _largest(cursor: Cursor, tables: StagingTables, index: tuple[str | None, str | None]) -> str:
-    cursor.execute(named_sql("commit/columns_of_index"), {"schema": index[0], "name": index[1]})
-    names = [sql.Identifier("s", row[0]) for row in cursor.fetchall()] or [sql.Identifier("s")]
-    sizes = sql.SQL(" + ").join(sql.SQL("coalesce(pg_column_size({}), 0)").format(name) for name in names)
-    query = sql.SQL(named_sql("commit/largest_event")).format(staging=tables.identifier(tables.rows), size=sizes)
-    cursor.execute(query)
-    event_id, partition, offset = cursor.one()
-    return f"the largest is event {event_id!r}, record {partition}:{offset}"

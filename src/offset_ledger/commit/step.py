@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from psycopg2 import sql
@@ -57,7 +57,7 @@ class Committed:
         return sum(self.sheet.values(), Dispositions())
 
 
-def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
+def commit(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None) -> Committed:
     """Commit a validated batch; one that is committed already is returned as it is.
 
     Raises:
@@ -69,51 +69,35 @@ def commit(pipeline: Pipeline, batch_id: int, origin: Origin) -> Committed:
         IncompleteStaging, DatabaseUnavailable: nothing was committed; worth another try from staging.
         UnknownOutcome: the connection was lost during COMMIT and the ledger cannot be read yet.
     """
-    database = get_connection(pipeline.target.connection)
     batch: Batch | None = None
     try:
-        with connect(database) as session:
+        with open_ledger(pipeline, session) as session:
             with transaction(session) as cursor:
                 batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
                 if batch.state is State.COMMITTED:
                     return Committed(batch, batches.read_sheet(cursor, batch_id), already=True)
                 rivals = {batch_id, *batches.validated_of_file(cursor, pipeline)}
-                _check_validated(pipeline, batch)
+                if batch.state is State.REJECTED:
+                    raise BatchRejected(
+                        f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged"
+                    )
+                if batch.state is not State.VALIDATED:
+                    batches.refuse(batch, batch.attempt, State.VALIDATED)
                 rename_session(cursor, application_name(batch.attempt, "commit"))
-            return _commit_validated(session, pipeline, batch, rivals, origin)
+            validated = batch
+            wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, validated))
+            with transaction(session) as cursor:
+                current = _lock(cursor, pipeline, batch)
+                if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
+                    return Committed(current, batches.read_sheet(cursor, batch_id), already=True)
+                sheet = _commit(cursor, pipeline, batch, origin)
+            reach(Failpoint.AFTER_COMMIT)
+            with transaction(session) as cursor:
+                return Committed(batches.read_batch(cursor, batch_id), sheet)
     except DatabaseUnavailable as error:
         if batch is None or _is_answered(error):
             raise
-        return resolve(database, batch, error)
-
-
-def _commit_validated(
-    session: Session, pipeline: Pipeline, batch: Batch, rivals: Collection[int], origin: Origin
-) -> Committed:
-    wait_for(session, rivals, lambda cursor: _lock(cursor, pipeline, batch))
-    with transaction(session) as cursor:
-        current = _lock(cursor, pipeline, batch)
-        if current.state is State.COMMITTED:  # a concurrent attempt came first while this one waited
-            return Committed(current, batches.read_sheet(cursor, batch.batch_id), already=True)
-        sheet = _commit(cursor, pipeline, batch, origin)
-    reach(Failpoint.AFTER_COMMIT)
-    with transaction(session) as cursor:
-        return Committed(batches.read_batch(cursor, batch.batch_id), sheet)
-
-
-def given_up(pipeline: Pipeline, batch_id: int) -> bool:
-    """Whether the batch was abandoned."""
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
-        return batches.read_batch(cursor, batch_id).state is State.ABANDONED
-
-
-def _check_validated(pipeline: Pipeline, batch: Batch) -> None:
-    if batch.state is State.REJECTED:
-        raise BatchRejected(
-            f"batch {batch.batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged"
-        )
-    if batch.state is not State.VALIDATED:
-        batches.refuse(batch, batch.attempt, State.VALIDATED)
+        return resolve(get_connection(pipeline.target.connection), batch, error)
 
 
 def _lock(cursor: Cursor, pipeline: Pipeline, batch: Batch) -> Batch:
@@ -160,12 +144,6 @@ def resolve(database: Connection, batch: Batch, lost: DatabaseUnavailable) -> Co
     raise lost
 
 
-def _keep_schemas(cursor: Cursor, batch: Batch, tables: StagingTables) -> None:
-    statement = sql.SQL(named_sql("commit/batch_schemas"))
-    names = {"rows": tables.identifier(tables.rows), "refused": tables.identifier(tables.refused)}
-    cursor.execute(statement.format(**names), {"batch_id": batch.batch_id})
-
-
 def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) -> dict[int, Dispositions]:
     batches.lock(cursor, batch.attempt, State.VALIDATED)
     if batch.kind is BatchKind.HEAD:
@@ -179,15 +157,15 @@ def _commit(cursor: Cursor, pipeline: Pipeline, batch: Batch, origin: Origin) ->
     row_counts.count_once(cursor, pipeline, origin)
     reach(Failpoint.BEFORE_MERGE)
     merged = merge(cursor, pipeline, tables, {p: c.rows for p, c in staged.items()}, batch.fill)
+    rows, refused = tables.identifier(tables.rows), tables.identifier(tables.refused)
+    schema_id = sql.SQL("_schema_id" if pipeline.record.schema_ids else "NULL")
     cursor.execute(
-        sql.SQL(named_sql("commit/quarantine")).format(
-            refused=tables.identifier(tables.refused),
-            schema_id=sql.SQL("_schema_id" if pipeline.record.schema_ids else "NULL"),
-        ),
+        sql.SQL(named_sql("commit/quarantine")).format(refused=refused, schema_id=schema_id),
         {"pipeline": pipeline.name, "topic_id": batch.topic_id, "batch_id": batch.batch_id},
     )
     if pipeline.record.schema_ids:
-        _keep_schemas(cursor, batch, tables)
+        statement = sql.SQL(named_sql("commit/batch_schemas")).format(rows=rows, refused=refused)
+        cursor.execute(statement, {"batch_id": batch.batch_id})
     if batch.kind is BatchKind.REDRIVE:
         redrive.settle(cursor, tables)
     if pipeline.quality.dead_letter_topic:

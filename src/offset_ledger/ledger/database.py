@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -132,15 +132,20 @@ def connect(connection: Connection, name: str = SESSION_NAME, timeout: float = i
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: {message}; its extra takes libpq's options only, such as sslmode"
         ) from error
-    try:
+    with closing(session), package_errors(connection):
         yield session
+
+
+@contextmanager
+def package_errors(connection: Connection) -> Iterator[None]:
+    """Raise the package's errors for those of a session with this database, as :func:`connect` does."""
+    try:
+        yield
     except psycopg2.Error as error:
         meant = _failed(connection, error)
         if meant is None:
             raise
         raise meant from error
-    finally:
-        session.close()
 
 
 def _failed(connection: Connection, error: psycopg2.Error) -> OffsetLedgerError | None:

@@ -8,22 +8,27 @@ from math import inf
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.ledger.database import SESSION_NAME, Session, connect
+from offset_ledger.ledger.database import SESSION_NAME, Session, connect, package_errors
 from offset_ledger.ledger.migrate import check_migrated
 
 
 @contextmanager
-def open_ledger(pipeline: Pipeline, name: str = SESSION_NAME) -> Iterator[Session]:
+def open_ledger(pipeline: Pipeline, session: Session | None = None) -> Iterator[Session]:
     """A session with the database of the pipeline's target, which holds its ledger; closed afterwards.
 
-    ``name`` is its application_name.
+    With ``session`` it is that one, which stays open; one that was lost meanwhile is replaced.
 
     Raises:
         ConfigurationError: the ledger lacks a migration.
         OffsetLedgerError: as :func:`offset_ledger.ledger.database.connect`.
     """
-    with open_ledger_at(get_connection(pipeline.target.connection), name) as session:
-        yield session
+    connection = get_connection(pipeline.target.connection)
+    if session is None or session.closed:
+        with open_ledger_at(connection) as opened:
+            yield opened
+    else:
+        with package_errors(connection):
+            yield session
 
 
 @contextmanager

@@ -287,11 +287,11 @@ def accept_table(pipeline: Pipeline, origin: Origin, why: str) -> int:
         return row_counts.count(cursor, known, origin, why)
 
 
-def schema_question(pipeline: Pipeline) -> Question | None:
+def schema_question(pipeline: Pipeline, session: Session | None = None) -> Question | None:
     """Return the question whether to leave the columns, although a schema of the open head batch does not fit."""
     if not pipeline.follows_schemas:
         return None
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
+    with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         undecided = _read(cursor, pipeline)
         return _question(pipeline, *undecided) if undecided else None
 

@@ -26,7 +26,7 @@ from offset_ledger.ledger.dead_letters import RecordPosition
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
-from offset_ledger.plan.dead_letter_topic import dead_letter_snapshot
+from offset_ledger.plan.step import dead_letter_snapshot
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.retry import retrying

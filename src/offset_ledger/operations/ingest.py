@@ -1,16 +1,20 @@
-"""Ingest: all steps from plan to report in one process, without Airflow."""
+"""Ingest: all steps from plan to report in one process, without Airflow; and what follows a commit, there as here."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import BatchRejected, OffsetLedgerError
+from offset_ledger.ledger.database import Session
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import Engine
+from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.model.states import BatchKind, State
 from offset_ledger.plan.step import PlannedBatch, plan
 from offset_ledger.plan.topics import find_pipelines
@@ -18,9 +22,23 @@ from offset_ledger.units import counted
 
 if TYPE_CHECKING:
     from offset_ledger.commit.step import Committed
-    from offset_ledger.stage.step import StagedBatch
+    from offset_ledger.stage.step import Reader
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Seconds by step."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def time(self, step: str) -> Iterator[None]:
+        """Let the time of the block count for ``step``, also if it raises."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = time.monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +60,16 @@ def ingest(
     failed: list[OffsetLedgerError] = []
     for of_topic in find_pipelines(pipeline):
         try:
-            yield from _ingest(of_topic, origin, until_drained, say, limit)
+            while True:
+                clock = Clock()
+                with clock.time("plan"):
+                    planned = plan(of_topic, origin, limit)
+                say(planned.message)
+                if planned.batch is None:
+                    break
+                yield run_batch(of_topic, planned, origin, say, clock)
+                if not until_drained:
+                    break
         except OffsetLedgerError as error:
             if not pipeline.source.several:
                 raise
@@ -52,22 +79,8 @@ def ingest(
         raise failed[0]
 
 
-def _ingest(
-    pipeline: Pipeline, origin: Origin, until_drained: bool, say: Callable[[str], None], limit: int | None
-) -> Iterator[Ingested]:
-    while True:
-        began = time.monotonic()
-        planned = plan(pipeline, origin, limit)
-        say(planned.message)
-        if planned.batch is None:
-            return
-        yield run_batch(pipeline, planned, origin, say, time.monotonic() - began)
-        if not until_drained:
-            return
-
-
 def run_batch(
-    pipeline: Pipeline, planned: PlannedBatch, origin: Origin, say: Callable[[str], None], plan_seconds: float = 0.0
+    pipeline: Pipeline, planned: PlannedBatch, origin: Origin, say: Callable[[str], None], clock: Clock | None = None
 ) -> Ingested:
     """Take a planned batch through every step; a redrive needs no Spark session.
 
@@ -75,31 +88,77 @@ def run_batch(
         BatchRejected: the quality gate rejected it; nothing was merged.
     """
     from offset_ledger.commit.step import commit  # these import pyarrow: not where nothing is new
-    from offset_ledger.report.consumer_group import mirror
-    from offset_ledger.report.step import report
+    from offset_ledger.operations.redrive import stage_redrive
+    from offset_ledger.stage.step import StagedBatch, next_stage, stage
 
     assert planned.batch is not None
-    batch_id = planned.batch.batch_id
-    clock = Clock({"plan": plan_seconds})
-    if planned.batch.kind is BatchKind.REDRIVE:
-        from offset_ledger.operations.redrive import stage_redrive
-
-        staged = clock.time("stage", lambda: stage_redrive(pipeline, batch_id, origin))
-    else:
-        staged = _stage(pipeline, batch_id, origin, clock, say)
-    verb = "already staged:" if staged.done else "staged"
-    rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
-    say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
-    clock.time("validate", lambda: validate_or_raise(pipeline, batch_id, origin))
-    committed = clock.time("commit", lambda: commit(pipeline, batch_id, origin))
-    clock.time("report", lambda: report(pipeline, batch_id))
-    clock.time("mirror", lambda: mirror(pipeline))
+    batch_id, clock = planned.batch.batch_id, clock or Clock({"plan": 0.0})
+    with open_ledger(pipeline) as session:
+        if planned.batch.kind is BatchKind.REDRIVE:
+            with clock.time("stage"):
+                staged = stage_redrive(pipeline, batch_id, origin, session)
+        else:
+            choice = next_stage(session, pipeline, batch_id)
+            if isinstance(choice, StagedBatch):
+                staged = choice
+            else:
+                say(f"staging {choice}")
+                reader = _reader(pipeline, choice, clock)
+                with clock.time("stage"):
+                    staged = stage(reader, pipeline, batch_id, origin, session)
+        verb = "already staged:" if staged.done else "staged"
+        rows, refused, skipped = counted(staged.counts.rows, "row"), staged.counts.refused, staged.counts.skipped
+        say(f"{verb} {rows}, {refused:,} refused, {skipped:,} skipped")
+        with clock.time("validate"):
+            validate_or_raise(pipeline, batch_id, origin, session)
+        with clock.time("commit"):
+            committed = commit(pipeline, batch_id, origin, session)
+    finish(pipeline, batch_id, clock)
     if pipeline.quality.dead_letter_topic:
-        clock.time("dead letters", lambda: _deliver(pipeline, say))
+        with clock.time("dead letters"):
+            _deliver(pipeline, say)
     return Ingested(committed, clock.seconds)
 
 
-def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batch:
+def _reader(pipeline: Pipeline, choice: EngineChoice, clock: Clock) -> Reader:
+    from offset_ledger.stage.process_reader import ProcessReader
+    from offset_ledger.stage.session import staging_session
+    from offset_ledger.stage.spark_reader import SparkReader
+
+    if choice.engine is Engine.PROCESS:
+        return ProcessReader(choice)
+    with clock.time("session"):
+        return SparkReader(staging_session(pipeline.spark), choice)
+
+
+def finish(
+    pipeline: Pipeline,
+    batch_id: int,
+    clock: Clock | None = None,
+    measure: Callable[[Pipeline, int, Session], None] | None = None,
+) -> Path | None:
+    """Do what follows every commit, in this order: set the consumer group, send metrics, and write the pages.
+
+    ``measure`` sends the metrics. All of it may be done again, and only a ledger that is away is an error. Returns the
+    page of the batch; None if it could not be written.
+
+    Raises:
+        DatabaseUnavailable: worth another try.
+    """
+    from offset_ledger.report.consumer_group import mirror
+    from offset_ledger.report.step import report
+
+    clock = clock or Clock()
+    with open_ledger(pipeline) as session:
+        with clock.time("mirror"):
+            mirror(pipeline, session=session)
+        if measure:
+            measure(pipeline, batch_id, session)
+        with clock.time("report"):
+            return report(pipeline, batch_id, session)
+
+
+def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None) -> Batch:
     """Validate a staged batch and return it if it passed; a rejected one gets its report.
 
     Raises:
@@ -108,31 +167,15 @@ def validate_or_raise(pipeline: Pipeline, batch_id: int, origin: Origin) -> Batc
     from offset_ledger.report.step import report
     from offset_ledger.validate.step import validate
 
-    batch, _ = validate(pipeline, batch_id, origin)
+    batch, _ = validate(pipeline, batch_id, origin, session)
     if batch.state is State.REJECTED:
-        page = report(pipeline, batch_id) or "its report"
+        page = report(pipeline, batch_id, session) or "its report"
         raise BatchRejected(
             f"batch {batch_id} of {pipeline.name} is rejected: {batch.reasons}; nothing was merged and no cursor "
             f"moved; see {page}, then run: offset-ledger approve {batch_id} --why ..., or offset-ledger abandon "
             f"{batch_id} --why ..."
         )
     return batch
-
-
-def _stage(pipeline: Pipeline, batch_id: int, origin: Origin, clock: Clock, say: Callable[[str], None]) -> StagedBatch:
-    from offset_ledger.stage.process_reader import ProcessReader
-    from offset_ledger.stage.session import staging_session
-    from offset_ledger.stage.spark_reader import SparkReader
-    from offset_ledger.stage.step import StagedBatch, next_stage, stage
-
-    choice = next_stage(pipeline, batch_id)
-    if isinstance(choice, StagedBatch):
-        return choice
-    say(f"staging {choice}")
-    if choice.engine is Engine.PROCESS:
-        return clock.time("stage", lambda: stage(ProcessReader(choice), pipeline, batch_id, origin))
-    spark = clock.time("session", lambda: staging_session(pipeline.spark))
-    return clock.time("stage", lambda: stage(SparkReader(spark, choice), pipeline, batch_id, origin))
 
 
 def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
@@ -143,18 +186,3 @@ def _deliver(pipeline: Pipeline, say: Callable[[str], None]) -> None:
         say(str(deliver(pipeline)))
     except OffsetLedgerError as error:
         say(f"dead letters wait in the outbox: {type(error).__name__}: {error}")
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Seconds by step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def time(self, step: str, run: Callable[[], T]) -> T:
-        """Run it and return its result; its time counts for ``step``, also if it raises."""
-        began = time.monotonic()
-        try:
-            return run()
-        finally:
-            self.seconds[step] = time.monotonic() - began

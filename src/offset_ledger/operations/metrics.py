@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.ledger.database import named_sql, rows
+from offset_ledger.ledger.database import Session, named_sql, rows
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.operations.status import status
 
@@ -28,14 +28,14 @@ class BatchMetrics:
     seconds: dict[str, float]
 
 
-def batch_metrics(pipeline: Pipeline, batch_id: int) -> BatchMetrics:
+def batch_metrics(pipeline: Pipeline, batch_id: int, session: Session | None = None) -> BatchMetrics:
     """Return the metrics of the batch from the ledger, and the remaining lag from the broker."""
-    with open_ledger(pipeline) as session:
+    with open_ledger(pipeline, session) as session:
         (metrics,) = rows(session, named_sql("operations/metrics"), [batch_id])
-    try:
-        lag = sum(each.lag for each in status(pipeline).partitions)
-    except OffsetLedgerError as error:
-        log.warning("the lag of pipeline %s is not known: %s", pipeline.name, error)
-        lag = None
+        try:
+            lag = sum(each.lag for each in status(pipeline, session).partitions)
+        except OffsetLedgerError as error:
+            log.warning("the lag of pipeline %s is not known: %s", pipeline.name, error)
+            lag = None
     seconds = {step: metrics[step] for step in _STEPS if metrics[step] is not None}
     return BatchMetrics(lag, metrics["records"] or 0, metrics["quarantined"] or 0, seconds)

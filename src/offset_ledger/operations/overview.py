@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -16,7 +17,7 @@ from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches
 from offset_ledger.model.batch import Batch
 from offset_ledger.operations.status import waits_for
-from offset_ledger.plan.topics import known_in
+from offset_ledger.plan.topics import known_pipelines
 from offset_ledger.standing.brokers import ask_topic
 from offset_ledger.standing.files import by_ledger
 from offset_ledger.standing.pipeline import BrokerAnswer, Ledger, assess
@@ -85,7 +86,9 @@ def _in_ledger(conn_id: str, of_ledger: list[Pipeline]) -> list[_Known]:
     try:
         with reading(conn_id, "offset-ledger status") as cursor:
             ledger = read_ledger(cursor)
-            sources = {each.name: each for file in of_ledger for each in known_in(cursor, file) or (file,)}
+            sources = {
+                each.name: each for file in of_ledger for each in known_pipelines(file, nullcontext(cursor)) or (file,)
+            }
             return [
                 _Known(name, sources.get(name), ledger, batches.open_head(cursor, name))
                 for name in {**sources, **ledger.pipelines}

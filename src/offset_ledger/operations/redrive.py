@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
-from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
+from offset_ledger.ledger.database import Cursor, Session, named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.redrive import QuarantinePosition, RedriveChoice, Selection
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin
-from offset_ledger.model.engine import FROM_QUARANTINE
+from offset_ledger.model.engine import FROM_QUARANTINE, EngineChoice
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.model.moments import parse_since
 from offset_ledger.plan.step import PlannedBatch, resume
@@ -94,7 +93,7 @@ def in_open_batches(held: Mapping[int, int]) -> str:
     return ", ".join(f"{records:,} in open batch {batch_id}" for batch_id, records in sorted(held.items()))
 
 
-def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBatch:
+def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None) -> StagedBatch:
     """Stage the records of a redrive batch under a new epoch, from quarantine, without Spark and Kafka.
 
     Raises:
@@ -102,19 +101,28 @@ def stage_redrive(pipeline: Pipeline, batch_id: int, origin: Origin) -> StagedBa
         Fenced: a newer attempt took over meanwhile.
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
-    from offset_ledger.stage.slices import SliceTask, write_slice
+    return stage_with(QuarantineStager(pipeline), pipeline, batch_id, origin, session)
 
-    database = get_connection(pipeline.target.connection)
 
-    def write(batch: Batch, tables: StagingTables) -> Written:
-        task = SliceTask.of(pipeline, database, tables, batch.kind)
+@dataclass(frozen=True, slots=True)
+class QuarantineStager:
+    """Stages the frozen records of a redrive, a slice for each partition."""
+
+    pipeline: Pipeline
+    choice: ClassVar[EngineChoice] = FROM_QUARANTINE
+
+    def check(self, _batch: Batch) -> None:
+        """Return: quarantine keeps the records of an open redrive."""
+
+    def stage(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
+        """Stage the slices, and one of the records that are left out."""
+        from offset_ledger.stage.slices import SliceTask, write_slice
+
+        task = SliceTask.of(session, self.pipeline, tables, batch.kind)
         for slice_no, r in enumerate(batch.ranges):
-            with connect(database) as session:
-                list(write_slice(task, slice_no, read_records(session, batch_id, r.partition)))
-        with connect(database) as session, transaction(session) as cursor:
+            write_slice(task, slice_no, read_records(session, batch.batch_id, r.partition))
+        with transaction(session) as cursor:
             return Written(len(batch.ranges) + redrive.leave_out(cursor, tables, len(batch.ranges)))
-
-    return stage_with(write, pipeline, batch_id, origin, FROM_QUARANTINE)
 
 
 def read_records(session: Session, batch_id: int, partition: int) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError, ContradictoryRequest, UnknownBatch
 from offset_ledger.ledger import batches
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.decisions import decide
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.requests import open_request
@@ -26,7 +26,7 @@ from offset_ledger.plan.window import look_up, missed, nothing_in
 from offset_ledger.units import counted
 
 
-def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> PlannedBatch:
+def plan_request(pipeline: Pipeline, request: Request, origin: Origin, session: Session | None = None) -> PlannedBatch:
     """Do what is requested, up to a planned batch; without one, the message says what was done or why nothing is left.
 
     Raises:
@@ -35,7 +35,7 @@ def plan_request(pipeline: Pipeline, request: Request, origin: Origin) -> Planne
     """
     match request.action:
         case RunAction.NEXT:
-            return plan(pipeline, origin, request.limit, take_rejected=True)
+            return plan(pipeline, origin, request.limit, take_rejected=True, session=session)
         case RunAction.WINDOW | RunAction.RANGES:
             return _plan_again(pipeline, request, origin, take_rejected=True)
         case RunAction.APPROVE:

@@ -12,7 +12,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import UnknownTopic
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import batches, dead_letters, staging
-from offset_ledger.ledger.database import named_sql, rows, transaction
+from offset_ledger.ledger.database import Session, named_sql, rows, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
@@ -61,7 +61,7 @@ class PipelineStatus:
     retired: str | None = None
 
 
-def status(pipeline: Pipeline) -> PipelineStatus:
+def status(pipeline: Pipeline, session: Session | None = None) -> PipelineStatus:
     """Return the cursors compared with the log, the open head batch, and what is unfinished.
 
     Raises:
@@ -73,7 +73,7 @@ def status(pipeline: Pipeline) -> PipelineStatus:
             topic, unknown = BrokerAnswer(ask_topic(kafka, pipeline.source.topic)), None
     except UnknownTopic as error:
         topic, unknown = BrokerAnswer(gone=True), error
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
+    with open_ledger(pipeline, session) as session, transaction(session) as cursor:
         standing = assess(pipeline, read_ledger(cursor, [pipeline.name]), topic, datetime.now(UTC))
         if unknown and not standing.retired:
             raise unknown

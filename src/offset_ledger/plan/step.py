@@ -10,9 +10,15 @@ from typing import Any
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import BatchRejected, LogEndBelowCursor, PartitionVanished, UnknownTopic
+from offset_ledger.errors import (
+    BatchRejected,
+    ConfigurationError,
+    LogEndBelowCursor,
+    PartitionVanished,
+    UnknownTopic,
+)
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines, staging
 from offset_ledger.ledger.database import Cursor, Session, clock, transaction
 from offset_ledger.ledger.open import open_ledger
@@ -24,7 +30,6 @@ from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.model.request import Request, RunAction
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.plan.dead_letter_topic import check_dead_letter_topic
 from offset_ledger.plan.head import backlogs, boundaries, nothing_new, plan_head, start_offsets
 from offset_ledger.retry import retrying
 from offset_ledger.target.table import ensure_target
@@ -41,7 +46,13 @@ class PlannedBatch:
     message: str
 
 
-def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_rejected: bool = False) -> PlannedBatch:
+def plan(
+    pipeline: Pipeline,
+    origin: Origin,
+    limit: int | None = None,
+    take_rejected: bool = False,
+    session: Session | None = None,
+) -> PlannedBatch:
     """Plan the next head batch, or resume the one that is open: a rerun reads the same ranges.
 
     ``limit`` bounds its offsets below the pipeline file's own limit. With ``take_rejected`` a rejected batch is resumed
@@ -58,7 +69,7 @@ def plan(pipeline: Pipeline, origin: Origin, limit: int | None = None, take_reje
         BrokerUnavailable, DatabaseUnavailable: a server is away.
     """
     retries = retrying(_may_be_stale, f"the leaders of {pipeline.source.topic} to know their ends", max_seconds=10)
-    planned = retries(lambda: _plan(pipeline, origin, limit, take_rejected))
+    planned = retries(lambda: _plan(session, pipeline, origin, limit, take_rejected))
     reach(Failpoint.AFTER_PLAN)
     return planned
 
@@ -67,15 +78,17 @@ def _may_be_stale(error: BaseException) -> bool:
     return isinstance(error, LogEndBelowCursor | PartitionVanished)
 
 
-def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool) -> PlannedBatch:
-    with open_ledger(pipeline) as session:
+def _plan(
+    session: Session | None, pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: bool
+) -> PlannedBatch:
+    with open_ledger(pipeline, session) as session:
         staging.drop_rejected(session, pipeline.name, pipeline.quality.keep_rejected_days)
         with transaction(session) as cursor:
             before = pipelines.read_cursors(cursor, pipeline.name)
             seen_at = clock(cursor)
             # Before any lock: a paused commit of this very batch may have it, and only the next claim ends that.
-            if resumed := _resume(cursor, pipeline, origin, take_rejected):
-                return resumed
+            if head := batches.open_head(cursor, pipeline.name):
+                return resume(cursor, head, origin, take_rejected)
         try:
             snapshot, at_timestamp = snapshot_topic(pipeline, before)
         except UnknownTopic:
@@ -88,9 +101,9 @@ def _plan(pipeline: Pipeline, origin: Origin, limit: int | None, take_rejected: 
             pipelines.register(cursor, pipeline, snapshot)
             pipelines.lock_pipeline(cursor, pipeline.name)
             ensure_target(cursor, pipeline)
-            return _resume(cursor, pipeline, origin, take_rejected) or _plan_next(
-                cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at
-            )
+            if head := batches.open_head(cursor, pipeline.name):
+                return resume(cursor, head, origin, take_rejected)
+            return _plan_next(cursor, pipeline, snapshot, at_timestamp, origin, limit, seen_at)
 
 
 def checked_snapshot(session: Session, pipeline: Pipeline) -> TopicSnapshot:
@@ -117,18 +130,14 @@ def snapshot_topic(pipeline: Pipeline, cursors: Cursors | None) -> tuple[TopicSn
             kafka.check_version()
         snapshot = kafka.snapshot(source.topic, read_before=cursors is not None)
         check_identity(cursors, snapshot)
-        check_dead_letter_topic(kafka, pipeline)
+        if pipeline.quality.dead_letter_topic:
+            dead_letter_snapshot(kafka, pipeline, pipeline.quality.dead_letter_topic)
         if cursors:
             ends = kafka.epoch_ends(source.topic, cursors.leader_epochs)
             check_truncation(source.topic, cursors.next_offsets, cursors.leader_epochs, ends, "passed")
         if source.start is StartAt.TIMESTAMP and source.start_timestamp is not None:
             return snapshot, kafka.offsets_at(source.topic, source.start_timestamp)
     return snapshot, {}
-
-
-def _resume(cursor: Cursor, pipeline: Pipeline, origin: Origin, take_rejected: bool) -> PlannedBatch | None:
-    head = batches.open_head(cursor, pipeline.name)
-    return resume(cursor, head, origin, take_rejected) if head else None
 
 
 def resume(cursor: Cursor, batch: Batch, origin: Origin, take_rejected: bool = False) -> PlannedBatch:
@@ -197,6 +206,21 @@ def describe(ranges: Sequence[OffsetRange]) -> str:
     return f"{counted(total_width(ranges), 'offset')} in {counted(len(ranges), 'partition')}"
 
 
+def dead_letter_snapshot(kafka: KafkaClient, pipeline: Pipeline, topic: str) -> TopicSnapshot:
+    """Return the dead letter topic as it is now.
+
+    Raises:
+        ConfigurationError: it does not exist.
+    """
+    try:
+        return kafka.snapshot(topic)
+    except UnknownTopic:
+        raise ConfigurationError(
+            f"pipeline {pipeline.name}: the dead letter topic {topic!r} does not exist; create it, or correct "
+            "quality.dead_letter_topic in the pipeline file"
+        ) from None
+
+
 def plan_replay(
     pipeline: Pipeline,
     wanted: Sequence[OffsetRange],
@@ -217,26 +241,21 @@ def plan_replay(
     """
     with connect_kafka(get_connection(pipeline.source.connection)) as kafka:
         snapshot = kafka.snapshot(pipeline.source.topic)
-        check_dead_letter_topic(kafka, pipeline)
+        if pipeline.quality.dead_letter_topic:
+            dead_letter_snapshot(kafka, pipeline, pipeline.quality.dead_letter_topic)
     key = request or Request(RunAction.RANGES, ranges=tuple(wanted)).key
     with open_ledger(pipeline) as session:
         with transaction(session) as cursor:
             if open_batch := open_request(cursor, pipeline.name, kind, origin, key):  # before any lock, as in _plan
                 return resume(cursor, open_batch, origin)
         with transaction(session) as cursor:
-            _register_replay(cursor, pipeline, snapshot, wanted)
+            check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
+            check_replay(wanted, snapshot)
+            pipelines.register(cursor, pipeline, snapshot)
+            pipelines.lock_pipeline(cursor, pipeline.name)
+            ensure_target(cursor, pipeline)
             if open_batch := open_request(cursor, pipeline.name, kind, origin, key):
                 return resume(cursor, open_batch, origin)
             batch_id = batches.insert_batch(cursor, pipeline, kind, snapshot, wanted, origin, why, key)
             batch = batches.read_batch(cursor, batch_id)
             return PlannedBatch(batch, False, 0, f"planned {batch}: {describe(wanted)}")
-
-
-def _register_replay(
-    cursor: Cursor, pipeline: Pipeline, snapshot: TopicSnapshot, wanted: Sequence[OffsetRange]
-) -> None:
-    check_identity(pipelines.read_cursors(cursor, pipeline.name), snapshot)
-    check_replay(wanted, snapshot)
-    pipelines.register(cursor, pipeline, snapshot)
-    pipelines.lock_pipeline(cursor, pipeline.name)
-    ensure_target(cursor, pipeline)

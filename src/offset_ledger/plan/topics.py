@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 
 from offset_ledger.config.model import Pipeline, Tombstone
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, UnknownTopic
-from offset_ledger.kafka.client import KafkaClient, connect_kafka
+from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.batches import open_head
-from offset_ledger.ledger.database import Cursor, Session, transaction
+from offset_ledger.ledger.database import Cursor, transaction
 from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.pipelines import read_cursors, read_topics, record_topics, retirements
 from offset_ledger.plan.head import is_drained
-
-Ledger = Callable[[], AbstractContextManager[Cursor]]
 
 
 def find_pipelines(pipeline: Pipeline, record: bool = True) -> tuple[Pipeline, ...]:
@@ -54,29 +52,21 @@ def _existing(pipeline: Pipeline) -> tuple[str, ...]:
         return tuple(topic for topic in kafka.topics() if pipeline.source.reads(topic))
 
 
-def known_pipelines(pipeline: Pipeline, ledger: Ledger | None = None) -> tuple[Pipeline, ...]:
-    """The same without asking the cluster: of a pattern, the topics that earlier runs have found; retired ones too.
+def known_pipelines(pipeline: Pipeline, ledger: AbstractContextManager[Cursor] | None = None) -> tuple[Pipeline, ...]:
+    """Return them without asking the cluster: of a pattern, the topics that earlier runs have found; retired ones too.
 
-    ``ledger`` opens a transaction with the ledger in another way than a step does, and only for a pattern.
+    ``ledger`` is a transaction with the ledger, which is entered only for a pattern.
 
     Raises:
         DatabaseUnavailable: the ledger is away.
     """
     if pipeline.source.topic_pattern is None:
         return _of(pipeline, pipeline.source.topics) if pipeline.source.topics else (pipeline,)
-    with ledger() if ledger else _step(pipeline) as cursor:
-        return _of(pipeline, read_topics(cursor, pipeline))
-
-
-def known_in(cursor: Cursor, pipeline: Pipeline) -> tuple[Pipeline, ...]:
-    """The same, in a transaction with the ledger."""
-    return known_pipelines(pipeline, lambda: nullcontext(cursor))
-
-
-@contextmanager
-def _step(pipeline: Pipeline) -> Iterator[Cursor]:
+    if ledger:
+        with ledger as cursor:
+            return _of(pipeline, read_topics(cursor, pipeline))
     with open_ledger(pipeline) as session, transaction(session) as cursor:
-        yield cursor
+        return _of(pipeline, read_topics(cursor, pipeline))
 
 
 def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
@@ -89,19 +79,19 @@ def with_news(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, ...]:
     """
     if not pipelines:
         return ()
+    new = []
     connection = get_connection(pipelines[0].source.connection)
     with connect_kafka(connection) as kafka, open_ledger(pipelines[0]) as session:
-        return tuple(each for each in pipelines if not _is_drained(kafka, session, each))
-
-
-def _is_drained(kafka: KafkaClient, session: Session, pipeline: Pipeline) -> bool:
-    try:
-        snapshot = kafka.snapshot(pipeline.source.topic)
-    except UnknownTopic:
-        return False
-    with transaction(session) as cursor:
-        cursors, head = read_cursors(cursor, pipeline.name), open_head(cursor, pipeline.name)
-    return head is None and pipeline.record.tombstone is not Tombstone.DELETE and is_drained(cursors, snapshot)
+        for each in pipelines:
+            with suppress(UnknownTopic):
+                snapshot = kafka.snapshot(each.source.topic)
+                with transaction(session) as cursor:
+                    cursors, head = read_cursors(cursor, each.name), open_head(cursor, each.name)
+                deletes = each.record.tombstone is Tombstone.DELETE
+                if head is None and not deletes and is_drained(cursors, snapshot):
+                    continue
+            new.append(each)
+    return tuple(new)
 
 
 def _of(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Pipeline, ...]:

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
-from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import transaction
@@ -17,7 +16,7 @@ from offset_ledger.model.windows import RecordWindow, find_window
 
 
 def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = False) -> RecordWindow:
-    """The offsets of the record timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
+    """Return the offsets of the timestamps ``[since, until)`` up to the last stable ones, and what of them is gone.
 
     Kafka's index finds the first record at or after a moment, so records that came late are left out, and named as far
     as the ledger knows them. With ``scan`` they are part of the window.
@@ -35,19 +34,8 @@ def look_up(pipeline: Pipeline, since: datetime, until: datetime, scan: bool = F
     return find_window(since, until, snapshot, starts, ends, before, scan)
 
 
-def filled(pipeline: Pipeline, window: RecordWindow) -> RecordWindow:
-    """The window, if the log has a record of it.
-
-    Raises:
-        ConfigurationError: it has none; the message says what is gone.
-    """
-    if not window.ranges:
-        raise ConfigurationError(nothing_in(pipeline, window))
-    return window
-
-
 def nothing_in(pipeline: Pipeline, window: RecordWindow) -> str:
-    """Why the window has nothing to read, in one line."""
+    """Return why the window has nothing to read, in one line."""
     topic, lost = pipeline.source.topic, f": {window.lost}" if window.lost else ""
     if window.missed:
         return f"by its index, topic {topic} has no record in {window}{lost}; {missed(window)}"
@@ -55,5 +43,5 @@ def nothing_in(pipeline: Pipeline, window: RecordWindow) -> str:
 
 
 def missed(window: RecordWindow) -> str:
-    """What the window leaves out and how to read it, in one line."""
+    """Return what the window leaves out and how to read it, in one line."""
     return f"{window.missed} that came late; a full scan (--scan, or scan in the form) reads them too"

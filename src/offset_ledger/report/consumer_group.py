@@ -14,7 +14,7 @@ from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.ids import consumer_group
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import Session, transaction
 from offset_ledger.ledger.open import open_ledger
 
 log = logging.getLogger(__name__)
@@ -32,19 +32,22 @@ def to_move(cursors: Mapping[int, int], group: Mapping[int, int], backwards: boo
     return {p: cursor for p, cursor in sorted(cursors.items()) if differs(cursor, group.get(p))}
 
 
-def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
+def mirror(pipeline: Pipeline, backwards: bool = False, session: Session | None = None) -> dict[int, int]:
     """Set the group to the cursors and return them; a failure is logged and harms nothing.
 
     A group only goes back right after a person approved that the pipeline starts again from earlier offsets.
     """
     name, topic = consumer_group(pipeline.name), pipeline.source.topic
     try:
-        cursors = _cursors(pipeline)
-        with connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka:
+        with (
+            open_ledger(pipeline, session) as session,
+            connect_kafka(get_connection(pipeline.source.connection), timeout=_TIMEOUT) as kafka,
+        ):
+            cursors = _cursors(session, pipeline)
             for _ in range(_ROUNDS):  # another batch may commit, and mirror, at the same time
                 if moved := to_move(cursors, kafka.group_offsets(name, topic), backwards):
                     kafka.set_group_offsets(name, topic, moved)
-                if (now := _cursors(pipeline)) == cursors:
+                if (now := _cursors(session, pipeline)) == cursors:
                     break
                 cursors = now
         return cursors
@@ -53,7 +56,7 @@ def mirror(pipeline: Pipeline, backwards: bool = False) -> dict[int, int]:
         return {}
 
 
-def _cursors(pipeline: Pipeline) -> dict[int, int]:
-    with open_ledger(pipeline) as session, transaction(session) as cursor:
+def _cursors(session: Session, pipeline: Pipeline) -> dict[int, int]:
+    with transaction(session) as cursor:
         cursors = pipelines.read_cursors(cursor, pipeline.name)
     return dict(cursors.next_offsets) if cursors else {}

@@ -35,7 +35,7 @@ def reports_folder() -> Path:
     return Path(os.environ.get("OFFSET_LEDGER_REPORTS", home / "reports")).resolve()
 
 
-def report(pipeline: Pipeline, batch_id: int) -> Path | None:
+def report(pipeline: Pipeline, batch_id: int, session: Session | None = None) -> Path | None:
     """Write the page of the batch and that of its pipeline, and drop the staging of batches that have ended.
 
     Returns the page of the batch; None if it has no verdict, or if writing failed: that is logged, and does not fail
@@ -45,7 +45,7 @@ def report(pipeline: Pipeline, batch_id: int) -> Path | None:
         DatabaseUnavailable: worth another try.
     """
     reach(Failpoint.BEFORE_REPORT)
-    with open_ledger(pipeline) as session:
+    with open_ledger(pipeline, session) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch(cursor, batch_id)
         results = _results(session, batch) if batch.verdict is not None else None

@@ -7,7 +7,7 @@ written. What is read within that time, and what lacks no offset, lacks no tombs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from offset_ledger.ledger.database import Cursor, Session, application_name, nam
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.balance_sheet import StagedCounts
 from offset_ledger.model.batch import Attempt, Batch, Origin
-from offset_ledger.model.manifest import Slice, by_partition
+from offset_ledger.model.manifest import by_partition
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
@@ -81,7 +81,11 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
     with transaction(session) as cursor:
         slices = staging.manifest(cursor, tables)
         check_manifest(replace(batch, epoch=tables.attempt.epoch), slices, written.slices, written.gap_reason)
-        late = _late_ranges(cursor, batch, slices, written.retention)
+        late: tuple[LateRange, ...] = ()
+        if written.retention:
+            counted = by_partition(slices)
+            missing = {r.partition: r.width - counted.get(r.partition, StagedCounts()).total for r in batch.ranges}
+            late = find_late(cursor, batch, missing, written.retention)
         counts = sum((each.counts for each in slices), StagedCounts())
         staging.analyze(cursor, tables, counts.rows)
         batches.move(
@@ -101,16 +105,6 @@ def seal(session: Session, batch: Batch, tables: StagingTables, written: Written
     if late:
         raise refusal(batch, late)
     return counts
-
-
-def _late_ranges(
-    cursor: Cursor, batch: Batch, slices: Sequence[Slice], retention: TombstoneRetention | None
-) -> tuple[LateRange, ...]:
-    if retention is None:
-        return ()
-    counts = by_partition(slices)
-    missing = {r.partition: r.width - counts.get(r.partition, StagedCounts()).total for r in batch.ranges}
-    return find_late(cursor, batch, missing, retention)
 
 
 @dataclass(frozen=True, slots=True)

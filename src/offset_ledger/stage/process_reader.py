@@ -40,6 +40,8 @@ class ProcessReader:
             LostRange, UnknownTopic: the log does not have the ranges, by the broker that was asked.
             BrokerUnavailable, DatabaseUnavailable, Fenced: as for a slice.
         """
+        from offset_ledger.stage.slices import stage_slices
+
         runs = runs_of(batch.ranges, 1, pipeline.limits.records_per_slice)
         shared, over = deque(runs), Event()
         with (
@@ -48,10 +50,9 @@ class ProcessReader:
             ThreadPoolExecutor(_THREADS) as pool,
             ExitStack() as opened,
         ):
-            readers = [slice_reader(kafka, pipeline.source.topic, task, advance) for _ in runs[:_THREADS]]
-            writes = [opened.enter_context(reader) for reader in readers]
+            readers = [slice_reader(kafka, pipeline.source.topic, opened) for _ in runs[:_THREADS]]
             opened.callback(over.set)  # after an error none begins another slice
-            parts = [pool.submit(write, SharedSlices(shared, over)) for write in writes]
+            parts = [pool.submit(stage_slices, task, each, SharedSlices(shared, over), advance) for each in readers]
             for part in wait(parts, return_when=FIRST_EXCEPTION).done:
                 part.result()
         return sum(map(len, runs))

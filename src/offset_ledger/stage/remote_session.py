@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import AccessDenied, OffsetLedgerError, SparkMismatch, SparkUnavailable, one_line
+from offset_ledger.errors import AccessDenied, SparkMismatch, SparkUnavailable, one_line
 from offset_ledger.retry import retrying
-from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.same_code import PROPERTY, check_code, code_of_this_process
+from offset_ledger.stage.spark_settings import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 
 
 def is_remote(connection: Connection) -> bool:
-    """Whether it names a Spark Connect server: Airflow's type spark_connect, or a host sc://..."""
+    """Return whether it names a Spark Connect server: Airflow's type spark_connect, or a host sc://..."""
     return connection.conn_type.replace("-", "_") == "spark_connect" or (connection.host or "").startswith("sc://")
 
 
@@ -57,39 +57,29 @@ def remote_session(connection: Connection, wait: bool = True) -> Iterator[SparkS
         AccessDenied: it refuses the token of the connection.
     """
     check_spark()
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    session: Any = _open(connection, wait)
-    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
-    try:
-        yield session
-    finally:
-        _end(session)
-
-
-def answers(session: SparkSession) -> bool:
-    """Whether the server still knows the session."""
-    from pyspark.errors import PySparkException
-
-    try:
-        return bool(session.conf.get(PROPERTY, ""))
-    except PySparkException:
-        return False
-
-
-def _open(connection: Connection, wait: bool) -> SparkSession:
     from pyspark.sql.connect import session as connect
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
     where = address(connection)
     retries = retrying(_is_away, f"the Spark Connect server at {where}", max_seconds=inf if wait else 0)
     session: Any = connect.SparkSession(connection=_channel(connection))
     try:
         retries(lambda: _check(session, where))
-    except BaseException:
-        _end(session)
-        raise
-    made: SparkSession = session
-    return made
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+        yield session
+    finally:
+        session.client.set_retry_policies([])  # a server that is gone is not waited for
+        session.stop()
+
+
+def answers(session: SparkSession) -> bool:
+    """Return whether the server still knows the session."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return bool(session.conf.get(PROPERTY, ""))
+    except PySparkException:
+        return False
 
 
 def _is_away(error: BaseException) -> bool:
@@ -105,32 +95,22 @@ def _check(session: Any, where: str) -> None:
     try:
         spark, code = session.version, session.conf.get(PROPERTY, "")
     except PySparkException as error:
-        raise _refusal(error, where) from error
+        text = one_line(error.__cause__ or error)
+        if "UNAUTHENTICATED" in text:
+            raise AccessDenied(
+                f"{where} refuses the token (the password of the connection); it should be the server's "
+                "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+            ) from error
+        raise SparkUnavailable(
+            f"no Spark Connect server answers at {where}; nothing was staged; start it (offset-ledger spark-server), "
+            f"or correct the connection ({text})"
+        ) from error
     if spark != __version__:
         raise SparkMismatch(
             f"{where} runs Spark {spark} and this client {__version__}; nothing was staged; install the same pyspark "
             "on both and restart the server (offset-ledger spark-server)"
         )
     check_code(code_of_this_process(), code or None, where)
-
-
-def _refusal(error: BaseException, where: str) -> OffsetLedgerError:
-    text = one_line(error.__cause__ or error)
-    if "UNAUTHENTICATED" in text:
-        return AccessDenied(
-            f"{where} refuses the token (the password of the connection); it should be the server's "
-            "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-        )
-    return SparkUnavailable(
-        f"no Spark Connect server answers at {where}; nothing was staged; start it (offset-ledger spark-server), or "
-        f"correct the connection ({text})"
-    )
-
-
-def _end(session: Any) -> None:
-    """Release the session; a server that is gone is not waited for."""
-    session.client.set_retry_policies([])
-    session.stop()
 
 
 def _channel(connection: Connection) -> DefaultChannelBuilder:

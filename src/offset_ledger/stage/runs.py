@@ -9,7 +9,6 @@ from contextlib import suppress
 from itertools import pairwise
 from math import ceil
 from threading import Event
-from typing import Protocol
 
 from offset_ledger.model.ranges import OffsetRange, total_width
 
@@ -17,16 +16,6 @@ NumberedSlice = tuple[int, OffsetRange]
 Run = tuple[NumberedSlice, ...]
 """Slices of one partition, each of which begins where the one before ends: one consumer reads on."""
 _OFFSETS_OF_A_TASK = 50_000
-
-
-class Slices(Protocol):
-    """The slices of one worker, one after the other."""
-
-    def __iter__(self) -> Iterator[NumberedSlice]:
-        """Each of them."""
-
-    def following(self) -> OffsetRange | None:
-        """What comes next, as far as that is known."""
 
 
 class SharedSlices:
@@ -42,7 +31,7 @@ class SharedSlices:
             yield self._own.popleft()
 
     def following(self) -> OffsetRange | None:
-        """The offsets of the next one, which is this worker's from now on."""
+        """Return the offsets of the next one, which is this worker's from now on; None if nothing is left."""
         if not self._own:
             with suppress(IndexError):
                 self._own.extend(self._runs.popleft())

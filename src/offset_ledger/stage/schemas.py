@@ -8,7 +8,7 @@ partition waits for another. Batches that read old records again have the column
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ class SchemaLookup:
 
     @classmethod
     def of(cls, pipeline: Pipeline, kind: BatchKind) -> SchemaLookup | None:
-        """The lookup for a batch of that kind; None where records name no schema."""
+        """Return the lookup for a batch of that kind; None where records name no schema."""
         source = pipeline.source
         if source.registry is None:
             return None
@@ -64,7 +64,7 @@ class SchemaLookup:
 
     @classmethod
     def that_keeps_nothing(cls, pipeline: Pipeline, database: Connection | None) -> SchemaLookup | None:
-        """The lookup that finds what the next batch would find, and writes nothing; None where records name none."""
+        """Return one that finds what the next batch would find, and writes nothing; None where records name none."""
         source = pipeline.source
         if source.registry is None:
             return None
@@ -78,39 +78,29 @@ class SchemaLookup:
             RegistryUnavailable: it has to be asked and does not answer.
             DatabaseUnavailable: nor does the ledger.
         """
-        kept = self._kept(schema_ids)
-        answers = self._ask(schema_ids if self.new_records else schema_ids - kept.keys())
+        kept: dict[int, WriterSchema] = {}
+        if self.database:
+            with connect(self.database) as session, transaction(session) as cursor:
+                kept = schema_boundaries.read_writer_schemas(cursor, self.pipeline, schema_ids)
+        answers: dict[int, WriterSchema | SchemaProblem] = {}
+        if wanted := schema_ids if self.new_records else schema_ids - kept.keys():
+            from offset_ledger.schema_registry.client import connect_registry
+
+            registry = connect_registry(self.registry)
+            with registry.kept_open():
+                schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(wanted)}
+            answers = {id_: schema for id_, schema in schemas.items() if schema is not None}
         asked = {id_: answer for id_, answer in answers.items() if isinstance(answer, WriterSchema)}
         _check_unchanged(self.pipeline, kept, asked)
         new = [schema for id_, schema in asked.items() if id_ not in kept and can_be_of(self.source, schema)]
         if new and self.keeps and self.database:
-            kept_now = self._freeze(self.database, new)  # a concurrent task may have kept it first
+            with connect(self.database) as session, transaction(session) as cursor:
+                for schema in new:
+                    schema_boundaries.freeze_writer_schema(cursor, self.pipeline, schema)
+                ids = [schema.schema_id for schema in new]  # a concurrent task may have kept one of them first
+                kept_now = schema_boundaries.read_writer_schemas(cursor, self.pipeline, ids)
             _check_unchanged(self.pipeline, kept_now, asked)
         return answers if self.new_records else {**answers, **kept}
-
-    def _kept(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema]:
-        if self.database is None:
-            return {}
-        with connect(self.database) as session, transaction(session) as cursor:
-            return schema_boundaries.read_writer_schemas(cursor, self.pipeline, schema_ids)
-
-    def _ask(self, schema_ids: frozenset[int]) -> dict[int, WriterSchema | SchemaProblem]:
-        from offset_ledger.schema_registry.client import connect_registry
-
-        if not schema_ids:
-            return {}
-        registry = connect_registry(self.registry)
-        with registry.kept_open():
-            schemas = {id_: schema_or_problem(registry, id_) for id_ in sorted(schema_ids)}
-        return {id_: schema for id_, schema in schemas.items() if schema is not None}
-
-    def _freeze(self, database: Connection, schemas: list[WriterSchema]) -> dict[int, WriterSchema]:
-        with connect(database) as session, transaction(session) as cursor:
-            for schema in schemas:
-                schema_boundaries.freeze_writer_schema(cursor, self.pipeline, schema)
-            return schema_boundaries.read_writer_schemas(
-                cursor, self.pipeline, [schema.schema_id for schema in schemas]
-            )
 
 
 def schema_or_problem(registry: Registry, schema_id: int) -> WriterSchema | SchemaProblem | None:
@@ -188,26 +178,23 @@ class SchemaNeeds:
         return Brought(record, tuple(columns), questions)
 
     def _fields(self, writer: Writer) -> Fields | None:
+        """Return the fields of what a writer writes; a field of one of several kinds is missing from the others."""
         source, schema = self.pipeline.source, self.kept.get(writer.schema_id)
         if schema is None:
             return None
         try:
             check_value_schema(source, schema)
-            return self._of_kinds(schema, [writer.message] if writer.message else self._kinds(schema))
+            if writer.message:
+                return fields_of(schema, writer.message)
+            # The records of an Avro union that are the pipeline's.
+            wanted = self.pipeline.record.schemas
+            names = kind_names(schema) if schema.language is SchemaLanguage.AVRO else ()
+            kinds = [name for name in names if not wanted or name in wanted] if len(names) > 1 else []
+            if len(kinds) < 2:
+                return fields_of(schema, kinds[0] if kinds else None)
+            every = [each for kind in kinds for each in fields_of(schema, kind)]
         except SchemaProblem:
             return None
-
-    def _kinds(self, schema: WriterSchema) -> list[str]:
-        """The records of an Avro union that are the pipeline's; none where the schema is of one record."""
-        wanted = self.pipeline.record.schemas
-        names = kind_names(schema) if schema.language is SchemaLanguage.AVRO else ()
-        return [name for name in names if not wanted or name in wanted] if len(names) > 1 else []
-
-    def _of_kinds(self, schema: WriterSchema, kinds: Sequence[str]) -> Fields:
-        """The fields of these kinds of records; a field of one of several is missing from the others."""
-        if len(kinds) < 2:
-            return fields_of(schema, kinds[0] if kinds else None)
-        every = [each for kind in kinds for each in fields_of(schema, kind)]
         first = {each.path: each for each in reversed(every)}
         return tuple(replace(first[path], nullable=True) for path in dict.fromkeys(each.path for each in every))
 
@@ -226,7 +213,7 @@ class _First:
 
 
 def follows(pipeline: Pipeline, batch: Batch) -> bool:
-    """Whether the batch may bring columns to the pipeline."""
+    """Return whether the batch may bring columns to the pipeline."""
     return pipeline.follows_schemas and batch.kind is BatchKind.HEAD
 
 
@@ -276,7 +263,7 @@ def undecided(
 
 
 def end_at_boundaries(session: Session, pipeline: Pipeline, batch: Batch, tables: StagingTables) -> bool:
-    """Whether what was staged met a schema that needs other columns, so that the batch has to be staged again.
+    """Return whether what was staged met a schema that needs other columns, so that the batch has to be staged again.
 
     Then its ranges end before that schema, or the next claim brings the columns. All in one transaction.
 
@@ -297,8 +284,15 @@ def end_at_boundaries(session: Session, pipeline: Pipeline, batch: Batch, tables
         brought = needs.brought(record, batch.batch_id, opening)
         later = [first for first in waiting if first.writer not in opening]
         ending = [] if brought.questions else [each for each in later if needs.needed(brought.record, each.writer)]
-        _keep(cursor, batch, [first for first in waiting if first.writer in opening], ending, needed)
-        _cut(cursor, batch, tables, ending)
+        kept = [(first, False) for first in waiting if first.opens] + [(first, True) for first in ending]
+        boundaries = [Boundary.of(f.partition, f.offset, f.writer, ends, needed[f.writer]) for f, ends in kept]
+        schema_boundaries.record(cursor, batch.batch_id, boundaries)
+        ends_at: dict[int, int] = {}
+        for first in ending:
+            ends_at[first.partition] = min(first.offset, ends_at.get(first.partition, first.offset))
+        batches.cut(cursor, tables.attempt, ends_at)
+        for end in ends_at.items():
+            log.info("%s ends before %d:%d, where another schema begins that needs other columns", batch, *end)
     return True
 
 
@@ -313,24 +307,3 @@ def _firsts(cursor: Cursor, pipeline: Pipeline, tables: StagingTables) -> tuple[
             opens = each.first_offset == starts[each.partition]
             firsts.setdefault((each.partition, writer), _First(each.partition, each.first_offset, writer, opens))
     return list(firsts.values()), needs
-
-
-def _keep(
-    cursor: Cursor, batch: Batch, opening: Iterable[_First], ending: Iterable[_First], needed: Mapping[Writer, Needed]
-) -> None:
-    boundaries = [
-        Boundary.of(first.partition, first.offset, first.writer, ends, needed[first.writer])
-        for firsts, ends in ((opening, False), (ending, True))
-        for first in firsts
-        if first.opens is not ends
-    ]
-    schema_boundaries.record(cursor, batch.batch_id, boundaries)
-
-
-def _cut(cursor: Cursor, batch: Batch, tables: StagingTables, ending: Iterable[_First]) -> None:
-    ends: dict[int, int] = {}
-    for first in ending:
-        ends[first.partition] = min(first.offset, ends.get(first.partition, first.offset))
-    batches.cut(cursor, tables.attempt, ends)
-    for partition, offset in ends.items():
-        log.info("%s ends before %d:%d, where another schema begins that needs other columns", batch, partition, offset)

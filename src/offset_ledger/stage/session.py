@@ -9,17 +9,16 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from offset_ledger.config.spark_application import Spark
 from offset_ledger.connections import Connection, environment_name, get_connection, without_secrets
 from offset_ledger.errors import SparkUnavailable
-from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.remote_session import answers, is_remote, remote_session
+from offset_ledger.stage.spark_settings import check_spark
 from offset_ledger.stage.submission import is_standalone
 
 if TYPE_CHECKING:
@@ -40,8 +39,9 @@ _making = threading.Lock()
 
 
 def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
-    """The session of this process: of the Spark Connect server or the standalone cluster that the connection names,
-    else a local one, which is also made where the environment has no such connection.
+    """Return the session of this process: of the Spark Connect server or standalone cluster that the connection names.
+
+    Else it is a local one, which is also made where the environment has no such connection.
 
     The first one that a process makes is that of all its pipelines, a server's apart.
 
@@ -52,24 +52,19 @@ def staging_session(spark: Spark = _DEFAULT) -> SparkSession:
     if connection and is_remote(connection):
         try:
             with _making:
-                return _session_of(connection)
+                if not (_remote and answers(_remote[0][0])):
+                    _end_remote()
+                    with ExitStack() as stack:
+                        made = stack.enter_context(remote_session(connection, wait=FALLBACK not in connection.extra))
+                        _remote.append((made, stack.pop_all()))
+                return _remote[0][0]
         except SparkUnavailable as error:
             if FALLBACK not in connection.extra:
                 raise
             log.warning("%s; its fallback is a session of this process", error)
     if connection and is_standalone(connection):
-        return _own_session(partial(_make_on_cluster, connection, spark))
+        return _own_session(connection, spark)
     return local_session(memory=spark.resources.driver_memory or "1g", conf=spark.conf)
-
-
-def _session_of(connection: Connection) -> SparkSession:
-    if _remote and answers(_remote[0][0]):
-        return _remote[0][0]
-    _end_remote()
-    with ExitStack() as stack:
-        session = stack.enter_context(remote_session(connection, wait=FALLBACK not in connection.extra))
-        _remote.append((session, stack.pop_all()))
-    return session
 
 
 def _end_remote() -> None:
@@ -78,27 +73,36 @@ def _end_remote() -> None:
 
 
 def local_session(cores: int = 2, memory: str = "1g", conf: Mapping[str, str] = _NONE) -> SparkSession:
-    """The session of this process, on ``cores`` cores, made at the first call, whichever thread makes it."""
-    return _own_session(partial(_make_local, cores, memory, conf))
+    """Return the session of this process, on ``cores`` cores, made at the first call, whichever thread makes it."""
+    settings = {"spark.driver.memory": memory, **conf}
+    return _own_session(Connection("", "spark", f"local[{cores},3]"), Spark(conf=settings))
 
 
-def _own_session(make: Callable[[ExitStack], SparkSession]) -> SparkSession:
+def _own_session(connection: Connection, spark: Spark) -> SparkSession:
+    """Return the session of this process, made if there is none; executors elsewhere get the package with the job."""
     check_spark()
     from pyspark.sql import SparkSession
+
+    from offset_ledger.stage.scratch import scratch
+    from offset_ledger.stage.submission import cluster_settings, is_local, master_of, package_zip, properties_file
 
     with _making:
         if _made and _is_alive():
             return SparkSession.builder.getOrCreate()
         end_session()
         with ExitStack() as stack:
-            session = make(stack)
+            folder = stack.enter_context(scratch())
+            settings = cluster_settings(folder, connection, spark)
+            session = _start(master_of(connection), settings, properties_file(folder, connection))
             stack.callback(_stop, session)
+            if not is_local(connection):
+                session.sparkContext.addPyFile(str(package_zip(folder)))
             _made.append(stack.pop_all())
         return session
 
 
 def _is_alive() -> bool:
-    """Whether the context of this process runs; which session is active differs from thread to thread."""
+    """Return whether the context of this process runs; which session is active differs from thread to thread."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -107,30 +111,8 @@ def _is_alive() -> bool:
     return False
 
 
-def _make_local(cores: int, memory: str, conf: Mapping[str, str], stack: ExitStack) -> SparkSession:
-    from offset_ledger.stage.scratch import scratch
-    from offset_ledger.stage.submission import driver_settings
-
-    master = f"local[{cores},3]"
-    folder = stack.enter_context(scratch())
-    settings = driver_settings(folder, Connection("", "spark", master), Spark(conf=conf))
-    return _start(master, {"spark.driver.memory": memory, **settings})
-
-
-def _make_on_cluster(connection: Connection, spark: Spark, stack: ExitStack) -> SparkSession:
-    """A session whose executors get the package with the job, and whose driver is this process."""
-    from offset_ledger.stage.package_zip import package_zip
-    from offset_ledger.stage.scratch import scratch
-    from offset_ledger.stage.submission import cluster_settings, master_of, properties_file
-
-    folder = stack.enter_context(scratch())
-    settings = cluster_settings(folder, connection, spark)
-    session = _start(master_of(connection), settings, properties_file(folder, connection))
-    session.sparkContext.addPyFile(str(package_zip(folder)))
-    return session
-
-
 def _start(master: str, settings: Mapping[str, str], properties: str | None = None) -> SparkSession:
+    from pyspark import java_gateway
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -139,36 +121,17 @@ def _start(master: str, settings: Mapping[str, str], properties: str | None = No
     builder = SparkSession.builder.master(master).appName("offset-ledger")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _submit_arguments(properties), _java_without_secrets():
-        return builder.getOrCreate()
-
-
-@contextmanager
-def _java_without_secrets() -> Iterator[None]:
-    """Keep what is secret in the environment of this process from the Java that is started meanwhile, and its workers.
-
-    pyspark gives Java this environment, and has no setting for another one; other threads need it as it is.
-    """
-    from pyspark import java_gateway
-
+    before = os.environ.get(_SUBMIT_ARGUMENTS)
+    if properties:  # a file, for settings of the builder are on Java's command line
+        os.environ[_SUBMIT_ARGUMENTS] = f"--properties-file {shlex.quote(properties)} pyspark-shell"
     gateway: Any = java_gateway
     popen = gateway.Popen
+    # pyspark gives Java and its workers this environment, whose secrets other threads need, and takes no other one.
     gateway.Popen = lambda command, **given: popen(command, **{**given, "env": without_secrets(given["env"])})
     try:
-        yield
+        return builder.getOrCreate()
     finally:
         gateway.Popen = popen
-
-
-@contextmanager
-def _submit_arguments(properties: str | None) -> Iterator[None]:
-    """Let the Java that is started meanwhile read this file: settings of the builder are on its command line."""
-    before = os.environ.get(_SUBMIT_ARGUMENTS)
-    if properties:
-        os.environ[_SUBMIT_ARGUMENTS] = f"--properties-file {shlex.quote(properties)} pyspark-shell"
-    try:
-        yield
-    finally:
         if properties:
             os.environ.pop(_SUBMIT_ARGUMENTS)
             os.environ.update({_SUBMIT_ARGUMENTS: before} if before is not None else {})

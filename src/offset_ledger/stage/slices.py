@@ -1,14 +1,13 @@
-"""Writing one slice: decode its records and COPY them, with its manifest row, in one transaction.
+"""Slices: decode the records of one and COPY them, with its manifest row, in one transaction.
 
-Spark's tasks do this on the executors, and a redrive in its own process.
+Spark's tasks do this on the executors, and the process engine and a redrive in their own process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from psycopg2.extras import Json
 
 from offset_ledger.config.model import Limits, Pipeline, RecordShape
 from offset_ledger.config.source import Source
-from offset_ledger.connections import Connection
+from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.kafka_columns import moment_of, timestamps
@@ -28,15 +27,15 @@ from offset_ledger.ledger.database import Cursor, Session, application_name, con
 from offset_ledger.ledger.fencing import fenced, kept_awake
 from offset_ledger.ledger.followed_columns import with_columns
 from offset_ledger.ledger.staging import StagingTables
+from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.states import BatchKind
+from offset_ledger.progress import OnProgress
 from offset_ledger.retry import retry_seconds, retrying_for
 from offset_ledger.stage.copy_rows import copy_decoded
+from offset_ledger.stage.runs import SharedSlices
 from offset_ledger.stage.schemas import SchemaLookup
+from offset_ledger.stage.slice_reader import SliceReader
 from offset_ledger.stage.unread_fields import UnreadFields
-
-RESULT_SCHEMA = "slice_no int, records bigint"
-WriteBatches = Callable[[int, Iterable[pa.RecordBatch]], int]
-"""Stages the slice of that number, which has these records, and returns how many they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +55,12 @@ class SliceTask:
 
     @classmethod
     def of(
-        cls, pipeline: Pipeline, database: Connection, tables: StagingTables, kind: BatchKind = BatchKind.HEAD
+        cls, session: Session, pipeline: Pipeline, tables: StagingTables, kind: BatchKind = BatchKind.HEAD
     ) -> SliceTask:
         """A task of this pipeline and a batch of that kind, with the columns of that batch."""
-        lookup = SchemaLookup.of(pipeline, kind)
+        database, lookup = get_connection(pipeline.target.connection), SchemaLookup.of(pipeline, kind)
         if pipeline.follows_schemas:
-            with connect(database) as session, transaction(session) as cursor:
+            with transaction(session) as cursor:
                 pipeline = with_columns(cursor, pipeline, tables.batch_id)
         return cls(database, pipeline.source, pipeline.record, pipeline.limits, tables, retry_seconds(), lookup)
 
@@ -75,10 +74,6 @@ class _Tally:
     offsets: tuple[int, int] | None = None
     timestamps: tuple[int, int] | None = None  # microseconds since 1970: Kafka's may lie outside of a datetime
     unread: UnreadFields | None = None
-
-    @property
-    def records(self) -> int:
-        return self.rows + self.refused + self.skipped
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Note which offsets and timestamps the batch has.
@@ -105,27 +100,40 @@ def _unreadable(what: str) -> IncompleteStaging:
     return IncompleteStaging(f"{what}, expected ascending offsets of one; nothing was committed; stage the batch again")
 
 
-def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Stage one slice, in a session of its own, and yield one row: its number and how many records it held.
+def write_slice(task: SliceTask, slice_no: int, batches: Iterable[pa.RecordBatch]) -> int:
+    """Stage one slice, in a session of its own, and return how many records it held.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
     """
-    with slice_session(task, f"slice {slice_no}") as write:
-        records = write(slice_no, batches)
-    yield pa.RecordBatch.from_arrays(
-        [pa.array([slice_no], pa.int32()), pa.array([records], pa.int64())], names=["slice_no", "records"]
-    )
+    with slice_writer(task, f"slice {slice_no}") as writer:
+        return writer.write(slice_no, batches)
+
+
+def stage_slices(task: SliceTask, reader: SliceReader, slices: SharedSlices, advance: OnProgress) -> None:
+    """Stage slices through one session; ``advance`` is called with how many offsets were staged.
+
+    The session is of the thread that stages them: nobody else may close it.
+    """
+    with slice_writer(task) as writer:
+        for slice_no, wanted in slices:
+            writer.write(slice_no, _counted(reader.read(wanted, slices.following), wanted, advance))
+
+
+def _counted(batches: Iterable[pa.RecordBatch], wanted: OffsetRange, advance: OnProgress) -> Iterator[pa.RecordBatch]:
+    """The batches, each counted when the next one is asked for: then its records are decoded and copied."""
+    position = wanted.from_offset
+    for batch in batches:
+        yield batch
+        after = batch.column("offset")[-1].as_py() + 1
+        advance(after - position)
+        position = after
+    advance(wanted.until_offset - position)
 
 
 @contextmanager
-def slice_session(task: SliceTask, name: str = "slices") -> Iterator[WriteBatches]:
-    """What stages slices through one session, each in a transaction of its own; it returns how many records one held.
-
-    The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type HEADERS.
-
-    A task that runs twice (retry, speculation) fails on the manifest's key, which means that the concurrent
-    task has committed the very same records: done.
+def slice_writer(task: SliceTask, name: str = "slices") -> Iterator[SliceWriter]:
+    """A writer with a session of its own; ``name`` is the end of its application_name.
 
     Raises:
         Fenced: a newer attempt has claimed the batch.
@@ -133,24 +141,40 @@ def slice_session(task: SliceTask, name: str = "slices") -> Iterator[WriteBatche
     attempt, retries = task.tables.attempt, retrying_for(task.retry_seconds)
     named = application_name(attempt, name)
     with retries, fenced(task.database, attempt), connect(task.database, named) as session:
-        yield partial(_write, task, session)
+        yield SliceWriter(task, session)
 
 
-def _write(task: SliceTask, session: Session, slice_no: int, batches: Iterable[pa.RecordBatch]) -> int:
-    tables, tally = task.tables, _Tally()
-    try:
-        decoded = kept_awake(session, _decode_all(task, tally, batches))
-        first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
-        with transaction(session) as cursor:
-            _begin(cursor, tables, slice_no)
-            for staged in chain(first, decoded):
-                _copy(cursor, task, tally, staged)
-            _finish(cursor, tables, slice_no, tally)
-            reach(Failpoint.SLICE_COPIED)
-        reach(Failpoint.SLICE_COMMITTED)
-    except pg.UniqueViolation:
-        return 0
-    return tally.records
+@dataclass(frozen=True, slots=True)
+class SliceWriter:
+    """Stages slices through one session, each in a transaction of its own."""
+
+    task: SliceTask
+    session: Session
+
+    def write(self, slice_no: int, batches: Iterable[pa.RecordBatch]) -> int:
+        """Stage the slice of that number, which has these records, and return how many they are.
+
+        The batches have Spark's columns key, value, partition, offset and timestamp, and ``headers`` of the type
+        HEADERS. A task that runs twice (retry, speculation) fails on the manifest's key, which means that the
+        concurrent task has committed the very same records: done.
+        """
+        task, session, tables, tally = self.task, self.session, self.task.tables, _Tally()
+        into = tables.identifier(tables.rows), tables.identifier(tables.refused)
+        try:
+            decoded = kept_awake(session, _decode_all(task, tally, batches))
+            first = list(islice(decoded, 1))  # no transaction is open while Kafka is waited for the first time
+            with transaction(session) as cursor:
+                _begin(cursor, tables, slice_no)
+                for staged in chain(first, decoded):
+                    refusals = copy_decoded(cursor, into, task.record, staged.rows, staged.refusals)
+                    tally.rows += staged.rows.num_rows + staged.refusals.num_rows - refusals.num_rows
+                    tally.refused += refusals.num_rows
+                _finish(cursor, tables, slice_no, tally)
+                reach(Failpoint.SLICE_COPIED)
+            reach(Failpoint.SLICE_COMMITTED)
+        except pg.UniqueViolation:
+            return 0
+        return tally.rows + tally.refused + tally.skipped
 
 
 def _begin(cursor: Cursor, tables: StagingTables, slice_no: int) -> None:
@@ -173,14 +197,6 @@ def _decode_all(task: SliceTask, tally: _Tally, batches: Iterable[pa.RecordBatch
         tally.skipped += staged.skipped
         unread.add(staged.rows)
         yield staged
-
-
-def _copy(cursor: Cursor, task: SliceTask, tally: _Tally, staged: DecodedColumns) -> None:
-    tables = task.tables
-    into = tables.identifier(tables.rows), tables.identifier(tables.refused)
-    refusals = copy_decoded(cursor, into, task.record, staged.rows, staged.refusals)
-    tally.rows += staged.rows.num_rows + staged.refusals.num_rows - refusals.num_rows
-    tally.refused += refusals.num_rows
 
 
 def _finish(cursor: Cursor, tables: StagingTables, slice_no: int, tally: _Tally) -> None:

@@ -11,7 +11,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
@@ -58,14 +58,48 @@ class SparkReader:
             LostRange, UnknownTopic: the log does not have the ranges, by the broker that was asked.
             SparkFailed, SparkUnavailable, BrokerUnavailable, DatabaseUnavailable, Fenced: by what failed the Spark job.
         """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
         if takes_token(task.database):  # executors cannot ask for one
             task = replace(task, database=with_token(task.database))
-        shown = slices_shown(task.database, task.tables.attempt, total_width(batch.ranges))
-        with shown, _failures_classified():
-            slots = task_slots(self.spark)
-            runs = runs_of(batch.ranges, slots, pipeline.limits.records_per_slice)
-            _run_tasks(self.spark, kafka, pipeline.source.topic, shares_of(runs, slots), task)
+        with slices_shown(task.database, task.tables.attempt, total_width(batch.ranges)):
+            try:
+                slots = task_slots(self.spark)
+                runs = runs_of(batch.ranges, slots, pipeline.limits.records_per_slice)
+                shares = shares_of(runs, slots)
+                job = _Job(kafka, pipeline.source.topic, task, shares)
+                # A server outlives releases of the package; other executors belong to this process, or get its code
+                # with the job.
+                run = job.run if is_classic(self.spark) else for_same_code(job.run)
+                self.spark.range(0, len(shares), 1, len(shares)).mapInArrow(run, "id bigint").collect()
+            except (Py4JJavaError, PySparkException) as error:
+                known = classify(error)
+                log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)
+                raise known from error
         return sum(map(len, runs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The job of Spark that stages a batch; it is pickled."""
+
+    kafka: Connection
+    topic: str
+    task: SliceTask
+    shares: Sequence[Run]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """On an executor: stage the shares that have these numbers."""
+        from offset_ledger.stage.slices import stage_slices
+
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                with rare_collections(), ExitStack() as opened:
+                    reader = slice_reader(self.kafka, self.topic, opened)
+                    slices = SharedSlices(deque([self.shares[number]]), Event())
+                    stage_slices(self.task, reader, slices, lambda _: None)
+            yield batch
 
 
 def task_slots(spark: SparkSession) -> int:
@@ -80,33 +114,6 @@ def task_slots(spark: SparkSession) -> int:
 
 
 _ASKED = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
-
-
-def _run_tasks(spark: SparkSession, kafka: Connection, topic: str, shares: Sequence[Run], task: SliceTask) -> None:
-    def on_executor(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                with rare_collections(), slice_reader(kafka, topic, task, lambda _: None) as write:
-                    write(SharedSlices(deque([shares[number]]), Event()))
-            yield batch
-
-    # A server outlives releases of the package; other executors belong to this process, or get its code with the job.
-    job = on_executor if is_classic(spark) else for_same_code(on_executor)
-    spark.range(0, len(shares), 1, len(shares)).mapInArrow(job, "id bigint").collect()
-
-
-@contextmanager
-def _failures_classified() -> Iterator[None]:
-    """Raise this package's errors for those of Spark."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        known = classify(error)
-        log.log(logging.ERROR if type(known) is SparkFailed else logging.DEBUG, "%s", error)
-        raise known from error
 
 
 _SECONDS = 2.0

@@ -20,9 +20,8 @@ from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.spark_connect import TOKEN
 from offset_ledger.local.spark_home import spark_home
-from offset_ledger.stage.installed_spark import check_spark
 from offset_ledger.stage.scratch import scratch, with_scratch
-from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS
+from offset_ledger.stage.spark_settings import JAVA_OPTIONS, LOCAL_SETTINGS, SETTINGS, check_spark
 
 _DRIVER = Path(__file__).parent / "submitted" / "connect_server.py"
 _SERVER_SETTINGS: Mapping[str, str] = {
@@ -122,11 +121,7 @@ def spark_archive() -> ClassArchive | None:
     """
     import pyspark
 
-    java = os.environ.get("JAVA_HOME")
-    home = Path(java) if java else _home_of(shutil.which("java"))
-    program = f"{pyspark.__file__} {pyspark.__version__}"
-    return class_archive(Path(sys.prefix) / "share" / "offset-ledger", "spark", home, program)
-
-
-def _home_of(java: str | None) -> Path | None:
-    return Path(java).resolve().parents[1] if java else None
+    java, program = os.environ.get("JAVA_HOME"), shutil.which("java")
+    home = Path(java) if java else Path(program).resolve().parents[1] if program else None
+    version = f"{pyspark.__file__} {pyspark.__version__}"
+    return class_archive(Path(sys.prefix) / "share" / "offset-ledger", "spark", home, version)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,13 +21,13 @@ from offset_ledger.errors import ConfigurationError
 from offset_ledger.local.private_file import write_private
 from offset_ledger.local.spark_home import spark_home
 from offset_ledger.model.batch import Origin
-from offset_ledger.stage.package_zip import package_zip
 from offset_ledger.stage.scratch import with_scratch
 from offset_ledger.stage.spark_server import with_archive
 from offset_ledger.stage.spark_settings import LOCAL_SETTINGS, SETTINGS
 
 PIPELINE_FILE, SUBMISSION_FILE, FAILURE_FILE = "pipeline.yaml", "submission.json", "failure.json"
 _PROPERTIES_FILE = "spark.conf"
+_ROOT = Path(__file__).resolve().parents[1]
 # A driver that failed has said why; the retry of the task is another application.
 _CLUSTER_SETTINGS = {"spark.yarn.maxAppAttempts": "1"}
 
@@ -42,17 +43,13 @@ class Submission:
 
     @classmethod
     def of(cls, submission_id: str, origin: Origin, reason: str, *connections: Connection) -> Submission:
-        """A submission with these connections."""
+        """Return a submission with these connections."""
         texts = {environment_name(each.conn_id): each.to_json() for each in connections}
         return cls(submission_id, origin, reason, texts)
 
-    def write(self, path: Path) -> None:
-        """Write it for its owner alone."""
-        write_private(path, json.dumps(asdict(self)))
-
     @classmethod
     def read(cls, path: Path) -> Submission:
-        """What :meth:`write` has written."""
+        """Read what :func:`submit_arguments` has written."""
         written = json.loads(path.read_text())
         return cls(written["submission_id"], Origin(**written["origin"]), written["reason"], written["connections"])
 
@@ -81,18 +78,57 @@ def submit_arguments(folder: Path, at: Connection, pipeline: Pipeline, submissio
     Raises:
         ConfigurationError: the master starts no Python drivers on its cluster.
     """
-    submission.write(folder / SUBMISSION_FILE)
-    in_cluster = pipeline.spark.deploy_mode is DeployMode.CLUSTER
-    return _in_cluster_mode(folder, at, pipeline) if in_cluster else _in_client_mode(folder, at, pipeline)
+    write_private(folder / SUBMISSION_FILE, json.dumps(asdict(submission)))
+    topic = ("--topic", pipeline.source.topic) if pipeline.record.topic_names else ()
+    properties = properties_file(folder, at)
+    if pipeline.spark.deploy_mode is not DeployMode.CLUSTER:
+        files = ("--submission", str(folder / SUBMISSION_FILE), "--failure", str(folder / FAILURE_FILE))
+        return SubmitArguments(
+            driver_settings(folder, at, pipeline.spark),
+            str(pipeline.path),
+            (*files, *topic),
+            py_files=None if is_local(at) else str(package_zip(folder)),
+            properties_file=properties,
+        )
+    if is_local(at) or is_standalone(at):
+        raise ConfigurationError(
+            f"spark.deploy_mode is cluster, and {master_of(at)} starts no Python drivers on its cluster; write "
+            "deploy_mode: client, or name a connection to YARN or Kubernetes"
+        )
+    shutil.copyfile(pipeline.path, folder / PIPELINE_FILE)
+    shipped = [folder / PIPELINE_FILE, folder / SUBMISSION_FILE]
+    if schema := pipeline.source.schema:
+        shipped.append(folder / schema.name)
+        shipped[-1].write_text(schema.text)
+    return SubmitArguments(
+        {**SETTINGS, **_CLUSTER_SETTINGS, **_conf(pipeline.spark)},
+        PIPELINE_FILE,
+        ("--submission", SUBMISSION_FILE, *topic),
+        files=",".join(map(str, shipped)),
+        py_files=str(package_zip(folder)),
+        properties_file=properties,
+    )
+
+
+def package_zip(folder: Path) -> Path:
+    """Make ``offset_ledger.zip`` in ``folder``, which nobody else may write: executors run what is in it.
+
+    It is for spark-submit's --py-files, which takes no wheels.
+    """
+    made = folder / "offset_ledger.zip"
+    with zipfile.ZipFile(made, "x") as archive:
+        for file in sorted(p for p in _ROOT.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            archive.write(file, Path("offset_ledger") / file.relative_to(_ROOT))
+    return made
 
 
 def is_local(connection: Connection) -> bool:
-    """Whether the workers are of this machine, where the package is installed."""
+    """Return whether the workers are of this machine, where the package is installed."""
     return master_of(connection).startswith("local")
 
 
 def is_standalone(connection: Connection) -> bool:
-    """Whether the master is of Spark's standalone mode."""
+    """Return whether the master is of Spark's standalone mode."""
     return master_of(connection).startswith("spark://")
 
 
@@ -110,7 +146,7 @@ def driver_settings(folder: Path, at: Connection, spark: Spark) -> dict[str, str
 
 
 def cluster_settings(folder: Path, at: Connection, spark: Spark) -> dict[str, str]:
-    """The same for a driver that asks a standalone cluster for executors without spark-submit's arguments."""
+    """Return the settings of a driver that asks a standalone cluster for executors without spark-submit's arguments."""
     asked = {
         "spark.driver.memory": spark.resources.driver_memory,
         "spark.executor.memory": spark.resources.executor_memory,
@@ -125,58 +161,15 @@ def properties_file(folder: Path, at: Connection) -> str | None:
     settings = {name: value for name, value in at.extra.items() if name.startswith("spark.")}
     if not settings:
         return None
-    lines = [f"{name}={_escaped(value)}\n" for name, value in settings.items()]
-    write_private(folder / _PROPERTIES_FILE, _defaults() + "\n" + "".join(lines))
+    home = os.environ.get("SPARK_HOME") or spark_home()
+    path = Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf"
+    defaults = path.read_text() if path.is_file() else ""
+    escaped = {name: value.replace("\\", "\\\\").replace("\n", "\\n") for name, value in settings.items()}
+    lines = [f"{name}={value}\n" for name, value in escaped.items()]
+    write_private(folder / _PROPERTIES_FILE, defaults + "\n" + "".join(lines))
     return str(folder / _PROPERTIES_FILE)
-
-
-def _in_client_mode(folder: Path, at: Connection, pipeline: Pipeline) -> SubmitArguments:
-    files = ("--submission", str(folder / SUBMISSION_FILE), "--failure", str(folder / FAILURE_FILE))
-    return SubmitArguments(
-        driver_settings(folder, at, pipeline.spark),
-        str(pipeline.path),
-        (*files, *_topic(pipeline)),
-        py_files=None if is_local(at) else str(package_zip(folder)),
-        properties_file=properties_file(folder, at),
-    )
-
-
-def _in_cluster_mode(folder: Path, at: Connection, pipeline: Pipeline) -> SubmitArguments:
-    if is_local(at) or is_standalone(at):
-        raise ConfigurationError(
-            f"spark.deploy_mode is cluster, and {master_of(at)} starts no Python drivers on its cluster; write "
-            "deploy_mode: client, or name a connection to YARN or Kubernetes"
-        )
-    shutil.copyfile(pipeline.path, folder / PIPELINE_FILE)
-    files = [folder / PIPELINE_FILE, folder / SUBMISSION_FILE]
-    if schema := pipeline.source.schema:
-        files.append(folder / schema.name)
-        files[-1].write_text(schema.text)
-    return SubmitArguments(
-        {**SETTINGS, **_CLUSTER_SETTINGS, **_conf(pipeline.spark)},
-        PIPELINE_FILE,
-        ("--submission", SUBMISSION_FILE, *_topic(pipeline)),
-        files=",".join(map(str, files)),
-        py_files=str(package_zip(folder)),
-        properties_file=properties_file(folder, at),
-    )
-
-
-def _topic(pipeline: Pipeline) -> tuple[str, ...]:
-    return ("--topic", pipeline.source.topic) if pipeline.record.topic_names else ()
 
 
 def _conf(spark: Spark) -> dict[str, str]:
     cores = spark.resources.driver_cores  # the one that Airflow's operator has no argument for
     return {**({"spark.driver.cores": str(cores)} if cores else {}), **spark.conf}
-
-
-def _defaults() -> str:
-    """What spark-submit reads where it is given no file of properties."""
-    home = os.environ.get("SPARK_HOME") or spark_home()
-    path = Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf"
-    return path.read_text() if path.is_file() else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,13 +1,13 @@
-"""Whether the topic still has the planned ranges, checked before they are read and after."""
+"""Checks that the topic still has the planned ranges, before they are read and after."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from typing import Self
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated, TransientError, UnknownTopic
+from offset_ledger.errors import LostRange, OffsetExpired, TopicRecreated
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.log_checks import check_truncation
@@ -18,13 +18,23 @@ _RECENT_SECONDS = 5.0  # a client that was idle for longer may have lost its con
 
 
 class TopicChecks:
-    """Checks of a topic by one client, which a check within :data:`_RECENT_SECONDS` of the last one uses again."""
+    """Checks of a topic by one client, which a check within :data:`_RECENT_SECONDS` of the last one uses again.
 
-    def __init__(self, connection: Connection, topic: str, opened: ExitStack) -> None:
-        self._connection, self._topic = connection, topic
-        self._opened = opened
+    The client is closed at the end of the ``with`` block.
+    """
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.connection = connection
+        self._topic = topic
+        self._opened = ExitStack()
         self._kafka: KafkaClient | None = None
         self._last: tuple[float, TopicSnapshot] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
 
     def check(self, batch: Batch, read: bool = False) -> TopicSnapshot:
         """Check that the topic still has the planned ranges: a reader by itself reads a recreated topic silently.
@@ -37,48 +47,21 @@ class TopicChecks:
             TopicRecreated, OffsetExpired, LogTruncated, LostRange: what was planned is no longer there.
             BrokerUnavailable: no answer in time.
         """
-        kafka = self._client()
-        waiting_for = f"the leaders of {self._topic} to know the planned ranges"
+        if self._kafka is None or not self._is_recent():
+            self._opened.close()
+            self._kafka = self._opened.enter_context(connect_kafka(self.connection))
+        kafka, waiting_for = self._kafka, f"the leaders of {self._topic} to know the planned ranges"
         retries = retrying(_may_be_stale, waiting_for, max_seconds=10)
         snapshot: TopicSnapshot = retries(lambda: _check(kafka, self._topic, batch, read))
         self._last = time.monotonic(), snapshot
         return snapshot
 
     def recent(self, batch: Batch) -> TopicSnapshot:
-        """The snapshot of the last check, if that was just now, or of another one."""
+        """Return the snapshot of the last check, if that was just now, or of another one."""
         return self._last[1] if self._last and self._is_recent() else self.check(batch)
-
-    def _client(self) -> KafkaClient:
-        if self._kafka is None or not self._is_recent():
-            self._opened.close()
-            self._kafka = self._opened.enter_context(connect_kafka(self._connection))
-        return self._kafka
 
     def _is_recent(self) -> bool:
         return self._last is not None and time.monotonic() - self._last[0] < _RECENT_SECONDS
-
-
-@contextmanager
-def topic_checks(connection: Connection, topic: str) -> Iterator[TopicChecks]:
-    """What checks the topic; its client is closed afterwards."""
-    with ExitStack() as opened:
-        yield TopicChecks(connection, topic, opened)
-
-
-@contextmanager
-def losses_checked(check: Callable[[], object], transient: type[TransientError]) -> Iterator[None]:
-    """Let ``check`` look for a loss that the read reports: it raises if the topic has it too; else it is ``transient``.
-
-    A read reports one too when a leader was away for longer than its timeout, or answered from an old log.
-    """
-    try:
-        yield
-    except (LostRange, UnknownTopic) as error:
-        check()
-        raise transient(
-            f"{error}; the topic has every planned range, so a broker was away or answered from an old log; "
-            "stage the batch again"
-        ) from error
 
 
 def _may_be_stale(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,16 +32,6 @@ MAX_PATHS = 1000
 Schemas = Mapping[int, WriterSchema | SchemaProblem]
 
 
-class Counted(Protocol):
-    """Counts the fields of the rows of one slice."""
-
-    def add(self, values: pa.BinaryArray) -> None:
-        """Count the fields of these records, all of which became rows."""
-
-    def result(self) -> Unread:
-        """What was counted."""
-
-
 class UnreadFields:
     """Counts the fields of the staged rows of one slice; delete markers have no values and are left out.
 
@@ -51,10 +41,10 @@ class UnreadFields:
     def __init__(self, source: Source, record: RecordShape) -> None:
         self._schemas: dict[int, WriterSchema | SchemaProblem] = {}
         documents = source.format in (Format.JSON, Format.JSON_SCHEMA)
-        self._counted: Counted = Documents(source, record) if documents else OfSchemas(source, record, self._schemas)
+        self._fields = Documents(source, record) if documents else OfSchemas(source, record, self._schemas)
 
     def remembering(self, lookup: Lookup) -> Lookup:
-        """The lookup, whose schemas are remembered, so that nobody is asked for them twice."""
+        """Return the lookup, whose schemas are remembered, so that nobody is asked for them twice."""
 
         def remembered(ids: frozenset[int]) -> Schemas:
             schemas = lookup(ids)
@@ -67,11 +57,11 @@ class UnreadFields:
         """Count the fields of these staged rows."""
         values = rows.column("_value").filter(pc.invert(rows.column("_deleted")))
         for chunk in values.chunks:
-            self._counted.add(chunk)
+            self._fields.add(chunk)
 
     def result(self) -> Unread:
-        """What was counted."""
-        return self._counted.result()
+        """Return what was counted."""
+        return self._fields.result()
 
 
 class Documents:
@@ -85,12 +75,12 @@ class Documents:
         self._records, self._more = 0, False
 
     def add(self, values: pa.BinaryArray) -> None:
-        """See :class:`Counted`."""
+        """Count the fields of these records, all of which became rows."""
         self._records += len(values)
         self._sample.add(len(values), lambda places: self._look(values.take(pa.array(places))))
 
     def result(self) -> Unread:
-        """See :class:`Counted`."""
+        """Return what was counted."""
         looked_at = self._sample.items
         counts = Counter(path for paths in looked_at for path in paths)
         return Unread.of(self._records, len(looked_at), _named(counts), self._more)
@@ -119,7 +109,7 @@ class OfSchemas:
         self._counts = Counter[tuple[int, str]]()
 
     def add(self, values: pa.BinaryArray) -> None:
-        """See :class:`Counted`."""
+        """Count the fields of these records, all of which became rows."""
         if self._source.schema is not None:
             self._add(frame.NO_SCHEMA, values)
             return
@@ -128,7 +118,7 @@ class OfSchemas:
             self._add(id_, frame.without_head(values.filter(pa.array(ids == id_))))
 
     def result(self) -> Unread:
-        """See :class:`Counted`."""
+        """Return what was counted."""
         counts, looked_at = Counter[JsonPath](), 0
         for (id_, kind), records in self._counts.items():
             try:
@@ -142,17 +132,14 @@ class OfSchemas:
 
     def _add(self, id_: int, payloads: pa.BinaryArray) -> None:
         """Count the payloads of one schema by their kinds."""
-        read, left = self._reader(id_), np.ones(len(payloads), np.bool_)
+        if id_ not in self._readers:
+            message = self._source.message
+            self._readers[id_] = kind_reader(self._schema(id_)) if message is None else lambda _: (message, 0)
+        read, left = self._readers[id_], np.ones(len(payloads), np.bool_)
         for kind, places, _ in by_head(payloads, left, read):
             self._counts[id_, kind] += len(places)
         for payload in payloads.filter(pa.array(left)).to_pylist():
             self._counts[id_, read(payload)[0]] += 1
-
-    def _reader(self, id_: int) -> ReadKind:
-        if id_ not in self._readers:
-            message = self._source.message
-            self._readers[id_] = kind_reader(self._schema(id_)) if message is None else lambda _: (message, 0)
-        return self._readers[id_]
 
     def _schema(self, id_: int) -> WriterSchema:
         schema = self._schemas[id_]

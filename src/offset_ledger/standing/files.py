@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def read_pipelines(*folders: Path) -> KnownPipelines:
         try:
             pipeline = _parsed(path, path.stat().st_mtime_ns)
             # Where no topic has matched yet, it is the file's own pipeline.
-            shown = known_pipelines(pipeline, partial(reading, pipeline.target.connection)) or (pipeline,)
+            shown = known_pipelines(pipeline, reading(pipeline.target.connection)) or (pipeline,)
             pipelines |= {each.name: each for each in shown if each.name not in pipelines}
         except PipelineFileError as error:
             problems += error.problems

@@ -1,4 +1,4 @@
-"""Whether a table fits its pipeline file: everything that would make a merge fail, with the statement that fixes it."""
+"""The fit of a table to its pipeline file: all that would make a merge fail, with the statement that fixes it."""
 
 from __future__ import annotations
 
@@ -183,20 +183,13 @@ def record_upgrade(cursor: Cursor, pipeline: Pipeline) -> None:
 
 def no_longer_declared(cursor: Cursor, pipeline: Pipeline) -> list[str]:
     """The columns of the table that the pipeline has written and that its file declares no more."""
-    cursor.execute(
-        named_sql("target/no_longer_declared"),
-        {
-            "file": pipeline.file,
-            "schema": pipeline.target.schema,
-            "table": pipeline.target.table,
-            "declared": [column.name for column in pipeline.record.columns],
-        },
-    )
+    declared = [column.name for column in pipeline.record.columns]
+    place = {"file": pipeline.file, **_place(pipeline), "declared": declared}
+    cursor.execute(named_sql("target/no_longer_declared"), place)
     return [row["attname"] for row in cursor.fetchall()]
 
 
 def foreign_columns(cursor: Cursor, pipeline: Pipeline) -> frozenset[str]:
     """The columns of the table, if it exists, that the pipeline has never written."""
-    place = {"schema": pipeline.target.schema, "table": pipeline.target.table}
-    cursor.execute(named_sql("target/foreign_columns"), {"file": pipeline.file, **place})
+    cursor.execute(named_sql("target/foreign_columns"), {"file": pipeline.file, **_place(pipeline)})
     return frozenset(row["attname"] for row in cursor.fetchall())

@@ -61,7 +61,13 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     """
     names = pipelines.lock_file(cursor, pipeline.file)
     for name in names:
-        _check_no_open_batch(cursor, name)
+        if open_batches := batches.open_batches(cursor, name):
+            batch = batches.read_batch(cursor, open_batches[0])
+            raise StateConflict(
+                f"{batch} is open, and what it staged is ordered as before; nothing was changed; give it up with: "
+                f"offset-ledger abandon {batch.batch_id} --why ... (the offsets of a head batch are planned again), "
+                "and run remerge again"
+            )
     before = " and ".join(sorted(read_orders(cursor, pipeline))) or None
     write_order(cursor, pipeline, KAFKA_TIMESTAMP)
     ensure_target(cursor, pipeline)
@@ -69,39 +75,19 @@ def restate(cursor: Cursor, pipeline: Pipeline, origin: Origin, why: str) -> int
     statement = "UPDATE {} SET publish_at = _timestamp WHERE publish_at <> _timestamp"
     cursor.execute(sql.SQL(statement).format(target))
     restated = cursor.rowcount
-    _check_timestamps(cursor, pipeline.name, target)
-    for name in names:
-        parts = in_parts(read_reach(cursor, name), pipeline.limits.records_per_batch)
-        details = {"ordered_by": before, "restated": restated, "parts": [[_numbers(r) for r in part] for part in parts]}
-        _keep(cursor, name, details, origin, why)
-    return restated
-
-
-def _check_no_open_batch(cursor: Cursor, pipeline: str) -> None:
-    if open_batches := batches.open_batches(cursor, pipeline):
-        batch = batches.read_batch(cursor, open_batches[0])
-        raise StateConflict(
-            f"{batch} is open, and what it staged is ordered as before; nothing was changed; give it up with: "
-            f"offset-ledger abandon {batch.batch_id} --why ... (the offsets of a head batch are planned again), and run"
-            " remerge again"
-        )
-
-
-def _check_timestamps(cursor: Cursor, pipeline: str, target: sql.Identifier) -> None:
     query = sql.SQL("SELECT event_id, _partition, _offset FROM {} WHERE _timestamp IS NULL LIMIT 1").format(target)
     cursor.execute(query)
     if row := cursor.fetchone():
         raise StateConflict(
-            f"pipeline {pipeline}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be ordered "
-            "by; nothing was changed; correct or delete such rows, or start a pipeline with another name and table"
+            f"pipeline {pipeline.name}: event {row[0]!r} (record {row[1]}:{row[2]}) has no Kafka timestamp to be "
+            "ordered by; nothing was changed; correct or delete such rows, or start a pipeline with another name and "
+            "table"
         )
-
-
-def _numbers(r: OffsetRange) -> list[int]:
-    return [r.partition, r.from_offset, r.until_offset]
-
-
-def _keep(cursor: Cursor, pipeline: str, details: Mapping[str, Any], origin: Origin, why: str) -> None:
-    asked = {"question": "order all rows by Kafka's timestamps?", "details": json.dumps(details)}
-    given = {"who": origin.who, "why": why, "pipeline": pipeline}
-    cursor.execute(named_sql("target/insert_remerge"), {**asked, **given})
+    for name in names:
+        in_batches = in_parts(read_reach(cursor, name), pipeline.limits.records_per_batch)
+        parts = [[[r.partition, r.from_offset, r.until_offset] for r in part] for part in in_batches]
+        details = json.dumps({"ordered_by": before, "restated": restated, "parts": parts})
+        asked = {"question": "order all rows by Kafka's timestamps?", "details": details}
+        given = {"who": origin.who, "why": why, "pipeline": name}
+        cursor.execute(named_sql("target/insert_remerge"), {**asked, **given})
+    return restated

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import sql
 
@@ -55,7 +53,7 @@ def _prepare(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
 
 
 def change_target(cursor: Cursor, pipeline: Pipeline, batch_id: int) -> None:
-    """The same in the transaction that commits the batch: the table is changed where that has to be.
+    """Create, check or change the target table, in the transaction that commits the batch.
 
     Raises:
         ConfigurationError, TargetMismatch: as :func:`ensure_target`.
@@ -85,7 +83,7 @@ def check_target(cursor: Cursor, pipeline: Pipeline) -> list[Misfit] | None:
 
 
 def is_there(cursor: Cursor, table: str) -> bool:
-    """Whether there is a table of that name, ``schema.table``."""
+    """Return whether there is a table of that name, ``schema.table``."""
     schema, name = table.split(".")
     cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{schema}"."{name}"'])
     return bool(cursor.one()[0])
@@ -158,7 +156,7 @@ _ALLOWED = {
 
 
 def may_change(pipeline: Pipeline, misfit: Misfit) -> bool:
-    """Whether the pipeline may make what fixes the misfit, by ``target.evolve``."""
+    """Return whether the pipeline may make what fixes the misfit, by ``target.evolve``."""
     return misfit.change in _ALLOWED[pipeline.target.evolve]
 
 
@@ -169,36 +167,25 @@ def change_table(cursor: Cursor, pipeline: Pipeline, batch_id: int, changes: Seq
         TargetLocked: others read or write the table, and did not end in time.
         TargetMismatch: Postgres does not let the column be changed, because a view uses it for example.
     """
-    table = sql.Identifier(pipeline.target.schema, pipeline.target.table)
-    clauses = sql.SQL(", ").join(sql.SQL(change.clause) for change in changes)
-    with _explained(pipeline, changes):
+    table, name = _name(pipeline), f"{pipeline.target.schema}.{pipeline.target.table}"
+    wanted = ", ".join(change.clause for change in changes)
+    try:
         cursor.execute("SET LOCAL lock_timeout = %s", [LOCK_TIMEOUT])
         # In a subtransaction: its id is in the rows that are rewritten, the transaction's in those of the batch.
         with savepoint(cursor):
-            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, clauses))
+            cursor.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(wanted)))
         cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
-    for change in changes:
-        values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
-        cursor.execute(named_sql("target/insert_change"), values)
-
-
-@contextmanager
-def _explained(pipeline: Pipeline, changes: Sequence[Misfit]) -> Iterator[None]:
-    name = f"{pipeline.target.schema}.{pipeline.target.table}"
-    wanted = ", ".join(change.clause for change in changes)
-    try:
-        yield
     except pg.LockNotAvailable as error:
         raise TargetLocked(
             f"table {name} is in use by others for longer than {LOCK_TIMEOUT}, and needs {wanted}; nothing was "
             "committed; end long transactions on it, or wait for them"
         ) from error
     except (pg.FeatureNotSupported, pg.DependentObjectsStillExist, pg.InsufficientPrivilege) as error:
+        said = ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
         raise TargetMismatch(
-            f"pipeline {pipeline.name}: Postgres refuses ALTER TABLE {name} {wanted}: {_line(error)}; nothing was "
+            f"pipeline {pipeline.name}: Postgres refuses ALTER TABLE {name} {wanted}: {said}; nothing was "
             "committed; make the change yourself, with what depends on it, or change the pipeline file"
         ) from error
-
-
-def _line(error: psycopg2.Error) -> str:
-    return ", ".join(part for part in (error.diag.message_primary, error.diag.message_detail) if part)
+    for change in changes:
+        values = {"pipeline": pipeline.name, "batch_id": batch_id, "found": change.text, "clause": change.clause}
+        cursor.execute(named_sql("target/insert_change"), values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -33,12 +33,13 @@ def run_gate(
     row_count: int,
     refused: int = 0,
     max_quarantined_share: float = 1.0,
+    session: Session | None = None,
 ) -> GateVerdict:
     """The verdict on a staging table of ``row_count`` rows, delete markers included, that nobody writes to any more.
 
-    ``arguments`` are those of ``psycopg2.connect``; the sessions opened here carry their application_name. Without a
-    row to validate (all are delete markers, or there are none) nothing can fail: every expectation passes with nothing
-    evaluated, and only the share of refused records counts.
+    ``arguments`` are those of ``psycopg2.connect`` for Great Expectations, which has sessions of its own, and for ours
+    where no ``session`` is given. Without a row to validate (all are delete markers, or there are none) nothing can
+    fail: every expectation passes with nothing evaluated, and only the share of refused records counts.
 
     Raises:
         IncompleteStaging: the table is missing or has another number of rows (a crash empties an UNLOGGED table).
@@ -46,7 +47,10 @@ def run_gate(
         ConfigurationError, TransientError: as the SQLSTATE says; no verdict.
     """
     started = time.monotonic()
-    with _lost_session(f"{schema}.{table}"), closing(open_session(arguments)) as session:
+    with (
+        _lost_session(f"{schema}.{table}"),
+        nullcontext(session) if session else closing(open_session(arguments)) as session,
+    ):
         rows, deleted = _count_rows(session, schema, table, row_count)
         validation = None
         if suite is not None and rows:

@@ -20,13 +20,13 @@ from offset_ledger.ledger.database import (
     Cursor,
     Session,
     application_name,
-    connect,
     named_sql,
     rename_session,
     transaction,
 )
 from offset_ledger.ledger.fencing import fenced, wait_for
 from offset_ledger.ledger.followed_columns import with_columns
+from offset_ledger.ledger.open import open_ledger
 from offset_ledger.ledger.sessions import session_arguments
 from offset_ledger.ledger.staging import SCHEMA, StagingTables, row_columns
 from offset_ledger.model.batch import Attempt, Batch, Origin
@@ -41,7 +41,9 @@ log = logging.getLogger(__name__)
 _PAST_GATE = (State.VALIDATED, State.REJECTED, State.COMMITTED)
 
 
-def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, GateVerdict | None]:
+def validate(
+    pipeline: Pipeline, batch_id: int, origin: Origin, session: Session | None = None
+) -> tuple[Batch, GateVerdict | None]:
     """Validate a staged batch: its failing rows move to quarantine and it becomes validated or rejected, in one
     transaction.
 
@@ -54,7 +56,7 @@ def validate(pipeline: Pipeline, batch_id: int, origin: Origin) -> tuple[Batch, 
         IncompleteStaging, DatabaseUnavailable: worth another try.
     """
     database = get_connection(pipeline.target.connection)
-    with connect(database) as session:
+    with open_ledger(pipeline, session) as session:
         with transaction(session) as cursor:
             batch = batches.read_batch_of(cursor, pipeline.name, batch_id)
             if batch.state in _PAST_GATE:
@@ -83,6 +85,7 @@ def _validate(
         session_arguments(database, _name(batch)),
         SCHEMA,
         tables.rows,
+        session=session,
         row_count=batch.rows or 0,
         refused=batch.refused or 0,
         # What a redrive refuses is in quarantine already: it cannot drain a topic into it.

@@ -16,7 +16,7 @@ import pytest
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.connections import Connection, environment_name, get_connection
 from offset_ledger.errors import DatabaseUnavailable
-from offset_ledger.ledger.database import connect, rows, transaction
+from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.fencing import kept_awake
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
@@ -28,7 +28,7 @@ from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import stage, stage_with
-from tests.fixtures.engines import BY_PROCESS, by_spark
+from tests.fixtures.engines import SlicesBy, by_spark
 from tests.fixtures.kafka_tools import paste
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
@@ -56,13 +56,14 @@ def test_a_slice_that_waits_longer_for_records_than_the_server_lets_a_session_id
 ) -> None:
     database, pipeline = impatient(servers, monkeypatch, "300ms"), a_pipeline()
 
-    def write(_: Batch, tables: StagingTables) -> Written:
-        list(write_slice(SliceTask.of(pipeline, database, tables), 0, slowly(0.6)))
+    def write(session: Session, _: Batch, tables: StagingTables) -> Written:
+        task = replace(SliceTask.of(session, pipeline, tables), database=database)
+        write_slice(task, 0, slowly(0.6))
         return Written(1)
 
     with connect(servers.postgres) as session:
         batch_id = planned(session, pipeline, [OffsetRange(0, 0, 3)])
-        stage_with(write, pipeline, batch_id, ME, BY_PROCESS.choice)
+        stage_with(SlicesBy(write), pipeline, batch_id, ME)
         staged = rows(session, f"SELECT event_id, _offset FROM offset_ledger_staging.b{batch_id}_e1")
         assert {tuple(row) for row in staged} == {("0", 0), ("1", 1), ("2", 2)}
 

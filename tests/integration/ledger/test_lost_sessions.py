@@ -29,12 +29,12 @@ from offset_ledger.model.states import State
 from offset_ledger.stage import slices
 from offset_ledger.stage import step as stage_step
 from offset_ledger.stage.claim import Written, claim
-from offset_ledger.stage.slices import SliceTask, slice_session, write_slice
+from offset_ledger.stage.slices import SliceTask, slice_writer, write_slice
 from offset_ledger.stage.step import stage_with
 from offset_ledger.validate import gate
 from offset_ledger.validate.step import validate
 from tests.fixtures.batches_with_suite import Entry, a_pipeline_with, stage_rows
-from tests.fixtures.engines import BY_PROCESS
+from tests.fixtures.engines import SlicesBy
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers, execute
 from tests.fixtures.staged import ME, Event, a_pipeline, planned, staged, validated
@@ -67,9 +67,9 @@ def test_a_slice_whose_session_a_claim_ended_is_fenced(session: Session, servers
             claim(newer, pipeline, batch_id, ME)
         yield arrow([Raw(0, 1, VALUE)])
 
-    task = SliceTask.of(pipeline, servers.postgres, tables)
+    task = SliceTask.of(session, pipeline, tables)
     with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
-        list(write_slice(task, 0, interrupted()))
+        write_slice(task, 0, interrupted())
 
 
 @pytest.mark.parametrize("claimed", [True, False], ids=["by a claim", "from outside"])
@@ -79,7 +79,7 @@ def test_a_session_that_ends_in_its_second_slice_leaves_the_first_and_the_next_a
     pipeline = a_pipeline()
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1), OffsetRange(1, 0, 2)])
     tables = claim(session, pipeline, batch_id, ME)
-    task = SliceTask.of(pipeline, servers.postgres, tables)
+    task = SliceTask.of(session, pipeline, tables)
 
     def interrupted() -> Iterator[Any]:
         yield arrow([Raw(1, 0, VALUE)])
@@ -98,12 +98,12 @@ def test_a_session_that_ends_in_its_second_slice_leaves_the_first_and_the_next_a
         again = claim(other, pipeline, batch_id, ME)
     assert kept == [[0, 1]]
     both = ([arrow([Raw(n, at, VALUE) for at in range(n + 1)])] for n in (0, 1))
-    assert write_two(SliceTask.of(pipeline, servers.postgres, again), *both) == [1, 2]
+    assert write_two(SliceTask.of(session, pipeline, again), *both) == [1, 2]
 
 
 def write_two(task: SliceTask, *both: Iterable[Any]) -> list[int]:
-    with slice_session(task) as write:
-        return [write(n, batches) for n, batches in enumerate(both)]
+    with slice_writer(task) as writer:
+        return [writer.write(n, batches) for n, batches in enumerate(both)]
 
 
 OURS = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -114,18 +114,18 @@ END_SLICES = (
 
 
 def test_a_slice_that_a_concurrent_task_has_staged_leaves_the_session_to_the_next_one(
-    session: Session, servers: Servers
+    session: Session,
 ) -> None:
     pipeline = a_pipeline()
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)])
-    task = SliceTask.of(pipeline, servers.postgres, claim(session, pipeline, batch_id, ME))
-    list(write_slice(task, 0, [arrow([Raw(0, 0, VALUE)])]))
+    task = SliceTask.of(session, pipeline, claim(session, pipeline, batch_id, ME))
+    write_slice(task, 0, [arrow([Raw(0, 0, VALUE)])])
     assert write_two(task, *([arrow([Raw(n, 0, VALUE)])] for n in (0, 1))) == [0, 1]
     assert rows(session, "SELECT slice_no, rows FROM offset_ledger.slice ORDER BY 1") == [[0, 1], [1, 1]]
 
 
 def test_the_commit_of_a_slice_does_not_wait_for_the_disk_and_that_of_the_seal_does(
-    session: Session, servers: Servers, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[tuple[str, str]] = []
 
@@ -144,11 +144,11 @@ def test_the_commit_of_a_slice_does_not_wait_for_the_disk_and_that_of_the_seal_d
     pipeline = a_pipeline()
     batch_id = planned(session, pipeline, [OffsetRange(0, 0, 1)])
 
-    def write(_: Any, tables: Any) -> Written:
-        list(write_slice(SliceTask.of(pipeline, servers.postgres, tables), 0, [arrow([Raw(0, 0, VALUE)])]))
+    def write(own: Any, _: Any, tables: Any) -> Written:
+        write_slice(SliceTask.of(own, pipeline, tables), 0, [arrow([Raw(0, 0, VALUE)])])
         return Written(1)
 
-    stage_with(write, pipeline, batch_id, ME, BY_PROCESS.choice)
+    stage_with(SlicesBy(write), pipeline, batch_id, ME)
     assert waits == [("_finish", "off"), ("move", "on")]
 
 
@@ -162,7 +162,7 @@ def test_a_stage_whose_session_a_claim_ended_is_fenced(session: Session, servers
         return Written(1)
 
     with pytest.raises(Fenced, match="claimed epoch 2"):
-        stage_with(write, pipeline, batch_id, ME, BY_PROCESS.choice)
+        stage_with(SlicesBy(write), pipeline, batch_id, ME)
 
 
 @pytest.mark.parametrize("place", [(staging, "drop_older"), (stage_step, "reach")], ids=["claim", "before the read"])
@@ -181,7 +181,7 @@ def test_an_attempt_that_a_claim_overtakes_before_it_reads_is_fenced(
 
     monkeypatch.setattr(*place, overtaken)
     with pytest.raises(Fenced, match="this attempt has epoch 1, a newer one claimed epoch 2"):
-        stage_with(lambda *_: Written(1), pipeline, batch_id, ME, BY_PROCESS.choice)
+        stage_with(SlicesBy(lambda *_: Written(1)), pipeline, batch_id, ME)
 
 
 def test_a_gate_whose_session_a_claim_ended_is_fenced(

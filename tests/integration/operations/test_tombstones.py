@@ -264,7 +264,7 @@ def test_an_approval_in_airflow_commits_what_was_staged_and_nothing_else(bench: 
     assert answer_question(bench.pipeline, asked, QuestionAnswer.APPROVE, ME, "looked") is QuestionAnswer.APPROVE
     kept = rows(bench.session, "SELECT kind, answer, who, why, batch_id FROM offset_ledger.decision")
     assert [tuple(row) for row in kept] == [("unread_tombstones", "approve", "test", "looked", late.batch_id)]
-    done = next_stage(bench.pipeline, late.batch_id)
+    done = next_stage(bench.session, bench.pipeline, late.batch_id)
     assert isinstance(done, StagedBatch)
     assert (bench.read(late).state, done.attempt.epoch, loss_question(bench.pipeline)) == (State.STAGED, 1, None)
     assert bench.plan().batch_id == late.batch_id
@@ -290,7 +290,7 @@ def test_an_approved_batch_whose_staging_is_gone_may_lack_no_more_than_was_appro
     with transaction(bench.session) as cursor:
         name = StagingTables(Attempt(late.batch_id, 1))
         cursor.execute(f"TRUNCATE offset_ledger_staging.{name.rows}")
-    assert isinstance(next_stage(bench.pipeline, late.batch_id), EngineChoice)
+    assert isinstance(next_stage(bench.session, bench.pipeline, late.batch_id), EngineChoice)
     with pytest.raises(TombstonesMayBeGone, match="3 of 4 offsets"):
         bench.stage(late, missing=[4, 5, 6])
     assert bench.stage(late, missing=[4, 5]).state is State.STAGED

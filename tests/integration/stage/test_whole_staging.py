@@ -13,7 +13,6 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetExpired, StateConflict, TopicRecreated
 from offset_ledger.ledger.database import Session, connect, rows, transaction
 from offset_ledger.ledger.decisions import decide
@@ -34,7 +33,7 @@ from offset_ledger.stage.claim import Written
 from offset_ledger.stage.slices import SliceTask, write_slice
 from offset_ledger.stage.step import StagedBatch, next_stage, stage, stage_with
 from offset_ledger.validate.step import validate
-from tests.fixtures.engines import BY_PROCESS
+from tests.fixtures.engines import BY_PROCESS, SlicesBy
 from tests.fixtures.raw import Raw, arrow
 from tests.fixtures.servers import Servers
 from tests.fixtures.staged import ME
@@ -82,19 +81,19 @@ class Bench:
         publish(records, dict(self.servers.kafka.extra), self.topic)
         self.values += values
 
-    def read(self, batch: Batch, tables: StagingTables) -> Written:
+    def read(self, session: Session, batch: Batch, tables: StagingTables) -> Written:
         """What Spark would do, with the records as the test knows them."""
-        task = SliceTask.of(self.pipeline, get_connection("postgres_default"), tables)
+        task = SliceTask.of(session, self.pipeline, tables)
         for slice_no, r in enumerate(batch.ranges):
             found = [Raw(0, n, self.values[n], b"%d" % n) for n in range(r.from_offset, r.until_offset)]
-            list(write_slice(task, slice_no, [arrow(found)]))
+            write_slice(task, slice_no, [arrow(found)])
         return Written(len(batch.ranges))
 
     def staged(self) -> int:
         """Plan a batch of all that is new and stage it."""
         batch = plan(self.pipeline, ME).batch
         assert batch is not None
-        stage_with(self.read, self.pipeline, batch.batch_id, ME, BY_PROCESS.choice)
+        stage_with(SlicesBy(self.read), self.pipeline, batch.batch_id, ME)
         return batch.batch_id
 
     def expire(self, offset: int) -> None:
@@ -216,9 +215,9 @@ def test_what_was_staged_by_another_file_is_staged_again_only_while_the_topic_ha
     bench.publish(*THREE)
     batch_id = bench.staged()
     bench.note = "description: other words\n"
-    assert isinstance(next_stage(bench.pipeline, batch_id), EngineChoice)
-    assert not stage_with(bench.read, bench.pipeline, batch_id, ME, BY_PROCESS.choice).done
-    assert isinstance(next_stage(bench.pipeline, batch_id), StagedBatch)
+    assert isinstance(next_stage(bench.session, bench.pipeline, batch_id), EngineChoice)
+    assert not stage_with(SlicesBy(bench.read), bench.pipeline, batch_id, ME).done
+    assert isinstance(next_stage(bench.session, bench.pipeline, batch_id), StagedBatch)
     bench.note = "description: and again\n"
     bench.expire(3)
     assert stage(BY_PROCESS, bench.pipeline, batch_id, ME).done
@@ -254,7 +253,7 @@ def test_a_log_that_starts_later_after_every_offset_was_read_is_no_loss(
         def read(self, _: object, batch: Batch, *given: Any) -> int:
             bench.expire(2)
             task: SliceTask = given[-1]
-            return bench.read(batch, task.tables).slices
+            return bench.read(bench.session, batch, task.tables).slices
 
     stage(ReadsAndExpires(), bench.pipeline, batch.batch_id, ME)
     assert bench.ingest() == [batch.batch_id]
@@ -271,7 +270,7 @@ def test_an_approval_is_for_what_was_validated_and_not_for_its_text(bench: Bench
     bench.empty(batch_id)
     if not same:  # still one of two records is refused, for another reason
         bench.values[1] = value("\0")
-    stage_with(bench.read, bench.pipeline, batch_id, ME, BY_PROCESS.choice)
+    stage_with(SlicesBy(bench.read), bench.pipeline, batch_id, ME)
     texts = rows(bench.session, "SELECT why FROM offset_ledger.batch_event WHERE to_state = 'rejected'")
     again, _ = validate(bench.pipeline, batch_id, ME)
     assert again.reasons == texts[0][0]
@@ -286,5 +285,5 @@ def test_an_approval_does_not_pass_to_another_file(bench: Bench) -> None:
     decide(bench.session, batch_id, State.VALIDATED, ME, "known")
     bench.empty(batch_id)
     bench.note = "description: other words\n"
-    stage_with(bench.read, bench.pipeline, batch_id, ME, BY_PROCESS.choice)
+    stage_with(SlicesBy(bench.read), bench.pipeline, batch_id, ME)
     assert validate(bench.pipeline, batch_id, ME)[0].state is State.REJECTED

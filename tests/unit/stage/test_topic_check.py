@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from offset_ledger.connections import Connection
 from offset_ledger.errors import (
     BrokerUnavailable,
     LostRange,
@@ -18,7 +21,9 @@ from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import PartitionSnapshot, TopicSnapshot
 from offset_ledger.model.states import BatchKind, State
-from offset_ledger.stage.topic_check import check_ranges, check_topic, losses_checked
+from offset_ledger.stage.slices import SliceTask
+from offset_ledger.stage.step import TopicStager
+from offset_ledger.stage.topic_check import check_ranges, check_topic
 
 PLANNED = Batch(
     *(7, "orders", BatchKind.HEAD, State.STAGING, 1, "t", (OffsetRange(0, 10, 20), OffsetRange(1, 0, 5))),
@@ -56,18 +61,55 @@ def test_another_topic_of_the_same_name_is_named() -> None:
         check_topic(PLANNED, snapshot((10, 20), (0, 5), topic_id="x"))
 
 
+@dataclass
+class Topic:
+    """A topic that is checked without a broker."""
+
+    connection: Connection
+    lost: OffsetLedgerError | None = None
+    checks: int = 0
+
+    def recent(self, _: Batch) -> TopicSnapshot:
+        return snapshot((10, 20), (0, 5))
+
+    def check(self, _: Batch) -> None:
+        self.checks += 1
+        if self.lost:
+            raise self.lost
+
+
+@dataclass
+class Reader:
+    """A reader that reports a loss."""
+
+    reported: OffsetLedgerError
+    transient: type[TransientError]
+
+    def read(self, *_: Any) -> int:
+        raise self.reported
+
+
+def read(reader: Reader, topic: Topic) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SliceTask, "of", lambda *_: None)
+        stager: Any = TopicStager(reader, None, topic)  # type: ignore[arg-type]
+        stager.stage(None, PLANNED, None)
+
+
+TOPIC = Connection("kafka_default", "kafka")
+
+
 @pytest.mark.parametrize("transient", [BrokerUnavailable, SparkFailed])
 @pytest.mark.parametrize("reported", [LostRange("0:[10, 20)"), UnknownTopic("orders")])
 def test_a_loss_that_only_the_read_reports_is_transient(
     reported: OffsetLedgerError, transient: type[TransientError]
 ) -> None:
-    with pytest.raises(transient, match="the topic has every planned range"), losses_checked(lambda: None, transient):
-        raise reported
+    topic = Topic(TOPIC)
+    with pytest.raises(transient, match="the topic has every planned range"):
+        read(Reader(reported, transient), topic)
+    assert topic.checks == 1
 
 
 def test_a_loss_that_the_topic_has_too_is_named_by_its_check() -> None:
-    def check() -> None:
-        check_ranges(PLANNED, snapshot((11, 20), (0, 5)))
-
-    with pytest.raises(OffsetExpired), losses_checked(check, SparkFailed):
-        raise LostRange("0:[10, 20)")
+    with pytest.raises(OffsetExpired):
+        read(Reader(LostRange("0:[10, 20)"), SparkFailed), Topic(TOPIC, OffsetExpired("11")))
