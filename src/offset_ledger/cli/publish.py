@@ -14,7 +14,7 @@ from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import Outcome, Verbs, add_connection, name_and_value, say
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
-from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, Danger
+from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
     from offset_ledger.reliability.publishing.forms import Form
     from offset_ledger.reliability.publishing.limits import RecordLimits
-    from offset_ledger.reliability.publishing.outbox import Summary
+    from offset_ledger.reliability.publishing.producer import Summary
     from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
     from offset_ledger.reliability.publishing.serializers import Serializer
     from offset_ledger.reliability.publishing.settings import ProducerSettings
     from offset_ledger.schema_registry.client import Reference
+
+CLIENTS = ("librdkafka", "kafka-python")
 
 
 def add_publish(verbs: Verbs) -> None:
@@ -55,7 +57,7 @@ def add_publish(verbs: Verbs) -> None:
     verb.add_argument("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)")
     verb.add_argument("--partition", type=int, metavar="N", help="send all to this partition")
     verb.add_argument("--compression", choices=COMPRESSIONS, help="(none)")
-    verb.add_argument("--client", type=Client, choices=list(Client), help="(librdkafka if it is installed)")
+    verb.add_argument("--client", choices=CLIENTS, help="(librdkafka, which publishes whatever is said here)")
     verb.add_argument("--acks", choices=["all", "1", "0"], help="(all)")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name")
     verb.add_argument("--allow", action="append", default=[], metavar="DANGER", help=f"one of {dangers}; repeat it")
@@ -93,7 +95,7 @@ def run_publish(arguments: Namespace) -> Outcome:
 def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
     """How to publish, as far as the arguments alone say it."""
     from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
-    from offset_ledger.reliability.publishing.settings_reader import read_settings
+    from offset_ledger.reliability.publishing.settings import read_settings
 
     transactional = arguments.transactional_id is not None
     settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
@@ -110,7 +112,6 @@ def _publish(connection: Connection, arguments: Namespace, checked: CheckedFile,
         arguments.topic,
         checked,
         transactional_id=arguments.transactional_id,
-        client=arguments.client,
         on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
         **options,
     )

@@ -20,8 +20,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, Ports
 from offset_ledger.reliability.labs.lossy import Loss, LossyProxy
-from offset_ledger.reliability.labs.trial import Report, read_values, table
-from offset_ledger.reliability.publishing.clients import close_producer
+from offset_ledger.reliability.labs.trial import Report, close_producer, read_values, table
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic

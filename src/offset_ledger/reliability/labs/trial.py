@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from tabulate import tabulate
 
@@ -230,3 +230,14 @@ def read_ends(extra: Mapping[str, str], topics: Iterable[str]) -> list[int]:
     with closing(KafkaConsumer(bootstrap_servers=extra["bootstrap.servers"].split(","), group_id=None)) as reader:
         ends = reader.end_offsets(places)
     return [int(ends[place]) for place in places]
+
+
+def close_producer(producer: KafkaProducer, seconds: float) -> None:
+    """Close it, and give up what was not answered in time: kafka-python itself leaves it open then, with its thread."""
+    try:
+        producer.close(timeout=seconds)
+    except kafka_errors.KafkaError:  # UnknownError behind a batch that was split
+        producer._sender.force_close()
+        producer._sender.join(seconds)
+        with suppress(kafka_errors.KafkaError):
+            producer.close(timeout=seconds)

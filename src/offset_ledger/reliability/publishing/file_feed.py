@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from offset_ledger.errors import ConfigurationError, JournalMismatch, TransactionOutcomeUnknown
+from offset_ledger.errors import JournalMismatch, TransactionOutcomeUnknown
 from offset_ledger.reliability.publishing.journal import Journal, JournalPosition
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
-from offset_ledger.reliability.publishing.outbox import Summary
-from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.producer import Publisher, Summary, publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.record_file import CheckedFile
-from offset_ledger.reliability.publishing.settings import Client
 
 log = logging.getLogger(__name__)
 
@@ -62,28 +59,22 @@ def publish_file(
     checked: CheckedFile,
     *,
     transactional_id: str | None = None,
-    client: Client | None = None,
     records_per_transaction: int = RECORDS_PER_TRANSACTION,
     on_resumed: Callable[[int], None] | None = None,
     **options: Any,
 ) -> tuple[Summary, int]:
-    """Publish a file; the summary, and how many of its records were there from an earlier run.
+    """Publish a file; return the summary, and how many of its records were there from an earlier run.
 
-    The options are those of :class:`Publisher`; ``client`` is that of :func:`bulk_publisher`, and transactions are
-    always kafka-python's. A transactional id names this file's publication: run again with it, a finished one sends
-    nothing, an interrupted one the rest, and a file that has grown since what was added; ``on_resumed`` is called with
-    the number of records that were there.
+    The options are those of :class:`Publisher`. A transactional id names this file's publication: run again with it, a
+    finished one sends nothing, an interrupted one the rest, and a file that has grown since what was added;
+    ``on_resumed`` is called with the number of records that were there.
 
     Raises:
         JournalMismatch: the id's last publication is unfinished and of another file.
         PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable, UnsafeSettings: as ``publish``.
     """
     if transactional_id is None:
-        return publish_in_bulk(checked.read(), extra, topic, client=client, **options), 0
-    if client is Client.LIBRDKAFKA:
-        raise ConfigurationError(
-            "librdkafka publishes without transactions here; leave out the client or the transactional id"
-        )
+        return publish(checked.read(), extra, topic, **options), 0
     journal = Journal(extra, topic, transactional_id)
     publication = _Publication(checked, journal, records_per_transaction, on_resumed, options)
     return publication.run()
@@ -111,9 +102,8 @@ class _Publication:
                 reading = reading or self._resume()
                 reading = self._one_transaction(publisher, reading)
             summaries.append(publisher.summary)
-        value_bytes, retried = (sum(getattr(each, name) for each in summaries) for name in ("value_bytes", "retried"))
-        before = self.before or 0
-        return Summary(self.checked.records - before, value_bytes, time.monotonic() - began, 0, retried), before
+        value_bytes, before = sum(each.value_bytes for each in summaries), self.before or 0
+        return Summary(self.checked.records - before, value_bytes, time.monotonic() - began), before
 
     def _publisher(self) -> Publisher:
         journal = self.journal

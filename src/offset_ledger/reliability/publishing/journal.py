@@ -6,20 +6,19 @@ readers of committed data see.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.structs import OffsetAndMetadata
 
 from offset_ledger.errors import JournalMismatch
-from offset_ledger.kafka.errors import unavailable
-from offset_ledger.reliability.publishing.clients import BOOTSTRAP_SECONDS, client_arguments
+from offset_ledger.kafka.errors import is_transient, unavailable
+from offset_ledger.reliability.publishing.clients import as_kafka_error, group_consumer
+from offset_ledger.retry import retrying
 
-_WAIT_MS = 30_000
+_WAIT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +43,26 @@ class Journal:
         """The consumer group whose offset of partition 0 is the number of records."""
         return f"offset-ledger.publish.{self.transactional_id}"
 
-    def entry(self, position: JournalPosition) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What a transaction commits so that this position is kept."""
+    def entry(self, position: JournalPosition) -> Sequence[TopicPartition]:
+        """Return the offset that a transaction commits so that this position is kept."""
         note = f"sha256:{position.digest} {'finished' if position.finished else 'unfinished'}"
-        return {TopicPartition(self.topic, 0): OffsetAndMetadata(position.records, note, -1)}
+        return [TopicPartition(self.topic, 0, position.records, note)]
 
     def read(self) -> JournalPosition | None:
-        """The position that was committed; None if there is none. It is final only while this id's producer is open.
+        """Return the committed position, None if there is none; it is final only while this id's producer is open.
 
         Raises:
             BrokerUnavailable: the group's coordinator did not answer.
             JournalMismatch: something else committed an offset to this group.
         """
-        settings: dict[str, Any] = {
-            **client_arguments(self.extra),
-            "group_id": self.group,
-            "isolation_level": "read_committed",  # waits while the offset is part of an open transaction
-            "enable_auto_commit": False,
-            "bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS * 1000),
-        }
         try:
-            with closing(KafkaConsumer(**settings)) as consumer:
-                committed = consumer.committed(TopicPartition(self.topic, 0), metadata=True, timeout_ms=_WAIT_MS)
+            # Reading what is committed waits while the offset is part of an open transaction.
+            with closing(group_consumer(self.extra, self.group)) as consumer:
+                committed = retrying(is_transient, f"the offset of {self.group}")(self._committed, consumer)
         except kafka_errors.KafkaError as error:
             raise unavailable(self.extra["bootstrap.servers"], error) from error
-        return None if committed is None or committed.offset < 0 else self._position(committed)
-
-    def _position(self, committed: OffsetAndMetadata) -> JournalPosition:
+        if committed.offset < 0:
+            return None
         digest, _, state = str(committed.metadata).removeprefix("sha256:").partition(" ")
         if state not in ("finished", "unfinished"):
             raise JournalMismatch(
@@ -78,3 +70,12 @@ class Journal:
                 "publish with another transactional id"
             )
         return JournalPosition(int(committed.offset), digest, state == "finished")
+
+    def _committed(self, consumer: Consumer) -> TopicPartition:
+        try:
+            (committed,) = consumer.committed([TopicPartition(self.topic, 0)], _WAIT_SECONDS)
+            if committed.error is not None:
+                raise KafkaException(committed.error)
+        except KafkaException as error:
+            raise as_kafka_error(error) from error
+        return committed
