@@ -15,6 +15,7 @@ from offset_ledger.cli.main import main
 from offset_ledger.cli.publish import CLIENTS
 from offset_ledger.errors import BrokerUnavailable, PublishFailed, UnknownTopic
 from offset_ledger.local.stack import Stack
+from offset_ledger.model.header_name import HeaderName
 from offset_ledger.reliability.publishing.partitioner import Custom
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record
@@ -154,6 +155,17 @@ def test_what_the_broker_refuses_has_kafkas_own_name(extra: dict[str, str], topi
         assert (caught.value.exit_code, caught.value.unconfirmed) == (1, (wrong,))
     with pytest.raises(UnknownTopic):
         publish([], extra, topic_name())
+
+
+def test_header_names_arrive_byte_for_byte_or_are_refused(extra: dict[str, str], topic: Callable[[], str]) -> None:
+    name, names = topic(), ["é", "", "漢🦊"]
+    publish([Record(b"k", b"v", tuple((each, b"1") for each in names))], extra, name)
+    (record,) = read(extra, name).values()
+    assert [each for each, _ in record.headers] == names
+    for wrong in HeaderName.of(b"caf\xe9"), "\ud800", "a\0b":
+        with pytest.raises(PublishFailed, match="should be UTF-8 without NUL") as caught:
+            publish([Record(b"k", b"v", ((wrong, b"1"),))], extra, name)
+        assert caught.value.exit_code == 1
 
 
 def test_a_failure_is_reported_without_finish(extra: dict[str, str], topic: Callable[[], str]) -> None:

@@ -19,6 +19,7 @@ from offset_ledger.errors import (
     ProducerFenced,
     PublishFailed,
     TransactionOutcomeUnknown,
+    UnknownTopic,
     error_line,
     one_line,
 )
@@ -199,6 +200,7 @@ class Publisher:
         self._partitions: dict[str, tuple[float, int, Sequence[int]]] = {}
         self._trouble: KafkaError | None = None
         self._no_token: OffsetLedgerError | None = None
+        self._unknown: UnknownTopic | None = None
         self._open_transaction = False
         self._began = time.monotonic()
         self._producer: Any = self._connect(settings)
@@ -208,12 +210,16 @@ class Publisher:
     def _connect(self, settings: ProducerSettings) -> Producer:
         connection = connection_of(self._extra)
         configuration = login(connection, self._note_token)
+        batch_bytes = settings.batch_size
         with connect_kafka(connection) as kafka:
-            kafka.describe(self._topic)
-            configs = kafka.ask(lambda admin: topic_configs(admin, self._topic)).values
-        # There are none if this login may not ask. A batch above the topic's limit would fail: librdkafka splits none.
-        topic_bytes = configs.get("max.message.bytes", settings.batch_size)
-        settings = replace(settings, batch_size=min(settings.batch_size, int(topic_bytes)))
+            try:
+                kafka.describe(self._topic)
+                configs = kafka.ask(lambda admin: topic_configs(admin, self._topic)).values
+                # There are none if this login may not ask. A batch above the limit would fail: librdkafka splits none.
+                batch_bytes = min(batch_bytes, int(configs.get("max.message.bytes", batch_bytes)))
+            except UnknownTopic as unknown:  # for the first call that needs the topic
+                self._unknown = unknown
+        settings = replace(settings, batch_size=batch_bytes)
         configuration |= librdkafka_settings(settings, self._transactional_id)
         try:
             return Producer({**configuration, "error_cb": self._note}, logger=client_log)
@@ -246,6 +252,8 @@ class Publisher:
             PublishFailed: an earlier record, or this one, was not acknowledged.
             ProducerFenced: a newer producer has the transactional id.
         """
+        if self._unknown:
+            raise self._unknown
         size = len(record.value) if record.value else 0
         sent = _Sent(record, size)
         try:
@@ -393,6 +401,8 @@ class Publisher:
 
     def _settle(self, max_records: int = 0, max_bytes: int = 0) -> None:
         """Take what was answered, and wait while more than that many records or bytes were not."""
+        if self._unknown:
+            raise self._unknown
         self._serve(self._producer.poll, 0)
         self._take_answers()
         if not self._cause and (len(self._waiting) > max_records or self._waiting_bytes > max_bytes):
@@ -492,6 +502,14 @@ def within(seconds: float, act: Callable[[float], None]) -> None:
             time.sleep(0.01)
 
 
+def sendable(name: str) -> bool:
+    """Return whether librdkafka's Python client sends this header name: it cuts at NUL, and dies of what is not UTF-8."""
+    try:
+        return (name.isascii() and "\0" not in name) or b"\0" not in str.encode(name)
+    except UnicodeEncodeError:
+        return False
+
+
 def _check(record: Record) -> None:
     """Refuse what is no record of Kafka, and the one moment that librdkafka takes for another."""
     check_timestamp(record)
@@ -501,5 +519,8 @@ def _check(record: Record) -> None:
         raise TypeError("Unsupported type for serialized key or value: str")
     if record.key is None and record.value is None:
         raise ValueError("Need at least one: key or value")
-    if not all(isinstance(value, bytes) for _, value in record.headers):
-        raise TypeError("All headers items must be (str, bytes) tuples")
+    for name, value in record.headers:
+        if not isinstance(value, bytes):
+            raise TypeError("All headers items must be (str, bytes) tuples")
+        if not sendable(name):
+            raise ValueError(f"the name of a header should be UTF-8 without NUL for librdkafka, found {name!r}")
