@@ -182,7 +182,7 @@ def test_header_names_of_any_bytes_are_sent_escaped_and_read_back(bench: Bench) 
     assert bench.process(f"{Failpoint.DEAD_LETTERS_COMMITTED}=kill").wait(60) == -signal.SIGKILL
     assert deliver(bench.pipeline) == Delivery(already_delivered=2)
     for partition in (0, 1):
-        read = read_records(bench.servers.kafka, bench.dead, OffsetRange(partition, 0, 2), "read_committed")
+        read = list(read_records(bench.servers.kafka, bench.dead, OffsetRange(partition, 0, 2), "read_committed"))
         assert [(each.value, [name.encode() for name, _ in each.headers[:2]]) for each in read] == [
             (b"foreign", [CAFE.raw]),
             (b"{", [CAFE.raw.decode(errors="backslashreplace").encode(), "é".encode()]),

@@ -70,12 +70,12 @@ def group_metadata(extra: Mapping[str, str], group: str) -> Any:
 def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:
     """Return librdkafka's error as Kafka's own of that name; ``trouble`` is what the client said before."""
     cause: KafkaError = error.args[0]
-    kind: type[Exception] = kafka_errors.for_code(cause.code())
-    if cause.code() > 0:
-        hint = _INVALID_RECORD if cause.code() == KafkaError.INVALID_RECORD else ""
-        return _KINDS.get(cause.code(), kind)(cause.str() + hint)
+    code = cause.code()
+    kind: type[Exception] = _KINDS.get(code, kafka_errors.for_code(code) if code > 0 else kafka_errors.KafkaError)
+    if code > 0:
+        return kind(cause.str() + (_INVALID_RECORD if code == KafkaError.INVALID_RECORD else ""))
     after = _text(trouble) if isinstance(trouble, KafkaError) else trouble
-    return _KINDS.get(cause.code(), kafka_errors.KafkaError)(f"{_text(cause)}{f' after {after}' if after else ''}")
+    return kind(f"{_text(cause)}{f' after {after}' if after else ''}")
 
 
 def _text(error: KafkaError) -> str:

@@ -503,9 +503,9 @@ def within(seconds: float, act: Callable[[float], None]) -> None:
 
 
 def sendable(name: str) -> bool:
-    """Return whether librdkafka's Python client sends this header name: it cuts at NUL, and dies of what is not UTF-8."""
+    """Return whether librdkafka's Python client sends this header name: it cuts at NUL and dies of other than UTF-8."""
     try:
-        return (name.isascii() and "\0" not in name) or b"\0" not in str.encode(name)
+        return b"\0" not in str.encode(name)
     except UnicodeEncodeError:
         return False
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
@@ -92,7 +92,7 @@ def _messages(top: Any) -> Iterator[Descriptor]:
 
 def _indexes(message: Descriptor) -> bytes:
     """Return Confluent's message indexes: the place among its siblings of each message around it, and of itself."""
-    places, inner = list[int](), message
+    places, inner = list[int](), cast("Descriptor | None", message)
     while inner is not None:
         outer = inner.containing_type
         siblings = outer.nested_types if outer else inner.file.message_types_by_name.values()
