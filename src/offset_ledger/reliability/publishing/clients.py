@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import cache
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import errors as kafka_errors
 
 from offset_ledger.connections import Connection
@@ -43,12 +44,22 @@ def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None])
     Raises:
         ConfigurationError: librdkafka cannot log in so.
     """
-    if not reads_by_librdkafka(connection):
+    kerberos = not reads_by_librdkafka(connection)
+    if kerberos and not _has_kerberos():
         raise ConfigurationError(
             "librdkafka publishes, and as confluent-kafka is installed it has no Kerberos (sasl.mechanism GSSAPI): "
-            "publish with another login, such as SCRAM-SHA-512 or OAUTHBEARER"
+            "publish with another login, such as SCRAM-SHA-512, or build confluent-kafka against a librdkafka with it"
         )
-    return {**librdkafka_arguments(connection), **oauth_callback(connection, on_error)}
+    return {**librdkafka_arguments(connection, has_kerberos=kerberos), **oauth_callback(connection, on_error)}
+
+
+@cache
+def _has_kerberos() -> bool:
+    try:
+        Producer({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "GSSAPI"}, logger=client_log)
+    except KafkaException:
+        return False
+    return True
 
 
 def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consumer:
