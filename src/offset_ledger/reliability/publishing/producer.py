@@ -298,15 +298,15 @@ class Publisher:
         """Return until when the answer holds, how many partitions there are, and which of them have a leader."""
         until = time.monotonic() + METADATA_SECONDS
         try:
-            found = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
+            described = self._producer.list_topics(topic, 1.0 if known else self._max_block).topics[topic]
+            if described.error is not None:
+                raise KafkaException(described.error)
         except KafkaException:
             if known is None:
                 raise
             return until, *known[1:]
-        led = sorted(number for number, each in found.partitions.items() if each.leader >= 0)
-        return until, len(found.partitions), led or sorted(found.partitions)
+        led = sorted(number for number, each in described.partitions.items() if each.leader >= 0)
+        return until, len(described.partitions), led or sorted(described.partitions)
 
     def send_and_wait(self, record: Record) -> Acknowledged:
         """Send one record and return where it is: simple, and as slow as one round trip a record.
