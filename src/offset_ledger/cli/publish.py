@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from offset_ledger.progress import OnProgress
     from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
     from offset_ledger.reliability.publishing.forms import Form
-    from offset_ledger.reliability.publishing.limits import RecordLimits
     from offset_ledger.reliability.publishing.producer import Summary
+    from offset_ledger.reliability.publishing.record import RecordLimits
     from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
     from offset_ledger.reliability.publishing.serializers import Serializer
     from offset_ledger.reliability.publishing.settings import ProducerSettings
@@ -143,7 +143,7 @@ def _unfinished(
 
 
 def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> str:
-    from offset_ledger.reliability.publishing.journal import Journal
+    from offset_ledger.reliability.publishing.file_feed import Journal
 
     again = "the same command sends what is missing"
     try:
@@ -199,7 +199,7 @@ def _path(option: str, text: str | None) -> JsonPath | None:
 
 def _limits(connection: Connection, arguments: Namespace) -> RecordLimits:
     from offset_ledger.kafka.client import connect_kafka
-    from offset_ledger.reliability.publishing.limits import RecordLimits, fetch_bytes
+    from offset_ledger.reliability.publishing.record import RecordLimits, fetch_bytes
 
     with connect_kafka(connection) as kafka:
         count = len(kafka.describe(arguments.topic)["partitions"])

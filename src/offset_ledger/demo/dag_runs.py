@@ -29,7 +29,7 @@ class DagRun:
 
     @property
     def skipped(self) -> bool:
-        """Whether the plan found nothing new."""
+        """Return whether the plan found nothing new."""
         return self.tasks.get("plan") == "skipped"
 
 
@@ -139,7 +139,7 @@ class DagRuns:
         return DagRun(run_id, {task["task_id"]: str(task["state"]) for task in tasks}, seconds, outcome)
 
     def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
-        """What a task has left under a key; None if nothing."""
+        """Return what a task has left under a key; None if nothing."""
         path = f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         status, answer = self._airflow.request("GET", f"/api/v2{path}", None, self._token)
         return answer["value"] if status == 200 else None

@@ -1,4 +1,4 @@
-"""When retention deletes records that no batch has committed."""
+"""The moment at which retention deletes records that no batch has committed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offset_ledger.model.snapshot import Cursors
 
 
 def unread_deadline(pipeline: Pipeline) -> Deadline | None:
-    """When retention lets the oldest unread record go; None if nothing is unread, or nothing is deleted.
+    """Return when retention lets the oldest unread record go; None if nothing is unread, or nothing is deleted.
 
     By ``retention.bytes`` it is an estimate, made where the login may see the sizes of logs (Describe on the cluster).
 

@@ -29,11 +29,10 @@ from offset_ledger.local.layout import PortChoice, Ports
 from offset_ledger.reliability.publishing import producer
 from offset_ledger.reliability.publishing.file_feed import publish_file
 from offset_ledger.reliability.publishing.forms import Form
-from offset_ledger.reliability.publishing.limits import RecordLimits
 from offset_ledger.reliability.publishing.partitioner import RoundRobin
 from offset_ledger.reliability.publishing.process import Consumed, Processed, process
 from offset_ledger.reliability.publishing.producer import Acknowledged, Publisher, publish, publish_aborted
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.record import Record, RecordLimits
 from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
 from offset_ledger.reliability.publishing.serializers import (
     BYTES,

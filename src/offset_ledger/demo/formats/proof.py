@@ -63,7 +63,7 @@ def column_types(cursor: Cursor, topic: Topic) -> dict[str, str]:
 
 
 def changes(cursor: Cursor, topic: Topic) -> str:
-    """What the pipeline has changed in its table, by the ledger."""
+    """Return what the pipeline has changed in its table, by the ledger."""
     cursor.execute(named_sql("demo/target_changes"), {"pipeline": topic.name})
     return "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
 

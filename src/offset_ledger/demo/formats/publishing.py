@@ -106,7 +106,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a topic is written: the language of its schemas, their files by version, what encodes by one of them."""
+    """The writing of a topic: the language of its schemas, their files by version, what encodes by one of them."""
 
     language: SchemaLanguage
     schemas: Mapping[int, str]

@@ -125,7 +125,7 @@ def _partitions(
 def _with_log(
     admin: Admin, connection: Connection, topic: str, led: Mapping[int, PartitionFacts]
 ) -> dict[int, PartitionFacts]:
-    """The same partitions with what their leaders' logs hold."""
+    """Return the partitions with what their leaders' logs hold."""
     starts = log_starts(admin, topic, led)
     stable = {number: end.offset for number, end in last_stable(admin, topic, led).items()}
     ends = high_watermarks(admin, topic, led)

@@ -22,7 +22,7 @@ Sent = Sequence[tuple[str, Any]]
 
 
 class TrialStep(StrEnum):
-    """When records are sent."""
+    """The steps at which records are sent."""
 
     IN_SYNC = "all in sync"
     ALONE = "leader alone, then killed"
@@ -32,14 +32,14 @@ class TrialStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """What a seed draws: who leads and dies first, second and third, and which values are sent at each step."""
+    """The draw of a seed: who leads and dies first, second and third, and which values are sent at each step."""
 
     order: tuple[int, int, int]
     values: Mapping[TrialStep, tuple[str, ...]]
 
     @classmethod
     def draw(cls, seed: int, limit: int = 20) -> TrialPlan:
-        """From half of ``limit`` to ``limit`` records at each step; the broker dies behind the last of them."""
+        """Draw from half of ``limit`` to ``limit`` records at each step; the broker dies behind the last of them."""
         random = Random(seed)
         first, second, third = random.sample(BROKERS, 3)
         values = {
@@ -52,13 +52,13 @@ class TrialPlan:
         return cls((first, second, third), values)
 
     def as_dict(self) -> dict[str, Any]:
-        """As data: the order and the numbers of records."""
+        """Return it as data: the order and the numbers of records."""
         return {"brokers_die": list(self.order), "records": {str(step): len(v) for step, v in self.values.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
+    """The fate of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
 
     step: TrialStep
     acknowledged: frozenset[str]
@@ -73,7 +73,7 @@ class Fate:
         return self.acknowledged | self.refused | self.unanswered
 
     def counts(self) -> dict[str, int]:
-        """How many of each."""
+        """Return how many there are of each."""
         names = ("sent", "acknowledged", "refused", "unanswered", "readable", "lost")
         return {name: len(getattr(self, name)) for name in names}
 
@@ -90,14 +90,14 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """What became of one topic's records, step by step."""
+    """The fates of one topic's records, step by step."""
 
     acks: int | str
     min_insync: int
     fates: Mapping[TrialStep, Fate]
 
     def counts(self) -> dict[str, int]:
-        """How many over all steps."""
+        """Return how many there are over all steps."""
         counts = [fate.counts() for fate in self.fates.values()]
         return {name: sum(each[name] for each in counts) for name in counts[0]}
 
@@ -138,7 +138,7 @@ class Trial:
             answers[step] = set()
 
     def result(self) -> Replication:
-        """What became of the records of each step."""
+        """Return what became of the records of each step."""
         return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in TrialStep})
 
     def _fate(self, step: TrialStep) -> Fate:

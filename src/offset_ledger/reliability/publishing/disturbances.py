@@ -33,7 +33,7 @@ ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the 
 
 
 class Disturbance(StrEnum):
-    """Why a record is published."""
+    """The reason that a record is published."""
 
     EVENT = "event"
     COPY = "copy"
@@ -53,7 +53,7 @@ class PlannedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one seed and limit publish, and what must come of it (the winners: ``flights.winning_events``)."""
+    """The records of one seed and limit, and what must come of them (the winners: ``flights.winning_events``)."""
 
     flights: int
     kinds: Mapping[Disturbance, int]
@@ -72,7 +72,7 @@ class Expected:
 
     @property
     def refused_paths(self) -> Mapping[str, int]:
-        """How many records each reason's path refuses."""
+        """The number of records that each reason's path refuses."""
         return Counter(malformation.path for malformation in self.refused.values())
 
 

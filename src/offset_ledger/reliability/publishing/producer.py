@@ -34,9 +34,14 @@ from offset_ledger.reliability.publishing.clients import (
     group_metadata,
     login,
 )
-from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
 from offset_ledger.reliability.publishing.partitioner import Partitioner
-from offset_ledger.reliability.publishing.record import Record
+from offset_ledger.reliability.publishing.record import (
+    Record,
+    RecordLimits,
+    RecordTooLarge,
+    check_timestamp,
+    fetch_bytes,
+)
 from offset_ledger.reliability.publishing.settings import ProducerSettings, dotted, read_settings
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ _LARGEST = 2**31 - 1  # of the protocol: a larger number fails only when the cli
 
 
 class Danger(StrEnum):
-    """What can happen, and the name by which it is allowed."""
+    """A danger of settings, and the name by which it is allowed."""
 
     LOSS = "loss"
     DUPLICATE = "duplicate"
@@ -201,7 +201,7 @@ def read_settings(
 
 
 def _may_be_idempotent(values: Mapping[str, Any]) -> bool:
-    """As the Java client: what idempotence cannot go with turns it off, and the rules then say what that means."""
+    """Return False, as the Java client does, where a setting cannot go with it; the rules then say what that means."""
     in_flight = values.get("max_in_flight_requests_per_connection", MAX_IN_FLIGHT)
     return bool(values.get("acks", "all") == "all" and values.get("retries", 1) > 0 and in_flight <= MAX_IN_FLIGHT)
 

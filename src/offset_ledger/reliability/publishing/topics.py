@@ -77,7 +77,7 @@ def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> boo
 
 
 def _led_partitions(admin: KafkaAdminClient, name: str) -> int:
-    """How many partitions there are; 0 while one of them has no leader."""
+    """Return how many partitions there are; 0 while one of them has no leader."""
     (described,) = admin.describe_topics([name])
     partitions = [] if described["error_code"] else described["partitions"]
     led = all(partition["error_code"] == 0 and partition["leader_id"] >= 0 for partition in partitions)

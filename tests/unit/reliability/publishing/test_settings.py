@@ -7,9 +7,14 @@ from dataclasses import fields
 import pytest
 
 from offset_ledger.errors import ConfigurationError, UnsafeSettings
-from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
 from offset_ledger.reliability.publishing.producer import librdkafka_settings
-from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
+from offset_ledger.reliability.publishing.record import (
+    Record,
+    RecordLimits,
+    RecordTooLarge,
+    fetch_bytes,
+    min_batch_bytes,
+)
 from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings, dotted, read_settings
 
 ALL = frozenset(Danger)

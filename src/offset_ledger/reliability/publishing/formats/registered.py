@@ -30,7 +30,7 @@ _EXTRAS = {SchemaLanguage.AVRO: "avro", SchemaLanguage.PROTOBUF: "protobuf", Sch
 
 @dataclass(frozen=True, slots=True)
 class SchemaChoice:
-    """Which schema the values, or the keys, of a topic have; without a file the latest of the subject ``topic``-value.
+    """The schema of the values, or the keys, of a topic; without a file the latest of the subject ``topic``-value.
 
     ``side`` is value or key, ``name`` one of LANGUAGES, ``message`` the full name of a Protobuf message. A file may
     refer to other schemas by the names of ``references``.
