@@ -78,7 +78,7 @@ UNKNOWN_SCHEMA = Poison(
     "an unknown schema id", "unknown_schema", lambda value: b"\0" + NO_SCHEMA_ID.to_bytes(4, "big") + value[5:]
 )
 AGAINST_SCHEMA = Poison(
-    "a carrier of one letter", "schema", lambda value: re.sub(rb'"carrier": "(.).', rb'"carrier": "\1', value)
+    "a carrier of one letter", "schema", lambda value: re.sub(rb'"carrier":"(.).', rb'"carrier":"\1', value)
 )
 
 
