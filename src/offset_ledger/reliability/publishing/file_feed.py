@@ -83,58 +83,28 @@ def publish_file(
     if transactional_id is None:
         return publish(checked.read(), extra, topic, **options), 0
     journal = Journal(extra, topic, transactional_id)
-    publication = _Publication(checked, journal, records_per_transaction, on_resumed, options)
-    return publication.run()
-
-
-@dataclass(slots=True)
-class _Publication:
-    """One file on its way into a topic, a transaction at a time."""
-
-    checked: CheckedFile
-    journal: Journal
-    records_per_transaction: int
-    on_resumed: Callable[[int], None] | None
-    options: Mapping[str, Any]
+    began, value_bytes, unknown = time.monotonic(), 0, 0
+    reading: _Reading | None = None
     before: int | None = None
-    """Records that were there from an earlier run; None until the journal was read."""
-    unknown: int = 0
-    """Transactions whose outcome was unknown."""
-
-    def run(self) -> tuple[Summary, int]:
-        began, summaries, reading = time.monotonic(), list[Summary](), None
-        while reading is None or not reading.finished:
-            with self._publisher() as publisher:
-                # Only now: the new producer has ended whatever an earlier one with this id had left open.
-                reading = reading or self._resume()
-                reading = self._one_transaction(publisher, reading)
-            summaries.append(publisher.summary)
-        value_bytes, before = sum(each.value_bytes for each in summaries), self.before or 0
-        return Summary(self.checked.records - before, value_bytes, time.monotonic() - began), before
-
-    def _publisher(self) -> Publisher:
-        journal = self.journal
-        return Publisher(journal.extra, journal.topic, transactional_id=journal.transactional_id, **self.options)
-
-    def _resume(self) -> _Reading:
-        reading = _resumed(self.checked, self.journal)
-        if self.before is None:
-            self.before = reading.at
-            if reading.at and self.on_resumed:
-                self.on_resumed(reading.at)
-        return reading
-
-    def _one_transaction(self, publisher: Publisher, reading: _Reading) -> _Reading | None:
-        """Publish the next records; None where only the journal can say whether they are committed."""
-        try:
-            _send(publisher, reading, self.journal, self.records_per_transaction)
-        except TransactionOutcomeUnknown as error:
-            self.unknown += 1
-            if self.unknown > _MAX_UNKNOWN:
-                raise
-            log.warning("%s; reading back", error)
-            return None
-        return reading
+    while reading is None or not reading.finished:
+        with Publisher(extra, topic, transactional_id=transactional_id, **options) as publisher:
+            # Only now: the new producer has ended whatever an earlier one with this id had left open.
+            reading = reading or _resumed(checked, journal)
+            if before is None:
+                before = reading.at
+                if before and on_resumed:
+                    on_resumed(before)
+            try:
+                _send(publisher, reading, journal, records_per_transaction)
+            except TransactionOutcomeUnknown as error:
+                unknown += 1
+                if unknown > _MAX_UNKNOWN:
+                    raise
+                log.warning("%s; reading back", error)
+                reading = None  # only the journal can say whether they are committed
+        value_bytes += publisher.summary.value_bytes
+    there = before or 0
+    return Summary(checked.records - there, value_bytes, time.monotonic() - began), there
 
 
 def _send(publisher: Publisher, reading: _Reading, journal: Journal, limit: int) -> None:

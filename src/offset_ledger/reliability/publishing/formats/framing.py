@@ -47,10 +47,11 @@ class Cell(NamedTuple):
 class Codec(ABC):
     """One schema, which writes and reads documents.
 
-    ``prefix`` stands between the schema id and what is written. ``cells`` are the members of its documents as the
-    fields of a CSV row, ``cell`` a document that is a single value.
+    ``message`` is the full name of a message of Protobuf; ``prefix`` stands between the schema id and what is written.
+    ``cells`` are the members of its documents as the fields of a CSV row, ``cell`` a document that is a single value.
     """
 
+    message: str | None = None
     prefix: bytes = b""
     cells: Mapping[str, Cell] = {}
     cell: Cell = Cell()

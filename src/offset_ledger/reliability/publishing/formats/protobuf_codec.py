@@ -43,7 +43,8 @@ class ProtobufCodec(Codec):
             self._descriptor = _named(schema, message)
         except SchemaProblem as problem:
             raise ConfigurationError(f"{problem}; correct it") from None
-        self._message, self._pool = GetMessageClass(self._descriptor), self._descriptor.file.pool
+        self._class, self._pool = GetMessageClass(self._descriptor), self._descriptor.file.pool
+        self.message = str(self._descriptor.full_name)
         self.prefix = _indexes(self._descriptor)
         self.cells = {each.name: _cell(each) for each in self._descriptor.fields}
 
@@ -51,7 +52,7 @@ class ProtobufCodec(Codec):
         """Return the bytes of a document."""
         document = message_value(self._descriptor, value)
         try:
-            made = ParseDict(document, self._message(), descriptor_pool=self._pool)
+            made = ParseDict(document, self._class(), descriptor_pool=self._pool)
             return bytes(made.SerializeToString(deterministic=True))
         except (ParseError, EncodeError, ValueError, TypeError) as error:
             raise Misfit(one_line(error)) from None
@@ -59,16 +60,11 @@ class ProtobufCodec(Codec):
     def read(self, data: bytes) -> Any:
         """Return the document of bytes."""
         try:
-            made = self._message.FromString(data)
+            made = self._class.FromString(data)
         except DecodeError as error:
-            raise Unreadable(f"expected message {self._descriptor.full_name} ({one_line(error)})") from None
+            raise Unreadable(f"expected message {self.message} ({one_line(error)})") from None
         options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
         return MessageToDict(made, descriptor_pool=self._pool, **options)
-
-
-def message_name(schema: WriterSchema, message: str | None) -> str:
-    """Return the full name of the message that :class:`ProtobufCodec` compiles."""
-    return str(_named(schema, message).full_name)
 
 
 def _named(schema: WriterSchema, name: str | None) -> Descriptor:

@@ -108,8 +108,7 @@ def _of_file(choice: SchemaChoice, file: Path, registry: Registry) -> WriterSche
     text = _text(file)
     given = WriterSchema(0, LANGUAGES[choice.name], text, registry.resolved(choice.references))
     try:
-        compile_codec(given, choice.message)
-        subject = _subject(choice, given)
+        subject = _subject(choice, given, compile_codec(given, choice.message))
     except (ConfigurationError, SchemaProblem) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     ask = registry.register if choice.register else registry.registered
@@ -133,17 +132,8 @@ def _text(file: Path) -> str:
         raise ConfigurationError(f"{file} is not UTF-8; give the text of a schema: .avsc, .proto or .json") from None
 
 
-def _subject(choice: SchemaChoice, schema: WriterSchema) -> str:
+def _subject(choice: SchemaChoice, schema: WriterSchema, codec: Codec) -> str:
     if choice.subject is SubjectStrategy.TOPIC:
         return f"{choice.topic}-{choice.side}"
-    name = _record_name(choice, schema)
+    name = codec.message or next(iter(record_names(schema)))
     return name if choice.subject is SubjectStrategy.RECORD else f"{choice.topic}-{name}"
-
-
-def _record_name(choice: SchemaChoice, schema: WriterSchema) -> str:
-    if schema.language is not SchemaLanguage.PROTOBUF:
-        (name,) = record_names(schema)
-        return name
-    from offset_ledger.reliability.publishing.formats.protobuf_codec import message_name
-
-    return message_name(schema, choice.message)
