@@ -107,7 +107,9 @@ class Bench:
 def semantics(bench: Bench, plan: SemanticsPlan) -> tuple[Semantics, ...]:
     """Publish the events and let each reader process them, killed and started again as planned."""
     create_topic(bench.kafka.extra, bench.topic, PARTITIONS, 1, {"retention.ms": "-1"})
-    publish(_records(plan.events), bench.kafka.extra, bench.topic)
+    value = b'{"at":"2026-01-01T12:00:00Z","number":%d}'
+    records = [Record(event.encode(), value % number) for number, event in enumerate(plan.events)]
+    publish(records, bench.kafka.extra, bench.topic)
     with connect(bench.postgres) as session:
         migrate(session)
     return (*(_consumer(bench, plan, commit) for commit in Commit), _pipeline(bench, plan))
@@ -117,11 +119,6 @@ def report(plan: SemanticsPlan, results: Sequence[Semantics]) -> Report:
     """One row a reader."""
     rows = [row.counts() for row in results]
     return Report(plan.as_dict(), rows, table(rows))
-
-
-def _records(events: Sequence[str]) -> list[Record]:
-    value = b'{"at":"2026-01-01T12:00:00Z","number":%d}'
-    return [Record(event.encode(), value % number) for number, event in enumerate(events)]
 
 
 def _consumer(bench: Bench, plan: SemanticsPlan, commit: Commit) -> Semantics:

@@ -166,7 +166,11 @@ def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
         left | {str(step): fate.summary() for step, fate in row.fates.items()}
         for left, row in zip(which, results, strict=True)
     ]
-    in_all = [left | _in_all(row) for left, row in zip(which, results, strict=True)]
+    names = {"readable": "readable, two away"}
+    in_all = [
+        left | {names.get(name, name): count for name, count in row.counts().items()}
+        for left, row in zip(which, results, strict=True)
+    ]
     first, second, third = plan.order
     text = (
         f"Brokers {first}, {second} and {third} hold the copies, lead and die in this order. "
@@ -175,10 +179,6 @@ def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
         f"{table(in_all)}"
     )
     return Report(plan.as_dict(), rows, text)
-
-
-def _in_all(row: Replication) -> dict[str, int]:
-    return {"readable, two away" if name == "readable" else name: count for name, count in row.counts().items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,11 +65,7 @@ def _has_kerberos() -> bool:
 def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consumer:
     """Return a consumer of the group that reads committed records and commits nothing by itself."""
     settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
-    return Consumer({**login(connection_of(extra), _ignore), **settings, **more}, logger=client_log)
-
-
-def _ignore(_error: OffsetLedgerError) -> None:
-    """Pass over a token that could not be had: the login that fails for it is an error of its own."""
+    return Consumer({**login(connection_of(extra), lambda _: None), **settings, **more}, logger=client_log)
 
 
 def group_metadata(extra: Mapping[str, str], group: str) -> Any:

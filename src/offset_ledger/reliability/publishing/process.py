@@ -135,7 +135,7 @@ class _Reader:
             if batch.records and batch.membership is None:
                 # Where partitions were taken away meanwhile, some of these records may be another member's now.
                 batch.membership = membership if self._revoked else self._consumer.consumer_group_metadata()
-            if len(batch.records) == before and (batch.records or (self._stop is None and self._is_at_end())):
+            if len(batch.records) == before and (batch.records or (self._stop is None and self._has_read_all())):
                 break
             if self._away and time.monotonic() > self._away + _AWAY_SECONDS:
                 raise self._unavailable(KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)))
@@ -146,7 +146,10 @@ class _Reader:
         if error is None:
             self._away = None
             self._at_end.discard(partition)
-            batch.records.append(_consumed(message))
+            headers = tuple((name, bytes(value or b"")) for name, value in message.headers() or ())
+            key, value, (_, timestamp_ms) = message.key(), message.value(), message.timestamp()
+            read = Consumed(message.topic(), partition, message.offset(), key, value, headers, timestamp_ms)
+            batch.records.append(read)
             batch.positions[partition] = message.offset() + 1
         elif error.code() == KafkaError._PARTITION_EOF:
             self._away = None
@@ -156,15 +159,9 @@ class _Reader:
         elif not is_transient(as_kafka_error(KafkaException(error))):
             raise self._unavailable(KafkaException(error))
 
-    def _is_at_end(self) -> bool:
+    def _has_read_all(self) -> bool:
         assigned = {each.partition for each in self._consumer.assignment()}
         return bool(assigned) and assigned <= self._at_end
 
     def _unavailable(self, error: KafkaException) -> OffsetLedgerError:
         return unavailable(self._servers, as_kafka_error(error))
-
-
-def _consumed(message: Any) -> Consumed:
-    headers = tuple((name, bytes(value or b"")) for name, value in message.headers() or ())
-    place = message.topic(), message.partition(), message.offset()
-    return Consumed(*place, message.key(), message.value(), headers, message.timestamp()[1])

@@ -287,15 +287,16 @@ class Publisher:
 
     def _partition(self, record: Record, topic: str) -> int:
         known = self._partitions.get(topic)
-        if known is None or (self._partitioner and known[0] < time.monotonic()):
+        chosen = record.partition
+        if known is None or ((chosen is None or chosen >= known[1]) and known[0] < time.monotonic()):
             known = self._partitions[topic] = self._ask_partitions(topic, known)
         _, count, led = known
-        if record.partition is None:
+        if chosen is None:
             assert self._partitioner is not None
             return self._partitioner.choose(topic, record.key, count, led)
-        if not 0 <= record.partition < count:
-            raise ValueError(f"Unrecognized partition {record.partition} for topic {topic}")
-        return record.partition
+        if not 0 <= chosen < count:
+            raise ValueError(f"Unrecognized partition {chosen} for topic {topic}")
+        return chosen
 
     def _ask_partitions(
         self, topic: str, known: tuple[float, int, Sequence[int]] | None

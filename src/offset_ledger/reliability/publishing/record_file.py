@@ -279,11 +279,8 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_exactly = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant).decode
-
-
 def _decode_exactly(line: bytes) -> Any:
-    return _exactly(line.decode())
+    return json.loads(line.decode(), object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant)
 
 
 def _names(row: list[str]) -> list[str]:

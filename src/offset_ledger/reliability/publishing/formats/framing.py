@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -96,6 +96,10 @@ def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
         except Unreadable as unreadable:
             raise UnserializableValue(f"{name}: {unreadable}") from None
 
+    # The members that take the kit's own event ids, which are texts, and moments, which are of RFC 3339.
+    id_cell, at_cell = codec.cells.get(EVENT_ID), codec.cells.get(PUBLISH_AT)
+    stamps = [EVENT_ID] if id_cell and id_cell.string else []
+    stamps += [PUBLISH_AT] if at_cell and (at_cell.string or at_cell.moment) else []
     return SchemaSerializer(
         name,
         f"a value of schema {schema.schema_id}",
@@ -103,14 +107,6 @@ def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
         read,
         codec.cell.value,
         identity=f"{name} {frame[:SIZE].hex()} {codec.prefix.hex()}",
-        stamps=frozenset(_stamps(codec.cells)),
+        stamps=frozenset(stamps),
         row=lambda row: {name: codec.cells.get(name, Cell()).value(text) for name, text in row.items()},
     )
-
-
-def _stamps(cells: Mapping[str, Cell]) -> Iterator[str]:
-    """The members that take the kit's own event ids, which are texts, and moments, which are of RFC 3339."""
-    if EVENT_ID in cells and cells[EVENT_ID].string:
-        yield EVENT_ID
-    if PUBLISH_AT in cells and (cells[PUBLISH_AT].string or cells[PUBLISH_AT].moment):
-        yield PUBLISH_AT
