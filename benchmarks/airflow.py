@@ -21,7 +21,7 @@ from tabulate import tabulate
 
 from offset_ledger.ledger.database import connect, rows
 from offset_ledger.local.stack import SparkKind, Stack
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
+from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.spark_server import make_archive
 
@@ -50,7 +50,7 @@ def measure(stack: Stack, count: int, runs: int) -> list[dict[str, Any]]:
         time.sleep(_PAUSE)
     call("PATCH", "", {"is_paused": False})
     for number in range(runs):
-        publish_in_bulk(events(count), extra, "bench.events")
+        publish(events(count), extra, "bench.events")
         began = time.perf_counter()
         run_id = call("POST", "/dagRuns", {"logical_date": None, "conf": {}})[1]["dag_run_id"]
         committed = 0.0

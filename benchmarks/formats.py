@@ -29,7 +29,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.local.stack import Stack
 from offset_ledger.model.writer_schema import SchemaLanguage
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
+from offset_ledger.reliability.publishing.producer import publish as publish_records
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.schema_registry.client import connect_registry
@@ -157,7 +157,7 @@ def publish(stack: Stack, name: str, count: int) -> None:
         records = framed(name, registry.register(f"{topic}-value", *SCHEMAS[name]), count)
     create_topic(extra, topic, PARTITIONS, 1, {})
     with progress(count, f"published {name}") as advance:
-        publish_in_bulk(records, extra, topic, on_progress=advance)
+        publish_records(records, extra, topic, on_progress=advance)
 
 
 def pipeline_file(name: str, number: int) -> str:

@@ -38,7 +38,7 @@ from offset_ledger.model.batch import Attempt
 from offset_ledger.model.ranges import OffsetRange, total_width
 from offset_ledger.plan.step import plan
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
+from offset_ledger.reliability.publishing.producer import publish as publish_records
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.session import local_session
@@ -132,7 +132,7 @@ def publish(stack: Stack, count: int) -> None:
     extra = dict(stack.connections()[0].extra)
     create_topic(extra, TOPIC, PARTITIONS, 1, {})
     with progress(count, "published") as advance:
-        publish_in_bulk(events(count), extra, TOPIC, on_progress=advance)
+        publish_records(events(count), extra, TOPIC, on_progress=advance)
 
 
 def steps(pipeline: Pipeline, spark: Any) -> tuple[dict[str, float], Any, Any]:

@@ -2,7 +2,7 @@
 
     python benchmarks/publish.py [--records 200000] [--rounds 3] [--json]
 
-The publishing kit, bare kafka-python and, where it is installed, confluent-kafka take turns, each round in another
+The publishing kit, bare kafka-python and bare confluent-kafka take turns, each round in another
 order, with the same linger, batch size and acknowledgements. Every record has its own key, and each client answers for
 every record. The client is connected and knows the topic before the clock starts. The best round of each counts.
 """
@@ -16,22 +16,20 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
+from confluent_kafka import Producer
 from kafka import KafkaProducer
-from kafka.partitioner import DefaultPartitioner, Partitioner
+from kafka.partitioner import DefaultPartitioner
 from tabulate import tabulate
 
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.reliability.publishing.librdkafka import bulk_publisher
-from offset_ledger.reliability.publishing.partitioner import KeyHash
 from offset_ledger.reliability.publishing.producer import Publisher
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import Client, ProducerSettings
+from offset_ledger.reliability.publishing.settings import ProducerSettings
 from offset_ledger.reliability.publishing.topics import create_topic
 
 PARTITIONS = 6
@@ -40,20 +38,6 @@ SETTINGS = ProducerSettings()
 
 Parts = list[tuple[bytes, bytes]]
 Run = Callable[[str, str, Parts], float]
-
-
-def kit_in_bulk(servers: str, topic: str, parts: Parts) -> float:
-    """Seconds of the publishing kit with librdkafka, the making of its records included."""
-    with bulk_publisher({"bootstrap.servers": servers}, topic, client=Client.LIBRDKAFKA) as publisher:
-        publisher.send(Record(b"first", b"first"))
-        publisher.finish()
-        began = time.monotonic()
-        for key, value in parts:
-            publisher.send(Record(key, value))
-        publisher.finish()
-        seconds = time.monotonic() - began
-    assert publisher.summary.records == len(parts) + 1
-    return seconds
 
 
 def kit(servers: str, topic: str, parts: Parts) -> float:
@@ -70,7 +54,7 @@ def kit(servers: str, topic: str, parts: Parts) -> float:
     return seconds
 
 
-def kafka_python(servers: str, topic: str, parts: Parts, partitioner: Partitioner | None = None) -> float:
+def kafka_python(servers: str, topic: str, parts: Parts) -> float:
     """Seconds of kafka-python alone, each record's future looked at in the end."""
     producer = KafkaProducer(
         bootstrap_servers=servers.split(","),
@@ -79,7 +63,7 @@ def kafka_python(servers: str, topic: str, parts: Parts, partitioner: Partitione
         linger_ms=SETTINGS.linger_ms,
         batch_size=SETTINGS.batch_size,
         max_request_size=SETTINGS.max_request_size,
-        partitioner=partitioner or DefaultPartitioner(),
+        partitioner=DefaultPartitioner(),
     )
     producer.send(topic, b"first", b"first").get(30)
     began = time.monotonic()
@@ -91,15 +75,8 @@ def kafka_python(servers: str, topic: str, parts: Parts, partitioner: Partitione
     return seconds
 
 
-def kafka_python_with_our_hash(servers: str, topic: str, parts: Parts) -> float:
-    """The same with the kit's partitioner: what is left of the difference is the kit's layer."""
-    return kafka_python(servers, topic, parts, KeyHash())
-
-
 def confluent_kafka(servers: str, topic: str, parts: Parts) -> float:
     """Seconds of confluent-kafka, with a callback for each record."""
-    from confluent_kafka import Producer
-
     failed, acknowledged = [], 0
 
     def answered(error: object, _message: object) -> None:
@@ -127,9 +104,7 @@ def confluent_kafka(servers: str, topic: str, parts: Parts) -> float:
 
 def measure(servers: str, parts: Parts, rounds: int) -> dict[str, list[float]]:
     """Seconds by client, one for each round."""
-    clients: list[Run] = [kit, kafka_python, kafka_python_with_our_hash]
-    if find_spec("confluent_kafka"):
-        clients += [kit_in_bulk, confluent_kafka]
+    clients: list[Run] = [kit, kafka_python, confluent_kafka]
     found: dict[str, list[float]] = {client.__name__: [] for client in clients}
     for turn in range(rounds):
         first = turn % len(clients)

@@ -19,7 +19,7 @@ from offset_ledger.ledger.database import Cursor, connect, transaction
 from offset_ledger.local.jars import KAFKA_VERSION, Artifact, Bundle, artifact_name, fetch
 from offset_ledger.local.stack import Stack
 from offset_ledger.progress import progress
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
+from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.stage.spark_server import make_archive
 
@@ -67,7 +67,7 @@ def fill(stack: Stack, workload: Workload, say: Say) -> list[tuple[str, str]]:
     extra = dict(stack.connections()[0].extra)
     if create_topic(extra, workload.topic, PARTITIONS, 1, {"retention.ms": "-1"}):
         with progress(workload.records, f"published to {workload.topic}") as advance:
-            publish_in_bulk(records(workload), extra, workload.topic, on_progress=advance)
+            publish(records(workload), extra, workload.topic, on_progress=advance)
     with connect(stack.postgres.connection()) as session, transaction(session) as cursor:
         cursor.execute("SELECT to_regclass(%s)", [workload.answer])
         if cursor.one()[0] is None:

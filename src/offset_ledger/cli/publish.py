@@ -14,7 +14,7 @@ from offset_ledger.cli.completer import complete_topics
 from offset_ledger.cli.verbs import Option, Outcome, connection, name_and_value, say, verb
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, PublishFailed
 from offset_ledger.reliability.publishing.serializers import SERIALIZERS
-from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Client, Danger
+from offset_ledger.reliability.publishing.settings import COMPRESSIONS, Danger
 from offset_ledger.units import counted
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from offset_ledger.progress import OnProgress
     from offset_ledger.reliability.publishing.formats.registered import SchemaChoice
     from offset_ledger.reliability.publishing.forms import Form
-    from offset_ledger.reliability.publishing.limits import RecordLimits
-    from offset_ledger.reliability.publishing.outbox import Summary
+    from offset_ledger.reliability.publishing.producer import Summary
+    from offset_ledger.reliability.publishing.record import RecordLimits
     from offset_ledger.reliability.publishing.record_file import CheckedFile, RecordFile
     from offset_ledger.reliability.publishing.serializers import Serializer
     from offset_ledger.reliability.publishing.settings import ProducerSettings
     from offset_ledger.schema_registry.client import Reference
+
+CLIENTS = ("librdkafka", "kafka-python")
 
 
 _OPTIONS = {"key": "--key-schema", "value": "--schema"}
@@ -65,7 +67,7 @@ def _schema_arguments() -> Iterator[Option]:
     Option("--partitioner", default="key-hash", help="key-hash, round-robin or module:function (key-hash)"),
     Option("--partition", type=int, metavar="N", help="send all to this partition"),
     Option("--compression", choices=COMPRESSIONS, help="(none)"),
-    Option("--client", type=Client, choices=list(Client), help="(librdkafka if it is installed)"),
+    Option("--client", choices=CLIENTS, help="(librdkafka, which publishes whatever is said here)"),
     Option("--acks", choices=["all", "1", "0"], help="(all)"),
     Option("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under Kafka's name"),
     Option("--allow", action="append", default=[], metavar="DANGER", help=f"one of {', '.join(Danger)}; repeat it"),
@@ -103,7 +105,7 @@ def run_publish(arguments: Namespace) -> Outcome:
 def _options(connection: Connection, arguments: Namespace) -> dict[str, Any]:
     """Return how to publish, as far as the arguments alone say it."""
     from offset_ledger.reliability.publishing.partitioner import Custom, find_partitioner
-    from offset_ledger.reliability.publishing.settings_reader import read_settings
+    from offset_ledger.reliability.publishing.settings import read_settings
 
     transactional = arguments.transactional_id is not None
     settings = read_settings(connection.extra, _given(arguments), allow=arguments.allow, transactional=transactional)
@@ -120,7 +122,6 @@ def _publish(connection: Connection, arguments: Namespace, checked: CheckedFile,
         arguments.topic,
         checked,
         transactional_id=arguments.transactional_id,
-        client=arguments.client,
         on_resumed=lambda done: say(f"{done:,} of {checked.records:,} records are there from an earlier run"),
         **options,
     )
@@ -152,7 +153,7 @@ def _unfinished(
 
 
 def _committed(extra: Mapping[str, str], arguments: Namespace, total: int) -> str:
-    from offset_ledger.reliability.publishing.journal import Journal
+    from offset_ledger.reliability.publishing.file_feed import Journal
 
     again = "the same command sends what is missing"
     try:
@@ -208,7 +209,7 @@ def _path(option: str, text: str | None) -> JsonPath | None:
 
 def _limits(connection: Connection, arguments: Namespace) -> RecordLimits:
     from offset_ledger.kafka.client import connect_kafka
-    from offset_ledger.reliability.publishing.limits import RecordLimits, fetch_bytes
+    from offset_ledger.reliability.publishing.record import RecordLimits, fetch_bytes
 
     with connect_kafka(connection) as kafka:
         count = len(kafka.describe(arguments.topic)["partitions"])

@@ -29,7 +29,7 @@ class DagRun:
 
     @property
     def skipped(self) -> bool:
-        """Whether the plan found nothing new."""
+        """Return whether the plan found nothing new."""
         return self.tasks.get("plan") == "skipped"
 
 
@@ -80,7 +80,8 @@ class DagRuns:
         body = {"logical_date": None, "conf": form}
         run_id = self._call("POST", f"/dags/{self._dag_id}/dagRuns", body)["dag_run_id"]
         began = said = time.monotonic()
-        while (run := self._run(run_id))["state"] not in ("success", "failed"):
+        path = f"/dags/{self._dag_id}/dagRuns/{run_id}"
+        while (run := self._call("GET", path))["state"] not in ("success", "failed"):
             if time.monotonic() - said > 5:
                 said = time.monotonic()
                 self._say(f"  {run_id}: {self._running(run_id)} ({said - began:.0f} s)")
@@ -115,9 +116,6 @@ class DagRuns:
             time.sleep(1)
         return [self._finished(run_id) for run_id in sorted(seen)]
 
-    def _run(self, run_id: str) -> Any:
-        return self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}")
-
     def _tasks(self, run_id: str) -> list[Any]:
         tasks = self._call("GET", f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
         return sorted(tasks, key=lambda task: _STEPS.index(task["task_id"]) if task["task_id"] in _STEPS else 99)
@@ -130,16 +128,12 @@ class DagRuns:
     def _finished(self, run_id: str) -> DagRun:
         tasks = self._tasks(run_id)
         seconds = {task["task_id"]: round(task["duration"] or 0.0, 1) for task in tasks if task["state"] == "success"}
-        outcome = self._xcom(run_id, "plan", OUTCOME)
+        path = f"/api/v2/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/plan/xcomEntries/{OUTCOME}"
+        status, answer = self._airflow.request("GET", path, None, self._token)
+        outcome = answer["value"] if status == 200 else None
         if outcome == BUSY:
             self._say(f"  {self._dag_id}, {run_id}: another run was at work")
         elif seconds:
             taken = ", ".join(f"{task} {each:.0f} s" for task, each in seconds.items())
             self._say(f"  {self._dag_id}, {run_id}: {taken}")
         return DagRun(run_id, {task["task_id"]: str(task["state"]) for task in tasks}, seconds, outcome)
-
-    def _xcom(self, run_id: str, task_id: str, key: str) -> Any:
-        """What a task has left under a key; None if nothing."""
-        path = f"/dags/{self._dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
-        status, answer = self._airflow.request("GET", f"/api/v2{path}", None, self._token)
-        return answer["value"] if status == 200 else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether it does."""
+        """Return whether it does."""
         return bool(self.expected == self.found)
 
     def __str__(self) -> str:
@@ -34,7 +36,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class DemoProof:
-    """What a demo showed: balance sheet, newest batches, each claim with its result, and where the time went."""
+    """The result of a demo: balance sheet, newest batches, each claim with its result, and where the time went."""
 
     sheet: list[Any]
     batches: list[Any]
@@ -44,13 +46,33 @@ class DemoProof:
 
     @property
     def holds(self) -> bool:
-        """Whether every claim does."""
+        """Return whether every claim does."""
         return all(claim.holds for claim in self.claims)
 
     @property
     def seconds(self) -> float:
-        """How long all of it took."""
+        """The seconds that all of it took."""
         return sum(self.parts.values())
+
+
+class Stopwatch:
+    """Seconds by part of the demo, and by task of its DAG runs."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self.tasks: dict[str, float] = {}
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time the block as a part of that name, or as more of it."""
+        began = time.monotonic()
+        yield
+        self.parts[name] = self.parts.get(name, 0.0) + time.monotonic() - began
+
+    def add(self, tasks: Mapping[str, float]) -> None:
+        """Add what the tasks of one run took."""
+        for name, seconds in tasks.items():
+            self.tasks[name] = self.tasks.get(name, 0.0) + seconds
 
 
 def fingerprint(cursor: Cursor) -> tuple[Any, ...]:
@@ -65,7 +87,7 @@ def prove(cursor: Cursor, answer: Expected, limit: int | None) -> list[Claim]:
 
 
 def engines(cursor: Cursor, pipelines: Sequence[str]) -> Claim:
-    """That Spark staged the large batches of these pipelines, and the task itself the others."""
+    """Claim that Spark staged the large batches of these pipelines, and the task itself the others."""
     cursor.execute(named_sql("demo/engines"), {"pipelines": list(pipelines)})
     batches = cursor.fetchall()
     below = Stage().process_below

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.demo.dag_runs import DagRuns
-from offset_ledger.demo.proof import Claim, DemoProof, engines, fingerprint, prove
-from offset_ledger.demo.stopwatch import Stopwatch
+from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines, fingerprint, prove
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger.database import connect, named_sql, rows, transaction
@@ -33,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Proof(DemoProof):
-    """That of the flights, with the balance sheet by partition."""
+    """The proof of the flights, with the balance sheet by partition."""
 
     stack: Stack
 
@@ -116,7 +115,7 @@ def drain(stack: Stack, runs: DagRuns, watch: Stopwatch, say: Say) -> None:
 
 
 def _unread(stack: Stack) -> int:
-    """How many offsets up to the last stable ones the ledger has not committed."""
+    """Return how many offsets up to the last stable ones the ledger has not committed."""
     with connect_kafka(stack.connections()[0]) as kafka:
         partitions = kafka.snapshot(TOPIC).partitions
     with connect(stack.postgres.connection()) as session, transaction(session) as cursor:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.kafka import security
-from offset_ledger.kafka.security import SERVICE, security_of
+from offset_ledger.kafka.security import KEYTAB, PRINCIPAL, SERVICE, security_of
 
 _PYTHON_NAMES = {
     "security.protocol": "security_protocol",
@@ -51,20 +51,22 @@ def kafka_python_settings(connection: Connection) -> dict[str, object]:
     return arguments
 
 
-def librdkafka_arguments(connection: Connection) -> dict[str, object]:
-    """The same configuration as librdkafka takes it.
+def librdkafka_arguments(connection: Connection, *, has_kerberos: bool = False) -> dict[str, object]:
+    """Return the same configuration as librdkafka takes it.
 
     Raises:
         ConfigurationError: as :func:`kafka_python_settings`; also for Kerberos, which its packages are built without.
     """
     servers, settings = bootstrap_servers(connection), security_of(connection)
     mechanism = settings.get("sasl.mechanism")
-    if mechanism == "GSSAPI":
+    if mechanism == "GSSAPI" and not has_kerberos:
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: librdkafka, as confluent-kafka is installed, has no Kerberos "
             "(sasl.mechanism GSSAPI); use kafka-python"
         )
     named = {_LIBRDKAFKA_NAMES[key]: text for key, text in settings.items() if key in _LIBRDKAFKA_NAMES}
+    if mechanism == "GSSAPI":
+        named |= {key: settings[key] for key in (SERVICE, PRINCIPAL, KEYTAB) if key in settings}
     if mechanism:
         named["sasl.mechanisms"] = _TOKEN_MECHANISMS.get(mechanism, mechanism)
     common = {key.replace("_", "."): value for key, value in _common(connection).items()}

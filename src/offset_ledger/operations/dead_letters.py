@@ -27,7 +27,7 @@ from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.snapshot import TopicSnapshot
 from offset_ledger.plan.step import dead_letter_snapshot
-from offset_ledger.reliability.publishing.producer import Publisher
+from offset_ledger.reliability.publishing.producer import Publisher, sendable
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.retry import retrying
 
@@ -186,7 +186,8 @@ def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
 
     Records of one partition stay in one partition. The client can send neither a header without a value nor a record
     without key and value: these values are sent empty, and ``offset-ledger.sent-empty`` lists the positions of such
-    headers and ``"value"``.
+    headers and ``"value"``. Nor does it send a header name that is not UTF-8 or has NUL: what it cannot send of it is
+    escaped as ``\\xff``, and ``offset-ledger.sent-escaped`` lists the positions of such headers.
     """
     key, value = (None if bytes_ is None else bytes(bytes_) for bytes_ in (letter["key"], letter["value"]))
     headers = kafka_headers(letter["headers"])
@@ -194,6 +195,9 @@ def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
     if key is None and value is None:
         value = b""
         empty.append("value")
+    escaped = [position for position, (name, _) in enumerate(headers) if not sendable(name)]
+    names = (name if sendable(name) else _escaped(name) for name, _ in headers)
+    contents = (content or b"" for _, content in headers)
     ours = {
         "pipeline": pipeline,
         "topic": letter["topic"],
@@ -204,16 +208,21 @@ def to_record(letter: Any, pipeline: str, partitions: int) -> Record:
         "batch": letter["batch_id"],
         "reasons": letter["reasons"],
         "sent-empty": json.dumps(empty) if empty else None,
+        "sent-escaped": json.dumps(escaped) if escaped else None,
     }
     return Record(
         key=key,
         value=value,
         headers=(
-            *((name, content or b"") for name, content in headers),
+            *zip(names, contents, strict=True),
             *((PREFIX + name, str(content).encode()) for name, content in ours.items() if content is not None),
         ),
         partition=letter["partition"] % partitions,
     )
+
+
+def _escaped(name: str) -> str:
+    return name.encode().decode(errors="backslashreplace").replace("\0", "\\x00")
 
 
 def source_position(headers: Iterable[tuple[str, bytes]], pipeline: str) -> RecordPosition | None:

@@ -20,10 +20,8 @@ from offset_ledger.ledger.database import connect, rows
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.operations.ingest import ingest
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import Client
 from offset_ledger.reliability.publishing.topics import create_topic
 from tests.fixtures.certificates import Authority
 from tests.fixtures.secured import PASSWORD, USER, Secured, secured_broker
@@ -47,8 +45,8 @@ stage: {{engine: {engine}}}
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
     with secured_broker() as made:
-        principal = f"--allow-principal User:{USER}"
-        made.allow(f"{principal} --topic * --operation All\n{principal} --group * --operation All")
+        rights = ("--topic", "--group", "--transactional-id")
+        made.allow("\n".join(f"--allow-principal User:{USER} {each} * --operation All" for each in rights))
         yield made
 
 
@@ -80,9 +78,8 @@ READERS = pytest.mark.parametrize("read", [read_by_librdkafka, read_by_kafka_pyt
 def test_every_client_publishes_and_reads(secured: Secured, topic: str, login: str) -> None:
     connection: Connection = getattr(secured, login)
     publish([Record(b"k", b"one by one")], connection.extra, topic)
-    for client in Client:
-        publish_in_bulk([Record(b"k", client.encode())], connection.extra, topic, client=client)
-    sent = [b"one by one", *(client.encode() for client in Client)]
+    publish([Record(b"k", b"in a transaction")], connection.extra, topic, transactional_id=f"login-{login}")
+    sent = [b"one by one", b"in a transaction"]
     assert values({"bootstrap.servers": secured.open}, topic) == sent
     for read in (read_by_librdkafka, read_by_kafka_python):
         assert read(connection, topic, OffsetRange(0, 0, len(sent))) == sent

@@ -37,11 +37,9 @@ from offset_ledger.operations.redrive import dismiss, list_quarantined, plan_red
 from offset_ledger.operations.status import status
 from offset_ledger.operations.verify import verify
 from offset_ledger.reliability.audit.gather import read_facts
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
 from offset_ledger.reliability.publishing.producer import publish
 from offset_ledger.reliability.publishing.record import Record
-from offset_ledger.reliability.publishing.settings import Client
-from offset_ledger.reliability.publishing.settings_reader import read_settings
+from offset_ledger.reliability.publishing.settings import read_settings
 from offset_ledger.reliability.publishing.topics import create_topic
 from offset_ledger.standing.brokers import ask_broker
 from tests.fixtures.raw import Raw, commit_raw
@@ -219,21 +217,19 @@ def test_the_size_of_a_log_is_unknown_to_a_login_that_may_not_describe_the_clust
     assert (bool(written), empty) == (True, 0)
 
 
-def test_both_clients_publish_through_the_same_connection(secured: Secured) -> None:
+def test_records_are_published_through_the_same_connection(secured: Secured) -> None:
     extra, topic = secured.connection.extra, "shop.published"
     create_topic({"bootstrap.servers": secured.open}, topic, 1, 1)
     patient_enough = read_settings(extra, {"delivery.timeout.ms": "15000", "request.timeout.ms": "5000"})
     with pytest.raises(AccessDenied, match="TopicAuthorizationFailedError"):
-        publish_in_bulk([Record(b"k", b"v")], extra, topic, client=Client.LIBRDKAFKA)
+        publish([Record(b"k", b"v")], extra, topic)
     secured.allow(f"--allow-principal User:ledger --topic {topic} --operation Describe")
-    for client in Client:
-        with pytest.raises(PublishFailed, match="AuthorizationFailed") as caught:
-            publish_in_bulk([Record(b"k", b"v")], extra, topic, client=client, settings=patient_enough)
-        assert caught.value.unconfirmed == (Record(b"k", b"v"),)
+    with pytest.raises(PublishFailed, match="AuthorizationFailed") as caught:
+        publish([Record(b"k", b"v")], extra, topic, settings=patient_enough)
+    assert caught.value.unconfirmed == (Record(b"k", b"v"),)
     secured.allow(f"--allow-principal User:ledger --topic {topic} --operation Write")
-    for client in Client:
-        publish_in_bulk([Record(b"k", client.encode())], extra, topic, client=client)
-    assert values({"bootstrap.servers": secured.open}, topic) == [client.encode() for client in Client]
+    publish([Record(b"k", b"allowed")], extra, topic)
+    assert values({"bootstrap.servers": secured.open}, topic) == [b"allowed"]
 
 
 def test_what_postgres_does_not_allow_is_access_denied(roles: Roles) -> None:

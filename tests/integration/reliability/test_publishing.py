@@ -15,7 +15,7 @@ from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import PortChoice, Ports
-from offset_ledger.reliability.publishing import outbox
+from offset_ledger.reliability.publishing import producer
 from offset_ledger.reliability.publishing.disturbances import Disturbance, expected, plan_events
 from offset_ledger.reliability.publishing.feed import PARTITIONS, publish_flights
 from offset_ledger.reliability.publishing.flights import winning_events
@@ -136,8 +136,8 @@ def test_a_transaction_whose_records_cannot_all_be_made_shows_none(extra: dict[s
 def test_many_waiting_records_block_the_sender(
     extra: dict[str, str], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "MAX_WAITING", 100)
-    monkeypatch.setattr(outbox, "SETTLE_EVERY", 10)
+    monkeypatch.setattr(producer, "MAX_WAITING", 100)
+    monkeypatch.setattr(producer, "SETTLE_EVERY", 10)
     sent = acknowledged = longest = 0
 
     def on_ack(_record: Record, _partition: int, _offset: int) -> None:

@@ -28,7 +28,6 @@ from offset_ledger.reliability.publishing.formats.registered import compile_code
 from offset_ledger.reliability.publishing.forms import Form
 from offset_ledger.reliability.publishing.record_file import RecordFile
 from offset_ledger.reliability.publishing.serializers import STRING
-from offset_ledger.reliability.publishing.settings import Client
 from offset_ledger.schema_registry.client import Registry
 from tests.fixtures.flights_schemas import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.fixtures.java_clients import JavaClients, java_classes, java_messages, protobuf_jars, serde_jars
@@ -85,13 +84,11 @@ def members(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("client", Client)
 def test_fastavro_reads_what_is_published(
     command: Command, extra: dict[str, str], topic: str, registry: Registry, file: Path, events: dict[str, Event],
-    client: Client,
 ) -> None:  # fmt: skip
     schema = schema_file(file.parent, "avro")
-    arguments = (topic, "--file", file, "--value-serializer", "avro", "--schema", schema, "--client", client)
+    arguments = (topic, "--file", file, "--value-serializer", "avro", "--schema", schema)
     code, out, _ = command(*arguments, "--register", "--key", "$.event_id", "--json")
     assert (code, json.loads(out)["acknowledged"]) == (0, len(events))
     said = fastavro.parse_schema(json.loads(AVRO))

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import fastavro
 import pytest
 from fastavro.validation import validate
 
-from offset_ledger.demo.formats import files, publishing
-from offset_ledger.demo.formats.flights import AGAINST_SCHEMA, POISON, UNKNOWN_SCHEMA, Sending, avro_waves, flights
+from offset_ledger.demo.formats import files
+from offset_ledger.demo.formats.flights import (
+    AGAINST_SCHEMA,
+    POISON,
+    UNKNOWN_SCHEMA,
+    Flight,
+    Sending,
+    avro_waves,
+    flights,
+)
+from offset_ledger.demo.formats.publishing import Writer
 from offset_ledger.demo.formats.run import FEWEST, run
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
+from offset_ledger.reliability.publishing.formats.registered import compile_codec
+from tests.fixtures.protoc import described, message_class
 
 SCHEMAS = {version: files.text(f"flight.{version}.avsc") for version in (1, 2, 3)}
 STATES = flights(300)
@@ -26,6 +41,10 @@ def good(wave: list[Sending]) -> list[Sending]:
 
 def read(version: int, payload: bytes) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(payload), fastavro.parse_schema(json.loads(SCHEMAS[version])), None)
+
+
+def written(language: SchemaLanguage, file: str, flight: Flight) -> bytes:
+    return compile_codec(WriterSchema(1, language, files.text(file))).write(flight.document())
 
 
 def test_each_wave_has_the_versions_that_exist_by_then_and_every_poison() -> None:
@@ -43,7 +62,7 @@ def test_all_flights_are_in_the_waves_and_those_beyond_an_int_only_in_the_last_v
     far = {sending.version for wave in WAVES for sending in good(wave) if sending.flight.distance >= 2**31}
     assert far == {3}
     beyond = next(last for _, last in STATES if last.distance >= 2**31)
-    assert read(3, publishing.avro(SCHEMAS[3])(beyond.document())) == beyond.document()
+    assert read(3, written(SchemaLanguage.AVRO, "flight.3.avsc", beyond)) == beyond.document()
     fitting = {
         version: validate(beyond.document(), json.loads(text), raise_errors=False) for version, text in SCHEMAS.items()
     }
@@ -52,15 +71,25 @@ def test_all_flights_are_in_the_waves_and_those_beyond_an_int_only_in_the_last_v
 
 def test_protobuf_and_json_hold_what_the_flight_says() -> None:
     flight = STATES[0][1]
-    message = publishing._first_message(files.text("flight.proto"))
-    found = message.FromString(publishing.protobuf(files.text("flight.proto"))(flight.document())[1:])
+    with TemporaryDirectory() as folder:
+        Path(folder, "flight.proto").write_text(files.text("flight.proto"))
+        message = message_class(described(Path(folder, "flight.proto")), "flights.Flight")
+    found = message.FromString(written(SchemaLanguage.PROTOBUF, "flight.proto", flight))
     assert (found.event_id, found.distance, found.air_time) == (flight.event_id, flight.distance, flight.air_time)
     assert found.published_at.ToDatetime(flight.published_at.tzinfo) == flight.published_at
-    text = publishing.json_schema("")(flight.document())
-    assert json.loads(text)["published_at"] == flight.published_at.isoformat()
+    text = written(SchemaLanguage.JSON, "flight.json", flight)
+    assert datetime.fromisoformat(json.loads(text)["published_at"]) == flight.published_at
     assert json.loads(AGAINST_SCHEMA.spoil(text))["carrier"] == flight.carrier[0]
 
 
 def test_too_few_flights_are_refused_before_a_server_starts() -> None:
     with pytest.raises(ConfigurationError, match=r"^--formats needs at least 100 flights, found 99$"):
         run(FEWEST - 1, print)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_producer_that_is_behind_writes_the_fields_of_its_schema(version: int) -> None:
+    flight = next(last for _, last in STATES if last.distance < 2**31)
+    found = read(version, Writer(files.AVRO, version, 1).value(flight)[5:])
+    assert found == {name: value for name, value in flight.document().items() if name in found}
+    assert ("air_time" in found) == (version > 1)

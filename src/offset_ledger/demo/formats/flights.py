@@ -35,7 +35,7 @@ class Flight:
 
     @classmethod
     def of(cls, event: Event) -> Flight:
-        """What the event says."""
+        """Return what the event says."""
         actual = event.actual if isinstance(event.actual, Actual) else Actual()
         which = event.flight
         return cls(
@@ -78,7 +78,7 @@ UNKNOWN_SCHEMA = Poison(
     "an unknown schema id", "unknown_schema", lambda value: b"\0" + NO_SCHEMA_ID.to_bytes(4, "big") + value[5:]
 )
 AGAINST_SCHEMA = Poison(
-    "a carrier of one letter", "schema", lambda value: re.sub(rb'"carrier": "(.).', rb'"carrier": "\1', value)
+    "a carrier of one letter", "schema", lambda value: re.sub(rb'"carrier":"(.).', rb'"carrier":"\1', value)
 )
 
 
@@ -96,7 +96,7 @@ def one_topic(states: list[tuple[Flight, Flight]], poison: tuple[Poison, ...]) -
 
 
 def avro_waves(states: list[tuple[Flight, Flight]]) -> Iterator[list[Sending]]:
-    """What is published before each of three runs, by producers of which some are behind with the schema.
+    """Yield what is published before each of three runs, by producers of which some are behind with the schema.
 
     Records with an unknown schema id end the last wave: a registry has to be there for them.
     """

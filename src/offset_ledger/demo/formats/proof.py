@@ -26,7 +26,11 @@ def prove(cursor: Cursor, topic: Topic, has_air_time: bool = True, when: str = "
     yield Claim(f"{table}: rows", len(wanted), len(rows))
     yield Claim(f"{table}: flights whose newest state is not in the table", 0, len(wanted - set(rows)))
     yield Claim(f"{table}: rows that are no flight's newest state", 0, len(set(rows) - wanted))
-    spoiled = {_refused(each) for each in topic.published if each.sending.poison}
+    spoiled = {
+        (each.partition, each.offset, each.sending.poison.code, each.value)
+        for each in topic.published
+        if each.sending.poison
+    }
     cursor.execute(named_sql("demo/format_quarantine"), {"pipeline": topic.name})
     kept = {(row[0], row[1], row[2], bytes(row[3])) for row in cursor.fetchall()}
     yield Claim(f"{table}: records in quarantine", len(spoiled), len(kept))
@@ -63,18 +67,13 @@ def column_types(cursor: Cursor, topic: Topic) -> dict[str, str]:
 
 
 def changes(cursor: Cursor, topic: Topic) -> str:
-    """What the pipeline has changed in its table, by the ledger."""
+    """Return what the pipeline has changed in its table, by the ledger."""
     cursor.execute(named_sql("demo/target_changes"), {"pipeline": topic.name})
     return "; ".join(row["clause"] for row in cursor.fetchall()) or "none"
 
 
 def _order(each: Published) -> tuple[Any, ...]:
     return each.sending.flight.published_at, each.partition, each.offset
-
-
-def _refused(each: Published) -> tuple[int, int, str, bytes]:
-    assert each.sending.poison is not None
-    return each.partition, each.offset, each.sending.poison.code, each.value
 
 
 def _rows(cursor: Cursor, table: str, has_air_time: bool) -> list[tuple[Any, ...]]:

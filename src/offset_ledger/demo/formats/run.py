@@ -24,8 +24,7 @@ from offset_ledger.demo.formats.flights import (
 )
 from offset_ledger.demo.formats.proof import changes, column_types, fingerprint, prove
 from offset_ledger.demo.formats.publishing import Topic
-from offset_ledger.demo.proof import Claim, DemoProof, engines
-from offset_ledger.demo.stopwatch import Stopwatch
+from offset_ledger.demo.proof import Claim, DemoProof, Stopwatch, engines
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.ledger.database import Session, connect, named_sql, rows, transaction
 from offset_ledger.ledger.migrate import migrate
@@ -41,7 +40,7 @@ FEWEST = 100  # each wave needs some of every kind
 
 @dataclass(frozen=True, slots=True)
 class FormatsProof(DemoProof):
-    """That of the formats, with the balance sheet by pipeline and the batches of the Avro pipeline."""
+    """The proof of the formats, with the balance sheet by pipeline and the batches of the Avro pipeline."""
 
     home: Path
 
@@ -121,7 +120,7 @@ RUNS: tuple[tuple[str, dict[str, str], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it happens; the DAGs are in the folder ``dags``, and Airflow knows the connections by their ids."""
+    """The servers of the demo; the DAGs are in the folder ``dags``, and Airflow knows the connections by their ids."""
 
     airflow: Airflow
     dags: Path

@@ -1,4 +1,4 @@
-"""What an audit knows of a topic: read once from the brokers, then checked by pure functions."""
+"""The facts of an audit about a topic: read once from the brokers, then checked by pure functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from offset_ledger.model.retention import Retention
 
 MIRROR_PREFIX = "offset-ledger."
-"""How the consumer groups begin that mirror a pipeline's cursors."""
+"""The beginning of the names of consumer groups that mirror a pipeline's cursors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class TopicFacts:
 
     @property
     def compacts(self) -> bool:
-        """Whether compaction removes all but the last record of a key."""
+        """Return whether compaction removes all but the last record of a key."""
         return "compact" in self.settings["cleanup.policy"]
 
     @property

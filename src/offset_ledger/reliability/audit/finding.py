@@ -1,4 +1,4 @@
-"""What an audit reports: findings with their severity, the rules that make them, and what has changed."""
+"""The report of an audit: findings with their severity, the rules that make them, and what has changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What one rule found, and the fix (``remedy``); ``risk`` only if it differs from the rule's own."""
+    """The finding of one rule, and the fix (``remedy``); ``risk`` only if it differs from the rule's own."""
 
     severity: Severity
     finding: str

@@ -77,12 +77,14 @@ def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | N
     of_this_topic = reading if reading and reading.topic_id == topic_id else None
     cursors, since = (of_this_topic.cursors, of_this_topic.unread_since) if of_this_topic else ({}, {})
     partitions = _partitions(admin, connection, topic, described["partitions"], cursors)
+    brokers = live_brokers(admin)
+    settings = broker_settings(admin, [broker.node for broker in brokers], _BROKER_SETTINGS)
     return TopicFacts(
         topic=topic,
         topic_id=topic_id,
         taken_at=datetime.now(UTC),
         servers=bootstrap_servers(connection),
-        brokers=_brokers(admin),
+        brokers=tuple(BrokerFacts(each.node, each.rack, settings[each.node]) for each in brokers),
         partitions=tuple(replace(p, unread_since=since.get(p.partition)) for p in partitions),
         settings=configs.values,
         own=configs.own,
@@ -90,12 +92,6 @@ def _read(admin: Admin, connection: Connection, topic: str, reading: Reading | N
         client=connection.extra,
         reader=reading.reader if reading else None,
     )
-
-
-def _brokers(admin: Admin) -> tuple[BrokerFacts, ...]:
-    brokers = live_brokers(admin)
-    settings = broker_settings(admin, [broker.node for broker in brokers], _BROKER_SETTINGS)
-    return tuple(BrokerFacts(broker.node, broker.rack, settings[broker.node]) for broker in brokers)
 
 
 def _partitions(
@@ -125,7 +121,7 @@ def _partitions(
 def _with_log(
     admin: Admin, connection: Connection, topic: str, led: Mapping[int, PartitionFacts]
 ) -> dict[int, PartitionFacts]:
-    """The same partitions with what their leaders' logs hold."""
+    """Return the partitions with what their leaders' logs hold."""
     starts = log_starts(admin, topic, led)
     stable = {number: end.offset for number, end in last_stable(admin, topic, led).items()}
     ends = high_watermarks(admin, topic, led)

@@ -199,7 +199,7 @@ def _selects(broker: BrokerFacts) -> bool:
 
 
 def _lacking(facts: TopicFacts) -> dict[str, list[int]]:
-    """Which brokers lack what; a selector is needed where the leader is, and a rack where the copy is."""
+    """Return which brokers lack what; a selector is needed where the leader is, and a rack where the copy is."""
     without = {
         "broker.rack": [b.node for b in facts.brokers if not b.rack],
         f"the {_SELECTOR}": [b.node for b in facts.brokers if not _selects(b)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from offset_ledger.reliability.audit import remedies
 from offset_ledger.reliability.audit.facts import PartitionFacts, TopicFacts
@@ -29,7 +29,7 @@ def both_retentions(facts: TopicFacts) -> RuleResult:
 
 
 def retention_against_lag(facts: TopicFacts) -> RuleResult:
-    """How much of the retention the records that the pipeline has not committed yet have used."""
+    """Records that the pipeline has not committed yet have used much of the retention."""
     reader = facts.reader
     if reader is None:
         return ok("no pipeline was named, so no cursor is known")
@@ -87,14 +87,18 @@ def _used(facts: TopicFacts, p: PartitionFacts) -> tuple[float, str]:
 
 
 def tombstones_against_lag(facts: TopicFacts) -> RuleResult:
-    """How much of the time that compaction keeps tombstones for the pipeline takes to read them."""
+    """The pipeline takes much of the time for which compaction keeps tombstones to read them."""
     reader = facts.reader
     if reader is None or not reader.deletes_by_tombstone:
         return ok("no pipeline was named" if reader is None else "the pipeline does not delete by tombstones")
     if not facts.compacts:
         return ok("not compacted")
     kept = kafka_span(facts.settings.get("delete.retention.ms", "86400000"))
-    waits = [_waiting(facts, p) for p in facts.partitions if p.unread and p.unread_since]
+    waits = list[tuple[timedelta, str]]()
+    for p in facts.partitions:
+        if p.unread and p.unread_since:
+            since = facts.taken_at - p.unread_since
+            waits.append((since, f"partition {p.partition}: records may have waited unread for {show_span(since)}"))
     if reader.runs_every:
         waits.append((reader.runs_every, f"up to {show_span(reader.runs_every)} pass between two runs"))
     longest, words = max(waits, default=(timedelta(0), "no record is known to wait unread"))
@@ -106,11 +110,6 @@ def tombstones_against_lag(facts: TopicFacts) -> RuleResult:
     catch_up = "catch up:", f"offset-ledger ingest {reader.pipeline} --until-drained"
     remedy = remedies.lines("keep tombstones for longer than the pipeline takes or may stand still:", longer, *catch_up)
     return RuleResult(Severity.ERROR if used >= USED_ERROR else Severity.WARNING, finding, remedy)
-
-
-def _waiting(facts: TopicFacts, p: PartitionFacts) -> tuple[timedelta, str]:
-    since = facts.taken_at - (p.unread_since or facts.taken_at)
-    return since, f"partition {p.partition}: records may have waited unread for {show_span(since)}"
 
 
 def _longer(facts: TopicFacts) -> str:
@@ -158,10 +157,10 @@ def _old(facts: TopicFacts) -> RuleResult | None:
         return None
     # A record may be older by the time that its segment stays open.
     bound = facts.taken_at - facts.retention - kafka_span(facts.settings["segment.ms"])
-    old = {p.partition: moment for p in facts.partitions if (moment := _oldest(p)) and moment < bound}
+    old = [(at, p.partition) for p in facts.partitions for at in (p.first_at, p.last_at) if at and at < bound]
     if not old:
         return None
-    partition, oldest = min(old.items(), key=lambda each: each[1])
+    oldest, partition = min(old)
     age, kept = show_span(facts.taken_at - oldest), show_span(facts.retention)
     back = remedies.set_topic(facts, f"retention.ms={facts.settings['retention.ms']}")
     keep = remedies.set_topic(facts, "retention.ms=-1")
@@ -170,10 +169,6 @@ def _old(facts: TopicFacts) -> RuleResult | None:
     return RuleResult(
         Severity.WARNING, f"partition {partition}: a record is {age} old, and {kept} are kept", remedy, risk
     )
-
-
-def _oldest(p: PartitionFacts) -> datetime | None:
-    return min((moment for moment in (p.first_at, p.last_at) if moment), default=None)
 
 
 def _refused(facts: TopicFacts) -> RuleResult | None:

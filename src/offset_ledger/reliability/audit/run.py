@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from psycopg2.extras import execute_values
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from offset_ledger.config.model import Merge, Pipeline, Tombstone
 from offset_ledger.connections import Connection, get_connection
-from offset_ledger.kafka.client import connect_kafka
+from offset_ledger.kafka.brokers import elect_preferred_leaders
+from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import pipelines
 from offset_ledger.ledger.database import Session, named_sql, transaction
 from offset_ledger.ledger.open import open_ledger, open_ledger_at
 from offset_ledger.ledger.origin import current_origin
 from offset_ledger.model.batch import Origin
-from offset_ledger.reliability.audit.elect import elect_preferred
 from offset_ledger.reliability.audit.facts import ReaderFacts, TopicFacts
 from offset_ledger.reliability.audit.finding import AuditFinding, Change, Severity, changes
 from offset_ledger.reliability.audit.gather import Reading, read_facts
 from offset_ledger.reliability.audit.rules import check_topic
 
 _PRESETS = {"@quarterly": "0 0 1 */3 *"}  # of Airflow's, the one that croniter does not know
+_ELECTION_SECONDS = 10.0
 _RUNS = 800  # a week of runs every five minutes within office hours
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What one audit of one topic found, the worst first, and what has changed since the one before, if any."""
+    """The findings of one audit of one topic, the worst first, and the changes since the one before, if any."""
 
     pipeline: str | None
     topic: str
@@ -56,7 +59,7 @@ def audit_pipeline(pipeline: Pipeline, elect: bool = False) -> Audit:
 
 
 def examine(pipeline: Pipeline) -> Audit:
-    """The same without keeping the result.
+    """Audit the pipeline's topic without keeping the result.
 
     Raises:
         UnknownTopic, BrokerUnavailable, DatabaseUnavailable: as :func:`audit_pipeline`.
@@ -142,3 +145,38 @@ def keep(session: Session, audit: Audit, origin: Origin) -> Audit:
 
 def _audit(facts: TopicFacts) -> Audit:
     return Audit(facts.reader.pipeline if facts.reader else None, facts.topic, facts.taken_at, check_topic(facts))
+
+
+def elect_preferred(kafka: KafkaClient, topic: str) -> tuple[int, ...]:
+    """Bring leaders back to their preferred brokers; return the partitions whose leader is still another one.
+
+    A partition whose preferred broker is away or not in sync stays where it is.
+
+    Raises:
+        UnknownTopic: the cluster has no such topic.
+        BrokerUnavailable: no answer in time.
+    """
+    moved = _moved(kafka, topic)
+    if not moved:
+        return ()
+    electable = sorted(partition for partition, p in moved.items() if p["replica_nodes"][0] in p["isr_nodes"])
+    if electable:
+        kafka.ask(lambda admin: elect_preferred_leaders(admin, topic, electable))
+    waiting = Retrying(
+        retry=retry_if_result(lambda left: bool(set(electable) & set(left))),
+        stop=stop_after_delay(_ELECTION_SECONDS),
+        wait=wait_fixed(0.1),
+    )
+    try:
+        return tuple(waiting(_moved, kafka, topic))
+    except RetryError as late:
+        return tuple(late.last_attempt.result())
+
+
+def _moved(kafka: KafkaClient, topic: str) -> dict[int, Mapping[str, Any]]:
+    described = kafka.describe(topic)
+    return {
+        p["partition_index"]: p
+        for p in described["partitions"]
+        if p["leader_id"] >= 0 and p["leader_id"] != p["replica_nodes"][0]
+    }

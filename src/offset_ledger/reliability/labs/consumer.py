@@ -24,7 +24,7 @@ from offset_ledger.ledger.database import connect, named_sql
 
 
 class Commit(StrEnum):
-    """When offsets are committed: before the rows (at most once), or after them (at least once)."""
+    """The moment at which offsets are committed: before the rows (at most once), or after them (at least once)."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -32,7 +32,7 @@ class Commit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What one life of the consumer does; it ends with SIGKILL in the middle of a poll's records, or at the ends."""
+    """The orders for one life of a consumer; it ends with SIGKILL amid a poll's records, or at the ends."""
 
     bootstrap: str
     postgres: str
@@ -78,7 +78,7 @@ def _write(cursor: Any, orders: Orders, records: Sequence[Any], handled: int) ->
 
 
 def read_orders(document: Mapping[str, Any]) -> Orders:
-    """From the JSON form."""
+    """Return orders from their JSON form."""
     return Orders(**{**document, "commit": Commit(document["commit"])})
 
 

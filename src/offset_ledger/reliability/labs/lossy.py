@@ -43,11 +43,11 @@ class Proxy:
         self.cut()
 
     def read(self, source: socket.socket) -> bytes:
-        """What is forwarded as one piece; empty at the end."""
+        """Return what is forwarded as one piece; empty at the end."""
         return source.recv(65536)
 
     def passes(self, data: bytes, client: socket.socket, to_server: bool) -> bool:
-        """Whether a piece is forwarded."""
+        """Return whether a piece is forwarded."""
         del data, client, to_server
         return True
 
@@ -83,7 +83,7 @@ _PRODUCE = 0  # api key
 
 
 class Loss(StrEnum):
-    """What gets lost on the way: a produce request, or the acknowledgement of one that was written."""
+    """The frame that gets lost on the way: a produce request, or the acknowledgement of one that was written."""
 
     REQUEST = "request"
     ACKNOWLEDGEMENT = "acknowledgement"

@@ -20,8 +20,7 @@ from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, PortChoice, Ports
 from offset_ledger.reliability.labs.lossy import Loss, LossyProxy
-from offset_ledger.reliability.labs.trial import Report, read_values, table
-from offset_ledger.reliability.publishing.clients import close_producer
+from offset_ledger.reliability.labs.trial import Report, close_producer, read_values, table
 from offset_ledger.reliability.publishing.producer import Publisher, publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
@@ -31,7 +30,7 @@ _BATCH_BYTES = 4096
 
 
 class Producer(StrEnum):
-    """How a producer is protected against its own retries."""
+    """The protection of a producer against its own retries."""
 
     PLAIN = "not idempotent"
     IDEMPOTENT = "idempotent"
@@ -39,7 +38,7 @@ class Producer(StrEnum):
 
 
 class Fault(StrEnum):
-    """What goes wrong: the network loses a frame, or another producer takes over and sends everything again."""
+    """The fault: the network loses a frame, or another producer takes over and sends everything again."""
 
     REQUEST = "request lost"
     ACKNOWLEDGEMENT = "acknowledgement lost"
@@ -59,14 +58,14 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class OrderingPlan:
-    """What a seed draws: which produce request, or behind how many records, each case breaks; values, number first."""
+    """The draw of a seed: which produce request, or behind how many records, each case breaks; values, number first."""
 
     breaks: Mapping[tuple[Producer, Fault], int]
     values: tuple[bytes, ...]
 
     @classmethod
     def draw(cls, seed: int, records: int = 400) -> OrderingPlan:
-        """From the seed alone."""
+        """Draw from the seed alone."""
         random = Random(seed)
         breaks = {
             case: random.randrange(3, 9) if case[1] in _LOSSES else random.randrange(records // 4, records // 2)
@@ -76,7 +75,7 @@ class OrderingPlan:
         return cls(breaks, tuple(b"%d %s" % each for each in enumerate(padding)))
 
     def as_dict(self) -> dict[str, Any]:
-        """As data: where each case breaks."""
+        """Return it as data: where each case breaks."""
         return {
             f"{producer}, {fault}": f"produce request {number}" if fault in _LOSSES else f"after {number} records"
             for (producer, fault), number in self.breaks.items()
@@ -99,7 +98,7 @@ class Ordering:
     reordered: tuple[int, ...]
 
     def counts(self) -> dict[str, Any]:
-        """As data: how many of each."""
+        """Return it as data: how many there are of each."""
         named = {"producer": str(self.producer), "what_went_wrong": str(self.fault), "sent": self.sent}
         return named | {name: len(getattr(self, name)) for name in ("acknowledged", "lost", "duplicated", "reordered")}
 

@@ -26,10 +26,10 @@ from offset_ledger.reliability.labs.trial import (
     Trial,
     TrialPlan,
     TrialStep,
+    close_producer,
     read_ends,
     read_values,
 )
-from offset_ledger.reliability.publishing.clients import close_producer
 
 # The topics whose answers come soonest are the last: with acks=0 nothing would show that a leader is not ready.
 ACKS: tuple[int | str, ...] = ("all", 1, 0)
@@ -42,7 +42,7 @@ _FROZEN_SECONDS = 2.5
 _ATTEMPTS = 5
 # What can still be acknowledged is waited for; with 3 in sync of 2 nothing can.
 _ANSWER_SECONDS = {1: 60.0, 2: 60.0, 3: 10.0}
-# Behind a record that expired between two attempts kafka-python may give no more answers (publishing/outbox.py).
+# Behind a record that expired between two attempts kafka-python, which forgets its producer id then, may not answer.
 _SILENT_SECONDS = 5.0
 
 Pending = Sequence[tuple[Trial, Sent]]

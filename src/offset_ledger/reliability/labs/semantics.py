@@ -49,7 +49,7 @@ target: {{connection: postgres_default, table: public.lab_pipeline}}
 
 @dataclass(frozen=True, slots=True)
 class SemanticsPlan:
-    """What a seed draws: after how many rows of a life the consumers die, where the pipeline does, and the events."""
+    """The draw of a seed: after how many rows of a life the consumers die, where the pipeline does, and the events."""
 
     deaths: tuple[int, ...]
     places: tuple[Failpoint, ...]
@@ -57,14 +57,14 @@ class SemanticsPlan:
 
     @classmethod
     def draw(cls, seed: int, events: int = 2_000, kills: int = 3) -> SemanticsPlan:
-        """From the seed alone."""
+        """Draw from the seed alone."""
         random = Random(seed)
         deaths = tuple(random.randrange(1, events // (kills + 1)) for _ in range(kills))
         places = tuple(sorted(random.sample(PLACES, kills), key=PLACES.index))
         return cls(deaths, places, tuple(f"e{number}-{random.randbytes(4).hex()}" for number in range(events)))
 
     def as_dict(self) -> dict[str, Any]:
-        """As data: where the readers die."""
+        """Return it as data: where the readers die."""
         return {"consumers_die_after_rows": list(self.deaths), "pipeline_dies_at": [str(each) for each in self.places]}
 
 
@@ -79,7 +79,7 @@ class Semantics:
     duplicated: tuple[str, ...]
 
     def counts(self) -> dict[str, Any]:
-        """As data: how many of each."""
+        """Return it as data: how many there are of each."""
         produced, lost, duplicated = len(self.produced), len(self.lost), len(self.duplicated)
         rows = produced - lost + duplicated
         return {
@@ -107,7 +107,9 @@ class Bench:
 def semantics(bench: Bench, plan: SemanticsPlan) -> tuple[Semantics, ...]:
     """Publish the events and let each reader process them, killed and started again as planned."""
     create_topic(bench.kafka.extra, bench.topic, PARTITIONS, 1, {"retention.ms": "-1"})
-    publish(_records(plan.events), bench.kafka.extra, bench.topic)
+    value = b'{"at":"2026-01-01T12:00:00Z","number":%d}'
+    records = [Record(event.encode(), value % number) for number, event in enumerate(plan.events)]
+    publish(records, bench.kafka.extra, bench.topic)
     with connect(bench.postgres) as session:
         migrate(session)
     return (*(_consumer(bench, plan, commit) for commit in Commit), _pipeline(bench, plan))
@@ -117,11 +119,6 @@ def report(plan: SemanticsPlan, results: Sequence[Semantics]) -> Report:
     """One row a reader."""
     rows = [row.counts() for row in results]
     return Report(plan.as_dict(), rows, table(rows))
-
-
-def _records(events: Sequence[str]) -> list[Record]:
-    value = b'{"at":"2026-01-01T12:00:00Z","number":%d}'
-    return [Record(event.encode(), value % number) for number, event in enumerate(events)]
 
 
 def _consumer(bench: Bench, plan: SemanticsPlan, commit: Commit) -> Semantics:

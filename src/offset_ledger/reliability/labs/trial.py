@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from tabulate import tabulate
 
@@ -22,7 +22,7 @@ Sent = Sequence[tuple[str, Any]]
 
 
 class TrialStep(StrEnum):
-    """When records are sent."""
+    """The steps at which records are sent."""
 
     IN_SYNC = "all in sync"
     ALONE = "leader alone, then killed"
@@ -32,14 +32,14 @@ class TrialStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """What a seed draws: who leads and dies first, second and third, and which values are sent at each step."""
+    """The draw of a seed: who leads and dies first, second and third, and which values are sent at each step."""
 
     order: tuple[int, int, int]
     values: Mapping[TrialStep, tuple[str, ...]]
 
     @classmethod
     def draw(cls, seed: int, limit: int = 20) -> TrialPlan:
-        """From half of ``limit`` to ``limit`` records at each step; the broker dies behind the last of them."""
+        """Draw from half of ``limit`` to ``limit`` records at each step; the broker dies behind the last of them."""
         random = Random(seed)
         first, second, third = random.sample(BROKERS, 3)
         values = {
@@ -52,13 +52,13 @@ class TrialPlan:
         return cls((first, second, third), values)
 
     def as_dict(self) -> dict[str, Any]:
-        """As data: the order and the numbers of records."""
+        """Return it as data: the order and the numbers of records."""
         return {"brokers_die": list(self.order), "records": {str(step): len(v) for step, v in self.values.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
+    """The fate of the records of one step. ``readable``: acknowledged ones that readers got with two away."""
 
     step: TrialStep
     acknowledged: frozenset[str]
@@ -73,7 +73,7 @@ class Fate:
         return self.acknowledged | self.refused | self.unanswered
 
     def counts(self) -> dict[str, int]:
-        """How many of each."""
+        """Return how many there are of each."""
         names = ("sent", "acknowledged", "refused", "unanswered", "readable", "lost")
         return {name: len(getattr(self, name)) for name in names}
 
@@ -90,14 +90,14 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """What became of one topic's records, step by step."""
+    """The fates of one topic's records, step by step."""
 
     acks: int | str
     min_insync: int
     fates: Mapping[TrialStep, Fate]
 
     def counts(self) -> dict[str, int]:
-        """How many over all steps."""
+        """Return how many there are over all steps."""
         counts = [fate.counts() for fate in self.fates.values()]
         return {name: sum(each[name] for each in counts) for name in counts[0]}
 
@@ -138,7 +138,7 @@ class Trial:
             answers[step] = set()
 
     def result(self) -> Replication:
-        """What became of the records of each step."""
+        """Return what became of the records of each step."""
         return Replication(self.acks, self.min_insync, {step: self._fate(step) for step in TrialStep})
 
     def _fate(self, step: TrialStep) -> Fate:
@@ -166,7 +166,11 @@ def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
         left | {str(step): fate.summary() for step, fate in row.fates.items()}
         for left, row in zip(which, results, strict=True)
     ]
-    in_all = [left | _in_all(row) for left, row in zip(which, results, strict=True)]
+    names = {"readable": "readable, two away"}
+    in_all = [
+        left | {names.get(name, name): count for name, count in row.counts().items()}
+        for left, row in zip(which, results, strict=True)
+    ]
     first, second, third = plan.order
     text = (
         f"Brokers {first}, {second} and {third} hold the copies, lead and die in this order. "
@@ -175,10 +179,6 @@ def report(plan: TrialPlan, results: Iterable[Replication]) -> Report:
         f"{table(in_all)}"
     )
     return Report(plan.as_dict(), rows, text)
-
-
-def _in_all(row: Replication) -> dict[str, int]:
-    return {"readable, two away" if name == "readable" else name: count for name, count in row.counts().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +230,14 @@ def read_ends(extra: Mapping[str, str], topics: Iterable[str]) -> list[int]:
     with closing(KafkaConsumer(bootstrap_servers=extra["bootstrap.servers"].split(","), group_id=None)) as reader:
         ends = reader.end_offsets(places)
     return [int(ends[place]) for place in places]
+
+
+def close_producer(producer: KafkaProducer, seconds: float) -> None:
+    """Close it, and give up what was not answered in time: kafka-python itself leaves it open then, with its thread."""
+    try:
+        producer.close(timeout=seconds)
+    except kafka_errors.KafkaError:  # UnknownError behind a batch that was split
+        producer._sender.force_close()
+        producer._sender.join(seconds)
+        with suppress(kafka_errors.KafkaError):
+            producer.close(timeout=seconds)

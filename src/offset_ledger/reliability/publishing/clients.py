@@ -1,127 +1,89 @@
-"""The Kafka producers of this folder: their arguments, their connection and their end.
-
-Publishing has kafka-python clients of its own because it writes; what only asks Kafka is offset_ledger.kafka.
-"""
+"""librdkafka's clients of this folder: how they log in, what they log, and their errors under Kafka's names."""
 
 from __future__ import annotations
 
-import threading
+import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing
+from functools import cache
+from typing import Any
 
-from kafka import KafkaProducer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import errors as kafka_errors
-from kafka.metrics.stats import Total
-from kafka.partitioner import Partitioner
 
 from offset_ledger.connections import Connection
-from offset_ledger.errors import OffsetLedgerError
-from offset_ledger.kafka.errors import unavailable
-from offset_ledger.kafka.python_client import kafka_python_arguments
-from offset_ledger.reliability.publishing.failures import fenced
-from offset_ledger.reliability.publishing.partitioner import KeyHash
-from offset_ledger.reliability.publishing.settings import ProducerSettings
+from offset_ledger.errors import ConfigurationError, OffsetLedgerError, one_line
+from offset_ledger.kafka.connection import librdkafka_arguments, reads_by_librdkafka
+from offset_ledger.kafka.tokens import oauth_callback
 
-BOOTSTRAP_SECONDS = 30.0
+# Whatever the client logs it also says to error_cb, which makes one error of it.
+if (client_log := logging.getLogger("librdkafka")).level == logging.NOTSET:
+    client_log.setLevel(logging.CRITICAL + 1)
 
-
-def client_arguments(extra: Mapping[str, str]) -> dict[str, object]:
-    """kafka-python's arguments from a connection's ``extra`` with its dotted names.
-
-    Raises:
-        ConfigurationError: no bootstrap.servers, or a security setting that kafka-python has no name for.
-    """
-    return kafka_python_arguments(Connection("publisher", "kafka", extra=extra))
-
-
-def producer_arguments(settings: ProducerSettings) -> dict[str, object]:
-    """The settings as kafka-python takes them."""
-    acks = settings.acks if settings.acks == "all" else int(settings.acks)
-    compression = None if settings.compression_type == "none" else settings.compression_type
-    return {
-        **{name: getattr(settings, name) for name in ProducerSettings.__dataclass_fields__},
-        "acks": acks,
-        "compression_type": compression,
-    }
+# The broker says more of it than librdkafka passes on.
+_INVALID_RECORD = "; such as: Compacted topic cannot accept message without key"
+_KINDS = {
+    KafkaError._MSG_TIMED_OUT: kafka_errors.KafkaTimeoutError,
+    KafkaError._TIMED_OUT: kafka_errors.KafkaTimeoutError,
+    KafkaError._UNKNOWN_TOPIC: kafka_errors.UnknownTopicOrPartitionError,
+    KafkaError._FENCED: kafka_errors.ProducerFencedError,
+    # Of a group's offsets: its members have changed since the records were read.
+    KafkaError.ILLEGAL_GENERATION: kafka_errors.CommitFailedError,
+    KafkaError.UNKNOWN_MEMBER_ID: kafka_errors.CommitFailedError,
+}
 
 
-def connect_producer(
-    extra: Mapping[str, str],
-    settings: ProducerSettings,
-    transactional_id: str | None = None,
-    partitioner: Partitioner | None = None,
-) -> KafkaProducer:
-    """A producer; with a transactional id, one whose transaction has begun and which has fenced those before it.
+def connection_of(extra: Mapping[str, str]) -> Connection:
+    """Return the connection that has this extra."""
+    return Connection("publisher", "kafka", extra=extra)
+
+
+def login(connection: Connection, on_error: Callable[[OffsetLedgerError], None]) -> dict[str, Any]:
+    """Return what a client of librdkafka needs to log in; ``on_error`` is given why there is no new token later.
 
     Raises:
-        BrokerUnavailable: no broker, or no transaction coordinator, answered.
+        ConfigurationError: librdkafka cannot log in so.
     """
-    own: dict[str, object] = {
-        "partitioner": partitioner or KeyHash(),
-        "bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS * 1000),
-        "allow_auto_create_topics": False,
-    }
-    if transactional_id is not None:
-        own["transactional_id"] = transactional_id
+    kerberos = not reads_by_librdkafka(connection)
+    if kerberos and not _has_kerberos():
+        raise ConfigurationError(
+            "librdkafka publishes, and as confluent-kafka is installed it has no Kerberos (sasl.mechanism GSSAPI): "
+            "publish with another login, such as SCRAM-SHA-512, or build confluent-kafka against a librdkafka with it"
+        )
+    return {**librdkafka_arguments(connection, has_kerberos=kerberos), **oauth_callback(connection, on_error)}
+
+
+@cache
+def _has_kerberos() -> bool:
     try:
-        producer = KafkaProducer(**{**client_arguments(extra), **producer_arguments(settings), **own})
-    except kafka_errors.KafkaError as error:
-        raise unavailable(extra["bootstrap.servers"], error) from error
-    _count_retries(producer)
-    if transactional_id is not None:
-        try:
-            producer.init_transactions()
-            producer.begin_transaction()
-        except kafka_errors.KafkaError as error:
-            producer.close(timeout=0)
-            away: OffsetLedgerError = unavailable(extra["bootstrap.servers"], error)
-            raise fenced(transactional_id, error) or away from error
-    return producer
+        Producer({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "GSSAPI"}, logger=client_log)
+    except KafkaException:
+        return False
+    return True
 
 
-def close_producer(producer: KafkaProducer, seconds: float) -> kafka_errors.KafkaError | None:
-    """Close it, and give up what was not answered in time; the error says what that was.
-
-    kafka-python itself leaves the producer open then, with its thread.
-    """
-    try:
-        producer.close(timeout=seconds)
-    except kafka_errors.KafkaError as late:  # UnknownError behind a batch that was split
-        producer._sender.force_close()
-        producer._sender.join(seconds)
-        with suppress(kafka_errors.KafkaError):
-            producer.close(timeout=seconds)
-        return late
-    return None
+def group_consumer(extra: Mapping[str, str], group: str, **more: Any) -> Consumer:
+    """Return a consumer of the group that reads committed records and commits nothing by itself."""
+    settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
+    return Consumer({**login(connection_of(extra), lambda _: None), **settings, **more}, logger=client_log)
 
 
-_RETRIED = "record-retry-total"
-_GROUP = "producer-metrics"
+def group_metadata(extra: Mapping[str, str], group: str) -> Any:
+    """Return the metadata of a group that has no members, for the offsets of a transaction."""
+    with closing(group_consumer(extra, group)) as consumer:
+        return consumer.consumer_group_metadata()
 
 
-def _count_retries(producer: KafkaProducer) -> None:
-    """kafka-python keeps a rate of retries only; its sensor takes a total as well."""
-    metrics = producer._metrics
-    metrics.sensor("record-retries").add(metrics.metric_name(_RETRIED, _GROUP), Total())
+def as_kafka_error(error: KafkaException, trouble: KafkaError | str | None = None) -> Exception:
+    """Return librdkafka's error as Kafka's own of that name; ``trouble`` is what the client said before."""
+    cause: KafkaError = error.args[0]
+    code = cause.code()
+    kind: type[Exception] = _KINDS.get(code, kafka_errors.for_code(code) if code > 0 else kafka_errors.KafkaError)
+    if code > 0:
+        return kind(cause.str() + (_INVALID_RECORD if code == KafkaError.INVALID_RECORD else ""))
+    after = _text(trouble) if isinstance(trouble, KafkaError) else trouble
+    return kind(f"{_text(cause)}{f' after {after}' if after else ''}")
 
 
-def retried(producer: KafkaProducer) -> int:
-    """How many times a record was sent again."""
-    return sum(int(each.value()) for name, each in producer.metrics(raw=True).items() if name.name == _RETRIED)
-
-
-def within(seconds: float, act: Callable[[], None]) -> None:
-    """Call ``act``, and raise TimeoutError if it has not returned in time: kafka-python's own wait has no end."""
-    answer: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            act()
-        except Exception as error:  # noqa: BLE001 - handed to the caller whatever it is
-            answer.set_exception(error)
-        else:
-            answer.set_result(None)
-
-    threading.Thread(target=run, daemon=True).start()
-    answer.result(seconds)
+def _text(error: KafkaError) -> str:
+    return f"{error.name()}: {one_line(error.str())}"

@@ -33,7 +33,7 @@ ABORTED_AHEAD = timedelta(days=365)  # from the newest event of a flight to the 
 
 
 class Disturbance(StrEnum):
-    """Why a record is published."""
+    """The reason that a record is published."""
 
     EVENT = "event"
     COPY = "copy"
@@ -53,7 +53,7 @@ class PlannedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one seed and limit publish, and what must come of it (the winners: ``flights.winning_events``)."""
+    """The records of one seed and limit, and what must come of them (the winners: ``flights.winning_events``)."""
 
     flights: int
     kinds: Mapping[Disturbance, int]
@@ -72,7 +72,7 @@ class Expected:
 
     @property
     def refused_paths(self) -> Mapping[str, int]:
-        """How many records each reason's path refuses."""
+        """The number of records that each reason's path refuses."""
         return Counter(malformation.path for malformation in self.refused.values())
 
 
@@ -88,7 +88,8 @@ class _Step(NamedTuple):
 def plan_events(seed: int, limit: int | None = None) -> Iterator[PlannedEvent]:
     """All records of the first ``limit`` flights, in the order in which they are to be published."""
     for step in _in_order(_flights_steps(seed, limit)):
-        yield PlannedEvent(step.kind, step.event, _record(step), step.malformation)
+        record = Record(step.event.key, _value(step), timestamp_ms=step.minute * 60_000)
+        yield PlannedEvent(step.kind, step.event, record, step.malformation)
 
 
 def expected(seed: int, limit: int | None = None) -> Expected:
@@ -98,14 +99,10 @@ def expected(seed: int, limit: int | None = None) -> Expected:
     refused: dict[bytes, Malformation] = {}
     for steps in _flights_steps(seed, limit):
         kinds.update(step.kind for step in steps)
-        statuses[_newest(steps).status] += 1
+        true = (step.event for step in steps if step.kind is not Disturbance.ABORTED)
+        statuses[max(true, key=lambda event: event.publish_at).status] += 1
         refused |= {_value(step): step.malformation for step in steps if step.malformation}
     return Expected(statuses.total(), kinds, statuses, refused)
-
-
-def _newest(steps: list[_Step]) -> Event:
-    true = (step.event for step in steps if step.kind is not Disturbance.ABORTED)
-    return max(true, key=lambda event: event.publish_at)
 
 
 def _flights_steps(seed: int, limit: int | None) -> Iterator[list[_Step]]:
@@ -160,10 +157,6 @@ _encode = msgspec.json.Encoder().encode
 def _value(step: _Step) -> bytes:
     value = _encode(step.event)
     return step.malformation.spoil(value) if step.malformation else value
-
-
-def _record(step: _Step) -> Record:
-    return Record(step.event.key, _value(step), timestamp_ms=step.minute * 60_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from offset_ledger.cycles import rare_collections
 from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.disturbances import ABORTED_TRANSACTION, Disturbance, plan_events
-from offset_ledger.reliability.publishing.librdkafka import bulk_publisher
-from offset_ledger.reliability.publishing.outbox import Summary
-from offset_ledger.reliability.publishing.producer import publish_aborted
+from offset_ledger.reliability.publishing.producer import Publisher, Summary, publish_aborted
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.topics import create_topic
 
@@ -38,7 +36,7 @@ def publish_flights(
     durable = {**TOPIC_CONFIGS, "min.insync.replicas": str(min(2, replication_factor))}
     create_topic(extra, topic, PARTITIONS, replication_factor, durable)
     aborted: list[Record] = []
-    with rare_collections(), bulk_publisher(extra, topic, on_progress=on_progress) as publisher:
+    with rare_collections(), Publisher(extra, topic, on_progress=on_progress) as publisher:
         for planned in plan_events(seed, limit):
             if planned.kind is not Disturbance.ABORTED:
                 publisher.send(planned.record)

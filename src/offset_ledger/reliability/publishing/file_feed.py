@@ -5,24 +5,28 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from offset_ledger.errors import ConfigurationError, JournalMismatch, TransactionOutcomeUnknown
-from offset_ledger.reliability.publishing.journal import Journal, JournalPosition
-from offset_ledger.reliability.publishing.librdkafka import publish_in_bulk
-from offset_ledger.reliability.publishing.outbox import Summary
-from offset_ledger.reliability.publishing.producer import Publisher
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kafka import errors as kafka_errors
+
+from offset_ledger.errors import JournalMismatch, TransactionOutcomeUnknown
+from offset_ledger.kafka.errors import is_transient, unavailable
+from offset_ledger.reliability.publishing.clients import as_kafka_error, group_consumer
+from offset_ledger.reliability.publishing.producer import Publisher, Summary, publish
 from offset_ledger.reliability.publishing.record import Record
 from offset_ledger.reliability.publishing.record_file import CheckedFile
-from offset_ledger.reliability.publishing.settings import Client
+from offset_ledger.retry import retrying
 
 log = logging.getLogger(__name__)
 
 RECORDS_PER_TRANSACTION = 50_000
 _MAX_UNKNOWN = 3
+_WAIT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -47,12 +51,12 @@ class _Reading:
 
     @property
     def finished(self) -> bool:
-        """Whether that was all."""
+        """Return whether that was all."""
         return self.at == self.checked.records
 
     @property
     def position(self) -> JournalPosition:
-        """How far it was read, for the journal."""
+        """The position that was read up to, for the journal."""
         return JournalPosition(self.at, self.digest.hexdigest(), self.finished)
 
 
@@ -62,82 +66,45 @@ def publish_file(
     checked: CheckedFile,
     *,
     transactional_id: str | None = None,
-    client: Client | None = None,
     records_per_transaction: int = RECORDS_PER_TRANSACTION,
     on_resumed: Callable[[int], None] | None = None,
     **options: Any,
 ) -> tuple[Summary, int]:
-    """Publish a file; the summary, and how many of its records were there from an earlier run.
+    """Publish a file; return the summary, and how many of its records were there from an earlier run.
 
-    The options are those of :class:`Publisher`; ``client`` is that of :func:`bulk_publisher`, and transactions are
-    always kafka-python's. A transactional id names this file's publication: run again with it, a finished one sends
-    nothing, an interrupted one the rest, and a file that has grown since what was added; ``on_resumed`` is called with
-    the number of records that were there.
+    The options are those of :class:`Publisher`. A transactional id names this file's publication: run again with it, a
+    finished one sends nothing, an interrupted one the rest, and a file that has grown since what was added;
+    ``on_resumed`` is called with the number of records that were there.
 
     Raises:
         JournalMismatch: the id's last publication is unfinished and of another file.
         PublishFailed, TransactionOutcomeUnknown, ProducerFenced, BrokerUnavailable, UnsafeSettings: as ``publish``.
     """
     if transactional_id is None:
-        return publish_in_bulk(checked.read(), extra, topic, client=client, **options), 0
-    if client is Client.LIBRDKAFKA:
-        raise ConfigurationError(
-            "librdkafka publishes without transactions here; leave out the client or the transactional id"
-        )
+        return publish(checked.read(), extra, topic, **options), 0
     journal = Journal(extra, topic, transactional_id)
-    publication = _Publication(checked, journal, records_per_transaction, on_resumed, options)
-    return publication.run()
-
-
-@dataclass(slots=True)
-class _Publication:
-    """One file on its way into a topic, a transaction at a time."""
-
-    checked: CheckedFile
-    journal: Journal
-    records_per_transaction: int
-    on_resumed: Callable[[int], None] | None
-    options: Mapping[str, Any]
+    began, value_bytes, unknown = time.monotonic(), 0, 0
+    reading: _Reading | None = None
     before: int | None = None
-    """Records that were there from an earlier run; None until the journal was read."""
-    unknown: int = 0
-    """Transactions whose outcome was unknown."""
-
-    def run(self) -> tuple[Summary, int]:
-        began, summaries, reading = time.monotonic(), list[Summary](), None
-        while reading is None or not reading.finished:
-            with self._publisher() as publisher:
-                # Only now: the new producer has ended whatever an earlier one with this id had left open.
-                reading = reading or self._resume()
-                reading = self._one_transaction(publisher, reading)
-            summaries.append(publisher.summary)
-        value_bytes, retried = (sum(getattr(each, name) for each in summaries) for name in ("value_bytes", "retried"))
-        before = self.before or 0
-        return Summary(self.checked.records - before, value_bytes, time.monotonic() - began, 0, retried), before
-
-    def _publisher(self) -> Publisher:
-        journal = self.journal
-        return Publisher(journal.extra, journal.topic, transactional_id=journal.transactional_id, **self.options)
-
-    def _resume(self) -> _Reading:
-        reading = _resumed(self.checked, self.journal)
-        if self.before is None:
-            self.before = reading.at
-            if reading.at and self.on_resumed:
-                self.on_resumed(reading.at)
-        return reading
-
-    def _one_transaction(self, publisher: Publisher, reading: _Reading) -> _Reading | None:
-        """Publish the next records; None where only the journal can say whether they are committed."""
-        try:
-            _send(publisher, reading, self.journal, self.records_per_transaction)
-        except TransactionOutcomeUnknown as error:
-            self.unknown += 1
-            if self.unknown > _MAX_UNKNOWN:
-                raise
-            log.warning("%s; reading back", error)
-            return None
-        return reading
+    while reading is None or not reading.finished:
+        with Publisher(extra, topic, transactional_id=transactional_id, **options) as publisher:
+            # Only now: the new producer has ended whatever an earlier one with this id had left open.
+            reading = reading or _resumed(checked, journal)
+            if before is None:
+                before = reading.at
+                if before and on_resumed:
+                    on_resumed(before)
+            try:
+                _send(publisher, reading, journal, records_per_transaction)
+            except TransactionOutcomeUnknown as error:
+                unknown += 1
+                if unknown > _MAX_UNKNOWN:
+                    raise
+                log.warning("%s; reading back", error)
+                reading = None  # only the journal can say whether they are committed
+        value_bytes += publisher.summary.value_bytes
+    there = before or 0
+    return Summary(checked.records - there, value_bytes, time.monotonic() - began), there
 
 
 def _send(publisher: Publisher, reading: _Reading, journal: Journal, limit: int) -> None:
@@ -166,3 +133,67 @@ def _resumed(checked: CheckedFile, journal: Journal) -> _Reading:
         f"or by another schema, and not finished it, and {checked.file.path} does not begin with them; "
         "finish that first, or use another id"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPosition:
+    """Records committed so far, the SHA-256 of the file up to there, and whether that was all of it."""
+
+    records: int
+    digest: str
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The progress of one transactional id in what it publishes to one topic, kept in Kafka.
+
+    It is a consumer group's offset. A transaction commits it with its records or not at all, so it says what readers of
+    committed data see.
+    """
+
+    extra: Mapping[str, str]
+    topic: str
+    transactional_id: str
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offset of partition 0 is the number of records."""
+        return f"offset-ledger.publish.{self.transactional_id}"
+
+    def entry(self, position: JournalPosition) -> Sequence[TopicPartition]:
+        """Return the offset that a transaction commits so that this position is kept."""
+        note = f"sha256:{position.digest} {'finished' if position.finished else 'unfinished'}"
+        return [TopicPartition(self.topic, 0, position.records, note)]
+
+    def read(self) -> JournalPosition | None:
+        """Return the committed position, None if there is none; it is final only while this id's producer is open.
+
+        Raises:
+            BrokerUnavailable: the group's coordinator did not answer.
+            JournalMismatch: something else committed an offset to this group.
+        """
+        try:
+            # Reading what is committed waits while the offset is part of an open transaction.
+            with closing(group_consumer(self.extra, self.group)) as consumer:
+                committed = retrying(is_transient, f"the offset of {self.group}")(self._committed, consumer)
+        except kafka_errors.KafkaError as error:
+            raise unavailable(self.extra["bootstrap.servers"], error) from error
+        if committed.offset < 0:
+            return None
+        digest, _, state = str(committed.metadata).removeprefix("sha256:").partition(" ")
+        if state not in ("finished", "unfinished"):
+            raise JournalMismatch(
+                f"the group {self.group} should have the position of a publication and has {committed.metadata!r}; "
+                "publish with another transactional id"
+            )
+        return JournalPosition(int(committed.offset), digest, state == "finished")
+
+    def _committed(self, consumer: Consumer) -> TopicPartition:
+        try:
+            (committed,) = consumer.committed([TopicPartition(self.topic, 0)], _WAIT_SECONDS)
+            if committed.error is not None:
+                raise KafkaException(committed.error)
+        except KafkaException as error:
+            raise as_kafka_error(error) from error
+        return committed

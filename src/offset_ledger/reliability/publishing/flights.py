@@ -37,7 +37,7 @@ _DAY = 24 * 60
 
 
 class Status(StrEnum):
-    """What has become of a flight."""
+    """The state of a flight."""
 
     SCHEDULED = "scheduled"
     DEPARTED = "departed"
@@ -67,7 +67,7 @@ class FlightRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Flight(msgspec.Struct, frozen=True, gc=False):
-    """Which flight, and of which aircraft."""
+    """The flight, and its aircraft."""
 
     carrier: str
     number: int
@@ -77,7 +77,7 @@ class Flight(msgspec.Struct, frozen=True, gc=False):
 
 
 class Schedule(msgspec.Struct, frozen=True, gc=False):
-    """What the timetable says; ``arr_time`` is local at the destination, ``hhmm``."""
+    """The timetable; ``arr_time`` is local at the destination, ``hhmm``."""
 
     date: date
     dep: datetime
@@ -85,7 +85,7 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
 
 
 class Actual(msgspec.Struct, frozen=True, gc=False):
-    """What happened; clock times local as ``hhmm``, the rest in minutes."""
+    """The actual times; clock times local as ``hhmm``, the rest in minutes."""
 
     dep_time: int | None = None
     dep_delay: int | None = None

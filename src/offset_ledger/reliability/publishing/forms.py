@@ -33,7 +33,7 @@ def rfc3339(moment: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How keys and values become bytes, and where a missing event id and moment come from.
+    """A way from keys and values to bytes, which says where a missing event id and moment come from.
 
     Event id and publish_at go into the headers and, where the value is a JSON object or its schema has a field of that
     name, into the object too. What is already in the object is kept, and the headers repeat it.
@@ -71,7 +71,7 @@ class Form:
 
     @property
     def identity(self) -> str:
-        """What decides the bytes of a record beside its line; empty without a schema."""
+        """A text that changes with whatever decides the bytes of a record beside its line; empty without a schema."""
         parts = (("key", self.key), ("value", self.value))
         return "".join(f"{side} {each.identity}\n" for side, each in parts if isinstance(each, SchemaSerializer))
 

@@ -19,8 +19,7 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath
 from offset_ledger.errors import RecordFileError, UnserializableValue
 from offset_ledger.reliability.publishing.forms import EVENT_ID, PUBLISH_AT, Form, rfc3339, with_headers
-from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge
-from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
+from offset_ledger.reliability.publishing.record import Record, RecordLimits, RecordTooLarge, min_batch_bytes
 from offset_ledger.reliability.publishing.serializers import BYTES, JSON, SchemaSerializer, Serializer
 
 _SHOWN_PROBLEMS = 20
@@ -203,11 +202,11 @@ Decode = Callable[[bytes], Any]
 
 
 class BadLine(Exception):
-    """What is wrong with a line, without its number."""
+    """A line that is no record; the text has not its number."""
 
 
 class Digest(Protocol):
-    """As much of a hash as a file of records feeds."""
+    """The part of a hash that a file of records feeds."""
 
     def update(self, data: bytes, /) -> None:
         """Add these bytes."""
@@ -280,11 +279,8 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_exactly = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant).decode
-
-
 def _decode_exactly(line: bytes) -> Any:
-    return _exactly(line.decode())
+    return json.loads(line.decode(), object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant)
 
 
 def _names(row: list[str]) -> list[str]:

@@ -71,37 +71,24 @@ def _number(name: str, layout: str, bits: int) -> Serializer:
     packed = struct.Struct(layout)
 
     def write(value: Any) -> bytes:
-        if type(value) is not int:
-            raise TypeError
-        return packed.pack(value)
+        return packed.pack(_of(value, type(value) is int))
 
-    def read(data: bytes) -> int:
-        return int(packed.unpack(data)[0])
-
-    return Serializer(name, f"a whole number of {bits} bits", write, read, int)
+    return Serializer(name, f"a whole number of {bits} bits", write, lambda data: int(packed.unpack(data)[0]), int)
 
 
-_DOUBLE = struct.Struct(">d")
+def _of(value: Any, fits: bool) -> Any:
+    if not fits:
+        raise TypeError
+    return value
 
 
 def _write_double(value: Any) -> bytes:
-    if type(value) not in (float, int) or (type(value) is int and int(float(value)) != value):
-        raise TypeError
-    return _DOUBLE.pack(value)
-
-
-def _read_double(data: bytes) -> float:
-    return float(_DOUBLE.unpack(data)[0])
+    exact = type(value) is float or (type(value) is int and int(float(value)) == value)
+    return _DOUBLE.pack(_of(value, exact))
 
 
 def _write_bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError
-    return bytes(value)
-
-
-def _from_base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
+    return bytes(_of(value, isinstance(value, bytes | bytearray | memoryview)))
 
 
 def _write_json(value: Any) -> bytes:
@@ -112,23 +99,20 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def _read_json(data: bytes) -> Any:
-    return json.loads(data.decode(), parse_constant=_no_constant)
-
-
-def _write_text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise TypeError
-    return value.encode()
-
-
-STRING = Serializer("string", "a text", _write_text, lambda data: data.decode(), str)
+_DOUBLE = struct.Struct(">d")
+STRING = Serializer(
+    "string", "a text", lambda value: _of(value, isinstance(value, str)).encode(), lambda data: data.decode(), str
+)
 SHORT = _number("short", ">h", 16)
 INTEGER = _number("integer", ">i", 32)
 LONG = _number("long", ">q", 64)
-DOUBLE = Serializer("double", "a number that 64 bits hold exactly", _write_double, _read_double, float)
-BYTES = Serializer("bytes", "bytes", _write_bytes, bytes, _from_base64)
-JSON = Serializer("json", "what JSON can say", _write_json, _read_json, str)
+DOUBLE = Serializer(
+    "double", "a number that 64 bits hold exactly", _write_double, lambda data: float(_DOUBLE.unpack(data)[0]), float
+)
+BYTES = Serializer("bytes", "bytes", _write_bytes, bytes, lambda text: base64.b64decode(text, validate=True))
+JSON = Serializer(
+    "json", "what JSON can say", _write_json, lambda data: json.loads(data.decode(), parse_constant=_no_constant), str
+)
 
 SERIALIZERS: Mapping[str, Serializer] = {
     each.name: each for each in (STRING, SHORT, INTEGER, LONG, DOUBLE, BYTES, JSON)

@@ -10,9 +10,10 @@ from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from offset_ledger.connections import Connection
 from offset_ledger.errors import BrokerUnavailable, TopicMismatch, error_line
 from offset_ledger.kafka.errors import unavailable
-from offset_ledger.reliability.publishing.clients import client_arguments
+from offset_ledger.kafka.python_client import kafka_python_arguments
 
 TIMEOUT_SECONDS = 30.0
 
@@ -76,7 +77,7 @@ def _create(admin: KafkaAdminClient, name: str, asked: Mapping[str, Any]) -> boo
 
 
 def _led_partitions(admin: KafkaAdminClient, name: str) -> int:
-    """How many partitions there are; 0 while one of them has no leader."""
+    """Return how many partitions there are; 0 while one of them has no leader."""
     (described,) = admin.describe_topics([name])
     partitions = [] if described["error_code"] else described["partitions"]
     led = all(partition["error_code"] == 0 and partition["leader_id"] >= 0 for partition in partitions)
@@ -103,7 +104,7 @@ def _poll(ask: Callable[[], int], expectation: str) -> int:
 @contextmanager
 def _admin(extra: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
     try:
-        admin = KafkaAdminClient(**client_arguments(extra))
+        admin = KafkaAdminClient(**kafka_python_arguments(Connection("publisher", "kafka", extra=extra)))
         try:
             yield admin
         finally:

@@ -1,4 +1,4 @@
-"""What each setting of a topic gives, in plain words. Pure."""
+"""The settings of a topic explained in plain words: what each gives. Pure."""
 
 from __future__ import annotations
 

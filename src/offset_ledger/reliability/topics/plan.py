@@ -1,4 +1,4 @@
-"""From the requirements of a topic to its settings. Pure."""
+"""Plan the settings of a topic from what it is for. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USUAL_COPIES = 3
 
 
 class Durability(StrEnum):
-    """What may fail: ``development`` nothing; ``usual`` one broker without a stop; ``strict`` waits for every copy."""
+    """The failures that it survives: ``development`` none; ``usual`` one broker; ``strict`` waits for every copy."""
 
     DEVELOPMENT = "development"
     USUAL = "usual"
@@ -26,7 +26,7 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicRequirements:
-    """What a topic is for: ``bytes_a_day`` of the whole topic, ``record_bytes`` of its largest record."""
+    """The purpose of a topic: ``bytes_a_day`` of the whole topic, ``record_bytes`` of its largest record."""
 
     brokers: int
     partitions: int = 6

@@ -1,4 +1,4 @@
-"""What a topic is made with, and what follows from it."""
+"""The settings of a topic, and what follows from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TopicSettings:
         configs: Mapping[str, str],
         bytes_a_day: int | None = None,
     ) -> TopicSettings:
-        """From the settings as Kafka names them."""
+        """Return it from the settings as Kafka names them."""
         kept = Retention.from_settings(configs)
         return cls(
             brokers=brokers,
@@ -59,7 +59,7 @@ class TopicSettings:
 
     @property
     def copies_to_lose(self) -> int:
-        """How many copies of a partition may be lost for good without losing a record, while all are in sync.
+        """The number of copies of a partition that may be lost for good without losing a record, while all are in sync.
 
         What is acknowledged while some are not is on ``min_insync`` copies at least.
         """
@@ -67,12 +67,12 @@ class TopicSettings:
 
     @property
     def away_for_writing(self) -> int:
-        """How many brokers may be away while acks=all is still acknowledged; below 0: fewer are there than asked."""
+        """The number of brokers that may be away while acks=all is still acknowledged; below 0 there are too few."""
         return self.replication_factor - self.min_insync
 
     @property
     def segment_open(self) -> timedelta:
-        """How long a segment takes new records, at most: until it is full, or until its time is over."""
+        """The time for which a segment takes new records, at most: until it is full, or until its time is over."""
         if not self.bytes_a_day:
             return self.segment_time
         fills = DAY * (self.segment_bytes * self.partitions / self.bytes_a_day)
@@ -80,7 +80,7 @@ class TopicSettings:
 
     @property
     def longest_stay(self) -> timedelta | None:
-        """How long a record may stay: its segment goes when the newest record in it is past the retention."""
+        """The time for which a record may stay: its segment goes when the newest record in it is past the retention."""
         return None if self.retention is None else self.retention + self.segment_open
 
     @property
@@ -95,7 +95,7 @@ class TopicSettings:
         return min(known) * self.replication_factor if known else None
 
     def configs(self) -> dict[str, str]:
-        """As Kafka names them."""
+        """Return them as Kafka names them."""
         return {
             "cleanup.policy": self.cleanup_policy,
             "max.message.bytes": str(self.max_message_bytes),

@@ -12,8 +12,7 @@ from offset_ledger.connections import environment_name
 from offset_ledger.demo.formats import files
 from offset_ledger.demo.formats.proof import prove
 from offset_ledger.demo.formats.run import Place, Story
-from offset_ledger.demo.proof import Claim
-from offset_ledger.demo.stopwatch import Stopwatch
+from offset_ledger.demo.proof import Claim, Stopwatch
 from offset_ledger.ledger.database import Cursor, connect
 from offset_ledger.operations.verify import verify
 from tests.fixtures.airflow_world import World

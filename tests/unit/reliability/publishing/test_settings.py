@@ -7,11 +7,15 @@ from dataclasses import fields
 import pytest
 
 from offset_ledger.errors import ConfigurationError, UnsafeSettings
-from offset_ledger.reliability.publishing.clients import producer_arguments
-from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, fetch_bytes
-from offset_ledger.reliability.publishing.record import Record, min_batch_bytes
-from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings
-from offset_ledger.reliability.publishing.settings_reader import dotted, read_settings
+from offset_ledger.reliability.publishing.producer import librdkafka_settings
+from offset_ledger.reliability.publishing.record import (
+    Record,
+    RecordLimits,
+    RecordTooLarge,
+    fetch_bytes,
+    min_batch_bytes,
+)
+from offset_ledger.reliability.publishing.settings import Danger, ProducerSettings, dotted, read_settings
 
 ALL = frozenset(Danger)
 # Settings, whether there is a transactional id, and how each refusal begins.
@@ -108,8 +112,8 @@ def test_what_is_given_comes_before_the_connection() -> None:
 def test_names_are_kafkas_own() -> None:
     names = {dotted(each.name) for each in fields(ProducerSettings)}
     assert {"acks", "enable.idempotence", "max.in.flight.requests.per.connection", "delivery.timeout.ms"} <= names
-    arguments = producer_arguments(read_settings({}, {"acks": "0"}, allow={"loss"}))
-    assert (arguments["acks"], arguments["compression_type"], arguments["enable_idempotence"]) == (0, None, False)
+    given = librdkafka_settings(read_settings({}, {"acks": "0"}, allow={"loss"}))
+    assert (given["acks"], given["compression.type"], given["enable.idempotence"]) == ("0", "none", False)
 
 
 def test_a_record_is_measured_with_everything_in_it() -> None:

@@ -1,124 +1,207 @@
-"""Documents -> Avro: each value is written as its type in the schema, if it is that value exactly."""
+"""Documents -> Avro, by fastavro; before that each value becomes one of its type, if it is that value exactly."""
 
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any
 
-from fastavro import parse_schema
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from offset_ledger.errors import ConfigurationError, error_line
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.reliability.publishing.formats import exact
-from offset_ledger.reliability.publishing.formats.exact import Misfit, refuse, shown
+from offset_ledger.reliability.publishing.formats.exact import Misfit, at, refuse, shown
+from offset_ledger.reliability.publishing.formats.framing import Cell, Codec, Unreadable
 
-Write = Callable[[Any], bytes]
-PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _BITS = {"int": 32, "long": 64}
-_FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _UNITS = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
+_TEXTS = {"string", "bytes", "enum", "fixed"}
 
 
-def long(value: int) -> bytes:
-    """A number as zigzag and base 128."""
-    left = (value << 1) ^ (value >> 63)
-    written = bytearray()
-    while left > 0x7F:
-        written.append(left & 0x7F | 0x80)
-        left >>= 7
-    written.append(left)
-    return bytes(written)
+class AvroCodec(Codec):
+    """The documents of a schema of Avro.
 
-
-def scalar_writer(said: Mapping[str, Any], default: bool) -> Write:
-    """What writes a value of the type.
-
-    A ``default`` of a schema is of the type alone, whatever its logical type, and bytes are a text of as many
-    characters.
+    Raises:
+        ConfigurationError: it is no schema of Avro.
     """
-    kind = said["type"]
-    logical = None if default else said.get("logicalType")
-    if kind == "null":
-        return lambda value: b"" if value is None else refuse("null", value)
-    if kind == "boolean":
-        return lambda value: b"\1" if exact.boolean(value) else b"\0"
-    if kind in _BITS:
-        read = _whole(kind, logical)
-        return lambda value: long(read(value))
-    if kind in _FLOATS:
-        return _float(kind, default)
-    if kind == "enum":
-        return _symbol(said)
-    if kind == "string":
-        return _text(logical)
-    return _bytes(said, logical, default)
+
+    def __init__(self, schema: WriterSchema) -> None:
+        named: dict[str, Any] = {}
+        try:
+            for reference in schema.references:
+                parse_schema(json.loads(reference.text), named_schemas=named)
+            self._root: Any = parse_schema(json.loads(schema.text), named_schemas=named)
+        except Exception as error:  # noqa: BLE001 - KeyError, TypeError and others, by what is wrong in it
+            raise ConfigurationError(f"it is no Avro schema ({error_line(error)}); correct it") from None
+        self._values = _Values(named)
+        record = self._values.resolved(self._root)
+        if record["type"] in ("record", "error"):
+            self.cells = {each["name"]: self._cell(each["type"]) for each in record["fields"]}
+        self.cell = self._cell(self._root)
+
+    def write(self, value: Any) -> bytes:
+        """Return the bytes of a document."""
+        file = BytesIO()
+        schemaless_writer(file, self._root, self._values.value(self._root, value), strict=True)
+        return file.getvalue()
+
+    def read(self, data: bytes) -> Any:
+        """Return the document of bytes."""
+        file = BytesIO(data)
+        try:
+            value = schemaless_reader(file, self._root, None)
+        except Exception as error:  # noqa: BLE001 - EOFError, IndexError and others, by what is wrong with the bytes
+            raise Unreadable(f"expected a value of the schema ({error_line(error)})") from None
+        if left := len(data) - file.tell():
+            raise Unreadable(f"expected a value of the schema, found {left} bytes after it")
+        return value
+
+    def _cell(self, said: Any) -> Cell:
+        branches = [*self._values.branches(said)]
+        return Cell(
+            text=any(each["type"] in _TEXTS and each.get("logicalType") != "decimal" for each in branches),
+            null=any(each["type"] == "null" for each in branches),
+            string=any(each["type"] == "string" for each in branches),
+            moment=any(each["type"] == "long" for each in branches)
+            and any(str(each.get("logicalType")).startswith("timestamp-") for each in branches),
+        )
 
 
-def _whole(kind: str, logical: str | None) -> Callable[[Any], int]:
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Makes values for fastavro, by the types that it has resolved; ``named`` are those with a full name.
+
+    ``default``: values are what a schema gives as default of a field, of the type alone whatever its logical type;
+    bytes are a text of as many characters then.
+    """
+
+    named: Mapping[str, Mapping[str, Any]]
+    default: bool = False
+
+    def resolved(self, said: Any) -> Mapping[str, Any]:
+        """Return a type that is no union as a mapping whose ``type`` is a name."""
+        while not isinstance(said, dict) or not isinstance(said["type"], str) or said["type"] in self.named:
+            if isinstance(said, list):
+                return {"type": "union", "branches": said}
+            name = said["type"] if isinstance(said, dict) else said
+            said = self.named.get(name, {"type": name}) if isinstance(name, str) else name
+        return said
+
+    def branches(self, said: Any) -> Iterator[Mapping[str, Any]]:
+        """Return the type, or those of a union."""
+        kind = self.resolved(said)
+        if kind["type"] != "union":
+            yield kind
+        for each in kind.get("branches", ()):
+            yield from self.branches(each)
+
+    def value(self, said: Any, value: Any) -> Any:
+        """Return the value of the type.
+
+        Raises:
+            Misfit: it is none, with the path of the part that is not.
+        """
+        kind = self.resolved(said)
+        match kind["type"]:
+            case "union":
+                return self._union(kind["branches"], value)
+            case "record" | "error":
+                return self._record(kind, value)
+            case "array":
+                return exact.items(value, lambda each: self.value(kind["items"], each))
+            case "map":
+                made = exact.members(value, "map", lambda each: self.value(kind["values"], each))
+                return {exact.text(name, "string"): each for name, each in made.items()}
+            case _:
+                return self._scalar(kind, value)
+
+    def _record(self, kind: Mapping[str, Any], value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            refuse(f"record {kind['name']}", value)
+        made = {each["name"]: at(each["name"], self._member, each, value) for each in kind["fields"]}
+        if unknown := next((name for name in value if name not in made), None):
+            at(unknown, _refuse_unknown, kind["name"])
+        return made
+
+    def _member(self, field: Mapping[str, Any], value: Mapping[str, Any]) -> Any:
+        name = field["name"]
+        if name in value:
+            return self.value(field["type"], value[name])
+        if "default" in field:
+            return replace(self, default=True).value(field["type"], field["default"])
+        raise Misfit("expected a value, found none, and the schema has no default")
+
+    def _union(self, branches: list[Any], value: Any) -> tuple[str, Any]:
+        """Return the value with the name of the only branch that takes it, as it is or in an object with that name.
+
+        A default is of the first branch that takes it.
+        """
+        fits, misfits = list[tuple[str, Any]](), dict[str, Misfit]()
+        for branch in branches:
+            name = _branch_name(branch)
+            inside = isinstance(value, Mapping) and len(value) == 1 and name in value and name != "null"
+            for inner in [value, value[name]] if inside else [value]:
+                try:
+                    fits.append((name, self.value(branch, inner)))
+                except Misfit as misfit:
+                    misfits[name] = misfit
+        if len(fits) == 1 or (fits and self.default):
+            return fits[0]
+        if fits:
+            both = " and ".join(dict.fromkeys(name for name, _ in fits))
+            raise Misfit(
+                f'expected a value of one branch, found {shown(value)}, which fits {both}; write {{"{fits[0][0]}": …}}'
+            )
+        others = [name for name in misfits if name != "null"]
+        if value is not None and len(others) == 1:
+            raise misfits[others[0]]
+        return refuse(f"one of {', '.join(map(_branch_name, branches))}", value)
+
+    def _scalar(self, kind: Mapping[str, Any], value: Any) -> Any:
+        logical = None if self.default else kind.get("logicalType")
+        match kind["type"]:
+            case "null":
+                return None if value is None else refuse("null", value)
+            case "boolean":
+                return exact.boolean(value)
+            case "int" | "long" as name:
+                return _whole(name, logical, value)
+            case "float" | "double" as name:
+                if self.default and type(value) in (int, float):
+                    return float(value)
+                return exact.floating(value, name, name == "float")
+            case "enum":
+                known = isinstance(value, str) and value in kind["symbols"]
+                return value if known else refuse(f"a symbol of enum {kind['name']}", value)
+            case "string":
+                return str(exact.uuid(value)) if logical == "uuid" else exact.text(value, "string")
+            case _:
+                return self._bytes(kind, logical, value)
+
+    def _bytes(self, kind: Mapping[str, Any], logical: str | None, value: Any) -> Any:
+        size = kind.get("size") if kind["type"] == "fixed" else None
+        name = "bytes" if size is None else f"fixed {kind['name']} of {size} bytes"
+        if logical == "decimal" and type(kind.get("precision")) is int:  # else it is none, and ignored as Avro says
+            return exact.decimal(value, kind["precision"], int(kind.get("scale", 0)))
+        if (logical, size) == ("uuid", 16):
+            return exact.uuid(value).bytes
+        data = _latin(value) if self.default else exact.binary(value, name)
+        return data if size in (None, len(data)) else refuse(name, value)
+
+
+def _whole(kind: str, logical: str | None, value: Any) -> int:
     name, _, unit = (logical or "").rpartition("-")
     if (kind, logical) == ("int", "date"):
-        return exact.day
+        return exact.day(value)
     if (kind, logical) in (("int", "time-millis"), ("long", "time-micros")):
-        return lambda value: exact.clock(value, _UNITS[unit])
+        return exact.clock(value, _UNITS[unit])
     if kind == "long" and name in ("timestamp", "local-timestamp") and unit in _UNITS:
-        return lambda value: exact.moment(value, _UNITS[unit], name != "timestamp")
+        return exact.moment(value, _UNITS[unit], name != "timestamp")
     bound = 2 ** (_BITS[kind] - 1)
-    return lambda value: exact.integer(value, kind, -bound, bound - 1)
-
-
-def _float(kind: str, default: bool) -> Write:
-    pack, single = _FLOATS[kind].pack, kind == "float"
-    if default:
-        return lambda value: pack(value) if type(value) in (int, float) else refuse(kind, value)
-    return lambda value: pack(exact.floating(value, kind, single))
-
-
-def _symbol(said: Mapping[str, Any]) -> Write:
-    written = {symbol: long(index) for index, symbol in enumerate(said["symbols"])}
-    name = f"a symbol of enum {said['name']}"
-
-    def symbol(value: Any) -> bytes:
-        encoded = written.get(value) if isinstance(value, str) else None
-        return refuse(name, value) if encoded is None else encoded
-
-    return symbol
-
-
-def _text(logical: str | None) -> Write:
-    if logical == "uuid":
-        return lambda value: _sized(str(exact.uuid(value)).encode())
-    return lambda value: _sized(exact.text(value, "string"))
-
-
-def _bytes(said: Mapping[str, Any], logical: str | None, default: bool) -> Write:
-    size = said.get("size") if said["type"] == "fixed" else None
-    name = "bytes" if size is None else f"fixed {said['name']} of {size} bytes"
-    read = _latin if default else lambda value: exact.binary(value, name)
-    if logical == "decimal" and type(said.get("precision")) is int:  # else it is none, and ignored as Avro says
-        return _decimal(int(said["precision"]), int(said.get("scale", 0)), size)
-    if (logical, size) == ("uuid", 16):
-        return lambda value: exact.uuid(value).bytes
-
-    def written(value: Any) -> bytes:
-        data = read(value)
-        if size is None:
-            return _sized(data)
-        return data if len(data) == size else refuse(name, value)
-
-    return written
-
-
-def _decimal(precision: int, scale: int, size: int | None) -> Write:
-    def decimal(value: Any) -> bytes:
-        number = exact.unscaled(value, precision, scale)
-        if size is not None:
-            return number.to_bytes(size, signed=True)
-        return _sized(number.to_bytes(((number + (number < 0)).bit_length() + 8) // 8, signed=True))
-
-    return decimal
+    return exact.integer(value, kind, -bound, bound - 1)
 
 
 def _latin(value: Any) -> bytes:
@@ -128,219 +211,8 @@ def _latin(value: Any) -> bytes:
         return refuse("a text of bytes", value)
 
 
-def _sized(data: bytes) -> bytes:
-    return long(len(data)) + data
-
-
-Named = Mapping[str, Mapping[str, Any]]
-_ABSENT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class AvroType:
-    """A schema as fastavro resolved it: ``root`` with full names, ``named`` the types of these names."""
-
-    root: Any
-    named: Named
-
-    @property
-    def record(self) -> Mapping[str, Any] | None:
-        """The record that it is, if it is one."""
-        root = self.named.get(self.root, self.root) if isinstance(self.root, str) else self.root
-        return root if isinstance(root, dict) and root["type"] in ("record", "error") else None
-
-
-def parse_avro(schema: WriterSchema) -> AvroType:
-    """The types of a schema.
-
-    Raises:
-        ConfigurationError: it is no schema of Avro.
-    """
-    named: dict[str, Any] = {}
-    try:
-        for reference in schema.references:
-            parse_schema(json.loads(reference.text), named_schemas=named)
-        return AvroType(parse_schema(json.loads(schema.text), named_schemas=named), named)
-    except Exception as error:  # noqa: BLE001 - KeyError, TypeError and others, by what is wrong in it
-        raise ConfigurationError(f"it is no Avro schema ({error_line(error)}); correct it") from None
-
-
-def avro_writer(type_: AvroType) -> Write:
-    """What writes a value as the type; it raises Misfit."""
-    return _Compiler(type_.named).writer(type_.root)
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiler:
-    """Makes the writers of one schema. ``defaults``: they write what a schema gives as default of a field."""
-
-    named: Named
-    defaults: bool = False
-    records: dict[str, _Record] = field(default_factory=dict)
-
-    def writer(self, said: Any) -> Write:
-        """What writes a value as this part of the schema says."""
-        if isinstance(said, list):
-            return self._union(said)
-        if isinstance(said, str):
-            return scalar_writer({"type": said}, self.defaults) if said in PRIMITIVES else self.writer(self.named[said])
-        kind = said["type"]
-        if kind in ("record", "error"):
-            return self._record(said)
-        if kind == "array":
-            return _array(self.writer(said["items"]))
-        if kind == "map":
-            return _map(self.writer(said["values"]))
-        if isinstance(kind, str) and (kind in PRIMITIVES or kind in ("enum", "fixed")):
-            return scalar_writer(said, self.defaults)
-        return self.writer(kind)
-
-    def _record(self, said: Mapping[str, Any]) -> Write:
-        name = said["name"]
-        if name not in self.records:
-            self.records[name] = record = _Record(name)
-            physical = self if self.defaults else _Compiler(self.named, defaults=True)
-            for each in said["fields"]:
-                default = _default(physical, each) if "default" in each else None
-                record.fields[each["name"]] = self.writer(each["type"]), default
-        return self.records[name].write
-
-    def _union(self, said: list[Any]) -> Write:
-        branches = [(_branch_name(each), self.writer(each)) for each in said]
-        prefixes = [long(index) for index in range(len(branches))]
-        named = [(name, prefix, write) for (name, write), prefix in zip(branches, prefixes, strict=True)]
-        return _first_branch(named) if self.defaults else _only_branch(named)
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """A record; its fields are added after it, because they may hold it."""
-
-    name: str
-    fields: dict[str, tuple[Write, Callable[[], bytes] | None]] = field(default_factory=dict)
-
-    def write(self, value: Any) -> bytes:
-        """The fields in the order of the schema."""
-        if not isinstance(value, Mapping):
-            refuse(f"record {self.name}", value)
-        written = []
-        for name, (write, default) in self.fields.items():
-            member = value.get(name, _ABSENT)
-            try:
-                if member is not _ABSENT:
-                    written.append(write(member))
-                elif default is not None:
-                    written.append(default())
-                else:
-                    raise Misfit("expected a value, found none, and the schema has no default")
-            except Misfit as misfit:
-                misfit.steps.append(name)
-                raise
-        if len(value) > len(self.fields) or not value.keys() <= self.fields.keys():
-            unknown = Misfit(f"expected a field of {self.name}, found none of this name")
-            unknown.steps.append(next(name for name in value if name not in self.fields))
-            raise unknown
-        return b"".join(written)
-
-
-def _default(physical: _Compiler, said: Mapping[str, Any]) -> Callable[[], bytes]:
-    """The bytes of a field's default, made when they are needed: a record may hold itself."""
-    made: list[bytes] = []
-
-    def default() -> bytes:
-        if not made:
-            made.append(physical.writer(said["type"])(said["default"]))
-        return made[0]
-
-    return default
-
-
-def _array(write: Write) -> Write:
-    def items(value: Any) -> bytes:
-        if not isinstance(value, list | tuple):
-            refuse("array", value)
-        return _block([_at(index, write, each) for index, each in enumerate(value)])
-
-    return items
-
-
-def _map(write: Write) -> Write:
-    name_of = scalar_writer({"type": "string"}, False)
-
-    def entries(value: Any) -> bytes:
-        if not isinstance(value, Mapping):
-            refuse("map", value)
-        return _block([name_of(name) + _at(name, write, each) for name, each in value.items()])
-
-    return entries
-
-
-def _block(items: list[bytes]) -> bytes:
-    return long(len(items)) + b"".join(items) + b"\0" if items else b"\0"
-
-
-def _at(step: str | int, write: Write, value: Any) -> bytes:
-    try:
-        return write(value)
-    except Misfit as misfit:
-        misfit.steps.append(step)
-        raise
-
-
-_Branches = list[tuple[str, bytes, Write]]
-
-
-def _first_branch(branches: _Branches) -> Write:
-    """A default is of the first branch that takes it."""
-
-    def first(value: Any) -> bytes:
-        for _, prefix, write in branches:
-            try:
-                return prefix + write(value)
-            except Misfit:
-                continue
-        return refuse("a default of a branch", value)
-
-    return first
-
-
-def _only_branch(branches: _Branches) -> Write:
-    """Writes a value as the only branch that takes it, or as the one that an object with its name gives."""
-    names = ", ".join(name for name, _, _ in branches)
-    others = [name for name, _, _ in branches if name != "null"]
-
-    def only(value: Any) -> bytes:
-        fits, misfits = _tried(branches, value)
-        if len(fits) == 1:
-            return fits[0][1]
-        if fits:
-            both = " and ".join(dict.fromkeys(name for name, _ in fits))
-            raise Misfit(
-                f'expected a value of one branch, found {shown(value)}, which fits {both}; write {{"{fits[0][0]}": …}}'
-            )
-        if value is not None and len(others) == 1:
-            raise misfits[others[0]]
-        return refuse(f"one of {names}", value)
-
-    return only
-
-
-def _tried(branches: _Branches, value: Any) -> tuple[list[tuple[str, bytes]], dict[str, Misfit]]:
-    """The branches that take the value, as it is or inside an object with their name, and what the others say."""
-    fits, misfits = list[tuple[str, bytes]](), dict[str, Misfit]()
-    for name, prefix, write in branches:
-        for inner in _readings(name, value):
-            try:
-                fits.append((name, prefix + write(inner)))
-            except Misfit as misfit:
-                misfits[name] = misfit
-    return fits, misfits
-
-
-def _readings(name: str, value: Any) -> list[Any]:
-    """The value itself, and what an object with nothing but the name of the branch holds."""
-    inside = isinstance(value, Mapping) and len(value) == 1 and name in value and name != "null"
-    return [value, value[name]] if inside else [value]
+def _refuse_unknown(record: str) -> None:
+    raise Misfit(f"expected a field of {record}, found none of this name")
 
 
 def _branch_name(said: Any) -> str:

@@ -2,35 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from offset_ledger.decoding.frame import SIZE
 from offset_ledger.errors import UnserializableValue
 from offset_ledger.model.writer_schema import WriterSchema
-from offset_ledger.reliability.publishing.formats.exact import TEXT, Cell, Misfit, row_reader, typed_cell
+from offset_ledger.reliability.publishing.formats.exact import Misfit
 from offset_ledger.reliability.publishing.forms import EVENT_ID, PUBLISH_AT
 from offset_ledger.reliability.publishing.serializers import SchemaSerializer
 
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
 
 class Unreadable(Exception):
-    """What is wrong with the bytes of a value, behind their frame."""
+    """The bytes of a value, behind their frame, are none of the schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """One schema compiled: ``write`` raises Misfit, ``read`` raises Unreadable.
+class Cell(NamedTuple):
+    """A field beside numbers and booleans: it may hold a text as it is, null, and a text or a moment of the kit's."""
 
-    ``prefix`` stands between the schema id and what is written. ``cells`` are the members of its documents as the
-    fields of a CSV row, ``cell`` a document that is a single value.
+    text: bool = True
+    null: bool = False
+    string: bool = False
+    moment: bool = False
+
+    def value(self, text: str) -> Any:
+        """Return a text where texts may stand; else null of nothing, and a number or a boolean as JSON writes them."""
+        if self.text:
+            return text
+        if not text and self.null:
+            return None
+        if text in ("true", "false"):
+            return text == "true"
+        match = _NUMBER.fullmatch(text)
+        if match is None or len(text) > 4_000:
+            return text
+        return Decimal(text) if match[1] or match[2] else int(text)
+
+
+class Codec(ABC):
+    """One schema, which writes and reads documents.
+
+    ``message`` is the full name of a message of Protobuf; ``prefix`` stands between the schema id and what is written.
+    ``cells`` are the members of its documents as the fields of a CSV row, ``cell`` a document that is a single value.
     """
 
-    write: Callable[[Any], bytes]
-    read: Callable[[bytes], Any]
+    message: str | None = None
     prefix: bytes = b""
-    cells: Mapping[str, Cell] = field(default_factory=dict)
-    cell: Cell = TEXT
+    cells: Mapping[str, Cell] = {}
+    cell: Cell = Cell()
+
+    @abstractmethod
+    def write(self, value: Any) -> bytes:
+        """Return the bytes of a document.
+
+        Raises:
+            Misfit: a part of it is not what the schema says.
+        """
+
+    @abstractmethod
+    def read(self, data: bytes) -> Any:
+        """Return the document of bytes.
+
+        Raises:
+            Unreadable: they are of no document of the schema.
+        """
 
 
 def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
@@ -56,21 +96,17 @@ def framed(name: str, schema: WriterSchema, codec: Codec) -> SchemaSerializer:
         except Unreadable as unreadable:
             raise UnserializableValue(f"{name}: {unreadable}") from None
 
+    # The members that take the kit's own event ids, which are texts, and moments, which are of RFC 3339.
+    id_cell, at_cell = codec.cells.get(EVENT_ID), codec.cells.get(PUBLISH_AT)
+    stamps = [EVENT_ID] if id_cell and id_cell.string else []
+    stamps += [PUBLISH_AT] if at_cell and (at_cell.string or at_cell.moment) else []
     return SchemaSerializer(
         name,
         f"a value of schema {schema.schema_id}",
         write,
         read,
-        lambda text: typed_cell(text, codec.cell),
+        codec.cell.value,
         identity=f"{name} {frame[:SIZE].hex()} {codec.prefix.hex()}",
-        stamps=frozenset(_stamps(codec.cells)),
-        row=row_reader(codec.cells),
+        stamps=frozenset(stamps),
+        row=lambda row: {name: codec.cells.get(name, Cell()).value(text) for name, text in row.items()},
     )
-
-
-def _stamps(cells: Mapping[str, Cell]) -> Iterator[str]:
-    """The members that take the kit's own event ids, which are texts, and moments, which are of RFC 3339."""
-    if EVENT_ID in cells and cells[EVENT_ID].string:
-        yield EVENT_ID
-    if PUBLISH_AT in cells and (cells[PUBLISH_AT].string or cells[PUBLISH_AT].moment):
-        yield PUBLISH_AT

@@ -12,47 +12,63 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from offset_ledger.decoding.protobuf.schema import compile_schema
+from offset_ledger.decoding.protobuf.schema import compile_schema, is_entry
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError, one_line
 from offset_ledger.model.writer_schema import WriterSchema
 from offset_ledger.reliability.publishing.formats import exact
-from offset_ledger.reliability.publishing.formats.avro import long
-from offset_ledger.reliability.publishing.formats.exact import Cell, Misfit, refuse
-from offset_ledger.reliability.publishing.formats.framing import Codec, Unreadable
+from offset_ledger.reliability.publishing.formats.exact import Misfit, at, refuse
+from offset_ledger.reliability.publishing.formats.framing import Cell, Codec, Unreadable
 
 _TEXTS = (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_ENUM, FieldDescriptor.CPPTYPE_MESSAGE)
 _TIMESTAMP = "google.protobuf.Timestamp"
 
 
-def protobuf_codec(schema: WriterSchema, message: str | None) -> Codec:
-    """Compile it, for the message of that full name, or the only one.
+class ProtobufCodec(Codec):
+    """The documents of the message of that full name, or of the only one.
 
     Raises:
         ConfigurationError: it is no schema of Protobuf, or the message is not in it.
     """
-    try:
-        file = compile_schema(schema).file
-    except SchemaProblem as problem:
-        raise ConfigurationError(f"{problem}; correct it") from None
-    descriptor = _named(file.message_types_by_name.values(), message)
-    cells = {each.name: _cell(each) for each in descriptor.fields}
-    return Codec(_writer(descriptor), _reader(descriptor), _indexes(descriptor), cells)
+
+    def __init__(self, schema: WriterSchema, message: str | None) -> None:
+        try:
+            self._descriptor = _named(schema, message)
+        except SchemaProblem as problem:
+            raise ConfigurationError(f"{problem}; correct it") from None
+        self._class, self._pool = GetMessageClass(self._descriptor), self._descriptor.file.pool
+        self.message = str(self._descriptor.full_name)
+        self.prefix = _indexes(self._descriptor)
+        self.cells = {each.name: _cell(each) for each in self._descriptor.fields}
+
+    def write(self, value: Any) -> bytes:
+        """Return the bytes of a document."""
+        document = message_value(self._descriptor, value)
+        try:
+            made = ParseDict(document, self._class(), descriptor_pool=self._pool)
+            return bytes(made.SerializeToString(deterministic=True))
+        except (ParseError, EncodeError, ValueError, TypeError) as error:
+            raise Misfit(one_line(error)) from None
+
+    def read(self, data: bytes) -> Any:
+        """Return the document of bytes."""
+        try:
+            made = self._class.FromString(data)
+        except DecodeError as error:
+            raise Unreadable(f"expected message {self.message} ({one_line(error)})") from None
+        options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+        return MessageToDict(made, descriptor_pool=self._pool, **options)
 
 
-def message_name(schema: WriterSchema, message: str | None) -> str:
-    """The full name of the message that :func:`protobuf_codec` compiles."""
-    return str(_named(compile_schema(schema).file.message_types_by_name.values(), message).full_name)
-
-
-def _named(top: Any, name: str | None) -> Descriptor:
+def _named(schema: WriterSchema, name: str | None) -> Descriptor:
+    top = compile_schema(schema).file.message_types_by_name.values()
     known = [*_messages(top)]
     candidates = [each for each in known if each.full_name == name] if name else [*top]
     if len(candidates) == 1:
@@ -65,52 +81,29 @@ def _named(top: Any, name: str | None) -> Descriptor:
 
 def _messages(top: Any) -> Iterator[Descriptor]:
     for each in top:
-        if not each.GetOptions().map_entry:
+        if not is_entry(each):
             yield each
             yield from _messages(each.nested_types)
 
 
 def _indexes(message: Descriptor) -> bytes:
-    """Confluent's message indexes: the place among its siblings of each message around it, and of itself."""
-    places = [*_places(message)]
-    return b"\0" if places == [0] else long(len(places)) + b"".join(map(long, places))
+    """Return Confluent's message indexes: the place among its siblings of each message around it, and of itself."""
+    places, inner = list[int](), cast("Descriptor | None", message)
+    while inner is not None:
+        outer = inner.containing_type
+        siblings = outer.nested_types if outer else inner.file.message_types_by_name.values()
+        places.insert(0, [each.full_name for each in siblings if not is_entry(each)].index(inner.full_name))
+        inner = outer
+    return b"\0" if places == [0] else b"".join(map(_zigzag, [len(places), *places]))
 
 
-def _places(message: Descriptor) -> Iterator[int]:
-    outer = message.containing_type
-    if outer:
-        yield from _places(outer)
-    siblings = outer.nested_types if outer else message.file.message_types_by_name.values()
-    yield [each.full_name for each in siblings if not each.GetOptions().map_entry].index(message.full_name)
-
-
-def _writer(descriptor: Descriptor) -> Any:
-    message, pool = GetMessageClass(descriptor), descriptor.file.pool
-
-    def write(value: Any) -> bytes:
-        document = message_value(descriptor, value)
-        try:
-            made = ParseDict(document, message(), descriptor_pool=pool)
-            return bytes(made.SerializeToString(deterministic=True))
-        except (ParseError, EncodeError, ValueError, TypeError) as error:
-            raise Misfit(one_line(error)) from None
-
-    return write
-
-
-def _reader(descriptor: Descriptor) -> Any:
-    message, pool = GetMessageClass(descriptor), descriptor.file.pool
-
-    def read(data: bytes) -> Any:
-        try:
-            made = message.FromString(data)
-        except DecodeError as error:
-            raise Unreadable(f"expected message {descriptor.full_name} ({one_line(error)})") from None
-        return MessageToDict(
-            made, preserving_proto_field_name=True, always_print_fields_with_no_presence=True, descriptor_pool=pool
-        )
-
-    return read
+def _zigzag(value: int) -> bytes:
+    """Return a number that is not negative as zigzag and base 128."""
+    left, written = value << 1, bytearray()
+    while left > 0x7F:
+        written.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*written, left])
 
 
 def _cell(field: FieldDescriptor) -> Cell:
@@ -140,7 +133,7 @@ _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def message_value(message: Descriptor, value: Any) -> Any:
-    """A message's document.
+    """Return a message's document as ParseDict takes it.
 
     Raises:
         Misfit: a part of it is not what its field holds.
@@ -153,23 +146,14 @@ def message_value(message: Descriptor, value: Any) -> Any:
         refuse(f"message {message.full_name}", value)
     made: dict[str, Any] = {}
     for name, each in value.items():
-        _at(name, _add_member, made, message, name, each)
+        at(name, _add_member, made, message, name, each)
     return made
-
-
-def _at(step: str | int, read: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return read(*arguments)
-    except Misfit as misfit:
-        misfit.steps.append(step)
-        raise
 
 
 @lru_cache(256)
 def _fields(message: Descriptor) -> Mapping[str, FieldDescriptor]:
-    """Each field by the name of the schema and by that of JSON, which counts where it is the name of another field."""
-    by_name = {each.name: each for each in message.fields}
-    return by_name | {each.json_name: each for each in message.fields}
+    """Return each field by the name of the schema and by that of JSON, which counts where it names another field."""
+    return {each.name: each for each in message.fields} | {each.json_name: each for each in message.fields}
 
 
 def _add_member(made: dict[str, Any], message: Descriptor, name: str, value: Any) -> None:
@@ -182,42 +166,22 @@ def _add_member(made: dict[str, Any], message: Descriptor, name: str, value: Any
 
 
 def _member(field: FieldDescriptor, value: Any) -> Any:
-    if value is None and not _takes_null(field):
-        raise Misfit(f"expected {_shown(field)}, found null, which would be read as its default")
-    if value is None:
+    if value is None and (field.is_repeated or not field.has_presence):
+        wanted = "array" if field.is_repeated else _NAMES[field.type]
+        raise Misfit(f"expected {wanted}, found null, which would be read as its default")
+    if value is None:  # the same as no value, or a value
         return None
-    if _is_map(field):
-        return _map(field, value)
-    if not field.is_repeated:
-        return _single(field, value)
-    if not isinstance(value, list | tuple):
-        refuse("array", value)
-    return [_at(index, _single, field, each) for index, each in enumerate(value)]
-
-
-def _takes_null(field: FieldDescriptor) -> bool:
-    """Whether null is the same as no value, or a value."""
-    return bool(field.has_presence) and not field.is_repeated
-
-
-def _is_map(field: FieldDescriptor) -> bool:
-    return bool(field.message_type and field.message_type.GetOptions().map_entry)
-
-
-def _shown(field: FieldDescriptor) -> str:
-    return "array" if field.is_repeated else _NAMES[field.type]
-
-
-def _map(field: FieldDescriptor, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        refuse("map", value)
-    assert field.message_type is not None
-    key, of = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-    return {_key(key, name): _at(str(name), _single, of, each) for name, each in value.items()}
+    if field.message_type and is_entry(field.message_type):
+        key, of = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+        entries = exact.members(value, "map", lambda each: _single(of, each))
+        return {_key(key, name): each for name, each in entries.items()}
+    if field.is_repeated:
+        return exact.items(value, lambda each: _single(field, each))
+    return _single(field, value)
 
 
 def _key(field: FieldDescriptor, name: Any) -> str:
-    """As a name of JSON; two spellings of a number would be one key."""
+    """Return it as a name of JSON; two spellings of a number would be one key."""
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
         text = str(name).lower() if type(name) is bool else name
         return str(text) if text in ("true", "false") else refuse("true or false as the key of a map", name)
@@ -238,7 +202,7 @@ def _scalar(field: FieldDescriptor, value: Any) -> Any:
     if field.type == FieldDescriptor.TYPE_BYTES:
         return base64.b64encode(exact.binary(value, name)).decode()
     if field.type == FieldDescriptor.TYPE_STRING:
-        return exact.text(value, name).decode()
+        return exact.text(value, name)
     if field.type == FieldDescriptor.TYPE_BOOL:
         return exact.boolean(value)
     return _float(value, name, field.type == FieldDescriptor.TYPE_FLOAT)
@@ -276,29 +240,29 @@ def _duration(value: Any) -> str:
 
 
 def _json(value: Any) -> Any:
-    """A part of a Struct, whose numbers are doubles."""
+    """Return a part of a Struct, whose numbers are doubles."""
     if isinstance(value, Mapping):
-        return {name: _at(name, _json, each) for name, each in value.items()}
+        return exact.members(value, "object", _json)
     if isinstance(value, list | tuple):
-        return [_at(index, _json, each) for index, each in enumerate(value)]
+        return exact.items(value, _json)
     if isinstance(value, str):
-        return exact.text(value, "string").decode()
+        return exact.text(value, "string")
     return value if value is None or type(value) is bool else exact.floating(value, "double")
 
 
 def _whole(value: Any) -> Any:
-    """A part of an Any: its numbers stay whole where they are."""
+    """Return a part of an Any: its numbers stay whole where they are."""
     if isinstance(value, Mapping):
-        return {name: _at(name, _whole, each) for name, each in value.items()}
+        return exact.members(value, "object", _whole)
     if isinstance(value, list | tuple):
-        return [_at(index, _whole, each) for index, each in enumerate(value)]
+        return exact.items(value, _whole)
     return exact.floating(value, "double") if isinstance(value, Decimal) else value
 
 
 _WELL_KNOWN: Mapping[str, Callable[[Any], Any]] = {
-    "google.protobuf.Timestamp": _timestamp,
+    _TIMESTAMP: _timestamp,
     "google.protobuf.Duration": _duration,
-    "google.protobuf.FieldMask": lambda value: exact.text(value, "field mask").decode(),
+    "google.protobuf.FieldMask": lambda value: exact.text(value, "field mask"),
     "google.protobuf.Struct": _json,
     "google.protobuf.Value": _json,
     "google.protobuf.ListValue": _json,
