@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from offset_ledger.decoding.proven import Places
-from offset_ledger.decoding.staged import Flags, content
+from offset_ledger.decoding.kinds import Flags, content
+from offset_ledger.decoding.outcome import Places
 
 Rows = slice | Places
 Words = npt.NDArray[np.uint64]

@@ -13,10 +13,9 @@ from offset_ledger.config.json_path import format_path, touch
 from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape
 from offset_ledger.config.names import RESERVED_COLUMNS
 from offset_ledger.config.source import Format
-from offset_ledger.decoding.inferred import Inferred, column_name
+from offset_ledger.decoding.inferred import Inferred, column_name, column_type, schema_columns
 from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.schema_columns import column_type, schema_columns
 from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
 from offset_ledger.decoding.shape import places
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType

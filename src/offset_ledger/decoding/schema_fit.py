@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from offset_ledger.config.model import JsonPath
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind
-from offset_ledger.decoding.typed.convert import refusal
+from offset_ledger.decoding.typed.conversions import refusal
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")

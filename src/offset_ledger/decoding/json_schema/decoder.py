@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.json.conversions import json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.json.texts import json_kind
 from offset_ledger.decoding.kinds import check_event_id
 from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
     DecodedRow,
     Mismatch,
+    Proven,
     Reason,
     Refusal,
     Skip,
     printable,
 )
-from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from offset_ledger.decoding.outcome import Code
-from offset_ledger.decoding.protobuf.scalars import Scalar
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.wire import (
     MAX_DEPTH,
     TOO_DEEP,
     TRUNCATED,
     Malformed,
+    Scalar,
     Wire,
     skip,
     span,
@@ -20,7 +20,7 @@ from offset_ledger.decoding.protobuf.wire import (
 )
 
 Parsed = dict[int, Any]
-"""The fields that are set: scalars as :mod:`~offset_ledger.decoding.protobuf.scalars` reads them (enums as numbers),
+"""The fields that are set: scalars as :mod:`~offset_ledger.decoding.protobuf.wire` reads them (enums as numbers),
 messages as their own fields, repeated fields as lists."""
 _Store = Callable[[bytes, int, int, Parsed, int], int]
 

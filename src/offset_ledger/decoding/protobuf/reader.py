@@ -10,18 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.decoding.outcome import Code, Mismatch, Reason
-from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
-from offset_ledger.decoding.protobuf.lockstep_scalars import Unprovable
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RestRefused
+from offset_ledger.decoding.protobuf.lockstep import LockstepReader, Unprovable
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
 from offset_ledger.decoding.protobuf.wire import Malformed
-from offset_ledger.decoding.proven import Proven
-from offset_ledger.decoding.rest import RestRefused
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import Convert, converter
+from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found
 
 _NOT_SET = "expected a value, the field is not set"
@@ -101,7 +98,7 @@ class MessageReader:
 
     def _place(self, field: Field, node: Node) -> _Place:
         type_ = self._values.type_of(field)
-        converts = tuple((leaf, converter(type_, leaf.kind)) for leaf in node.leaves)
+        converts = tuple((leaf, conversion(type_, leaf.kind).convert) for leaf in node.leaves)
         inner = None
         if node.members and is_plain_message(field):
             inner = self._compile(self._schema.message(str(field.message)), node)

@@ -13,15 +13,25 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Condition, Limits, RecordShape
-from offset_ledger.decoding.conditions import add_condition, holds, tree_of
 from offset_ledger.decoding.jsonb import MAX_BYTES
-from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
-from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Mismatch, Reason, Refusal, Skip, printable
-from offset_ledger.decoding.proven import Places, Proven
-from offset_ledger.decoding.rest import RestRefused, with_rest
-from offset_ledger.decoding.shape import Has, Node, tree
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import json_text
+from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import (
+    WHOLE,
+    Code,
+    DecodedRow,
+    Mismatch,
+    Places,
+    Proven,
+    Reason,
+    Refusal,
+    RestRefused,
+    Skip,
+    printable,
+    with_rest,
+)
+from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
+from offset_ledger.decoding.typed.conversions import json_text
 
 
 class Unreadable(Exception):

@@ -15,14 +15,12 @@ from offset_ledger.config.model import JsonPath, Limits, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.inferred import Inferred, column_name
+from offset_ledger.decoding.inferred import Inferred, column_name, schema_columns
+from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.json.readers import reader
-from offset_ledger.decoding.json.texts import json_kind
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
 from offset_ledger.decoding.outcome import Mismatch, Refusal
-from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_names, kind_reader
-from offset_ledger.decoding.schema_columns import schema_columns
+from offset_ledger.decoding.subjects import ReadKind, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
@@ -179,7 +177,7 @@ def _scalar(path: JsonPath, values: Sequence[bytes], kind: str, nullable: bool) 
 
 def takes_all(type_: str, values: Sequence[bytes]) -> bool:
     """Whether a column of this type takes each of the JSON texts."""
-    read = reader(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0]))
+    read = conversion(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0])).read
     try:
         for value in values:
             read(value)
