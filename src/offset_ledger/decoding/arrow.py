@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class DecodedColumns:
-    """What one batch becomes; both tables have the columns of their staging table, in Kafka's order."""
+    """The rows and refusals of one batch; both tables have the columns of their staging table, in Kafka's order."""
 
     rows: pa.Table
     refusals: pa.Table
@@ -43,7 +43,7 @@ class DecodedColumns:
 
 @dataclass(slots=True)
 class _Decoded:
-    """What the decoder proper said, with the places of the records."""
+    """The outcomes that the decoder gave record by record, with their places."""
 
     row_places: list[int] = field(default_factory=list)
     rows: list[DecodedRow] = field(default_factory=list)
@@ -71,7 +71,9 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
         kafka.read_keys(decoder.keys)
     if decoder.record.schema_ids:
         kafka.read_schema_ids(batch.column("headers"))
-    proven = _sound(_with_kafka_slots(decoder.prove(kafka.values), kafka), kafka)
+    proven = _with_kafka_slots(decoder.prove(kafka.values), kafka)
+    if kafka.against:
+        proven = proven.kept(~np.isin(proven.places, list(kafka.against)))
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     rest[proven.skipped] = False
@@ -82,7 +84,7 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
 
 
 def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) -> pa.Table:
-    """The refusals, and each row that Postgres cannot hold, with what it says of that."""
+    """Return the refusals, and each row that Postgres cannot hold, with what it says of that."""
     parts = [refusals]
     for row, message in refused:
         reason = Reason(WHOLE, Code.TOO_LARGE, f"expected a row that Postgres can hold, got: {printable(message, 200)}")
@@ -120,13 +122,6 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
     return Proven(places, [event_id, publish_at, *values], proven.skipped).kept(flags)
 
 
-def _sound(proven: Proven, kafka: KafkaColumns) -> Proven:
-    """Without the records that there is a reason against, whatever their value is."""
-    if not kafka.against:
-        return proven
-    return proven.kept(~np.isin(proven.places, list(kafka.against)))
-
-
 def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
     flags = keys.is_valid().to_numpy(zero_copy_only=False)
     try:
@@ -145,7 +140,9 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
         timestamp = kafka.unheld.get(place) or timestamp_of(moment)
         outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
-        outcome = _against(outcome, kafka.against.get(place, ()))
+        if (reasons := kafka.against.get(place)) and not isinstance(outcome, Skip):
+            of_decoder = outcome.reasons if isinstance(outcome, Refusal) else ()
+            outcome = Refusal(tuple(dict.fromkeys((*of_decoder, *reasons))))
         if isinstance(outcome, DecodedRow):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
@@ -155,14 +152,6 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
         else:
             decoded.skipped += 1
     return decoded
-
-
-def _against(outcome: DecodedRow | Refusal | Skip, reasons: tuple[Reason, ...]) -> DecodedRow | Refusal | Skip:
-    """The outcome with these reasons against the record too."""
-    if not reasons or isinstance(outcome, Skip):
-        return outcome
-    of_decoder = outcome.reasons if isinstance(outcome, Refusal) else ()
-    return Refusal(tuple(dict.fromkeys((*of_decoder, *reasons))))
 
 
 def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: _Decoded) -> pa.Table:

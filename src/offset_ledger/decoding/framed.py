@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Decoder | ReadKey)
 
 
 class Schemas(Generic[T]):
-    """What is known of the schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
+    """The known schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
 
     def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = WHOLE) -> None:
         self._compile = compile_
@@ -51,17 +51,19 @@ class Schemas(Generic[T]):
         self._known: dict[int, T | Reason] = {}
 
     def of(self, ids: Iterable[int]) -> dict[int, T | Reason]:
-        """What there is for each id, which the lookup is asked for once."""
+        """Return what there is for each id, which the lookup is asked for once."""
         wanted = frozenset(ids)
         if new := wanted - self._known.keys():
             possible = frozenset(id_ for id_ in new if id_ <= frame.LAST_ID)
             schemas = self._lookup(possible) if possible else {}
-            self._known |= {id_: self._unknown(id_) for id_ in new}
+            for id_ in new:
+                detail = f"expected a schema of the registry, got id {id_}, which it does not know"
+                self._known[id_] = Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
             self._known |= {id_: self._compiled(id_, schema) for id_, schema in schemas.items()}
         return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
-        """What there is for this id."""
+        """Return what there is for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
 
     def _compiled(self, schema_id: int, schema: WriterSchema | SchemaProblem) -> T | Reason:
@@ -71,10 +73,6 @@ class Schemas(Generic[T]):
             return self._compile(schema)
         except SchemaProblem as problem:
             return Reason(self._path, Code.SCHEMA, f"schema id {schema_id}: {problem}")
-
-    def _unknown(self, schema_id: int) -> Reason:
-        detail = f"expected a schema of the registry, got id {schema_id}, which it does not know"
-        return Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
 
 
 class FramedKeys:
@@ -122,7 +120,7 @@ class FramedDecoder:
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
-        """What becomes of one record, by its own schema."""
+        """Return what becomes of one record, by its own schema."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not self.record.schemas):
             assert unread is not None
@@ -135,7 +133,7 @@ class FramedDecoder:
         return decoder.decode(value[frame.SIZE :], key, timestamp)
 
     def _decoder(self, value: bytes) -> Decoder | Reason:
-        """What decodes the record, by the schema that it names."""
+        """Return what decodes the record, by the schema that it names."""
         try:
             schema_id = frame.schema_id(value)
         except Mismatch as mismatch:
@@ -179,7 +177,7 @@ class OtherKind:
         return tombstone_outcome(self.record, key, timestamp) if value is None else Skip()
 
     def prove(self, values: pa.BinaryArray) -> Proven:
-        """All that have a value are skipped."""
+        """Skip all that have a value."""
         return Proven(skipped=np.flatnonzero(values.is_valid()))
 
 
@@ -199,7 +197,7 @@ class HeadedDecoder:
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
-        """What becomes of one record, by its kind."""
+        """Return what becomes of one record, by its kind."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not is_other(self, value)):
             assert unread is not None
@@ -240,14 +238,14 @@ def by_head(
 
 
 def prove_at(decoder: Decoder, values: pa.BinaryArray, places: Places, start: int) -> Proven:
-    """What the decoder proves of the records at these places, which begin after so many bytes."""
+    """Return what the decoder proves of the records at these places, which begin after so many bytes."""
     some = values if len(places) == len(values) else values.take(pa.array(places))
     proven = decoder.prove(frame.without_head(some, start))
     return Proven() if proven is None else proven.at(places)
 
 
 def is_other(decoder: Decoder, payload: bytes) -> bool:
-    """Whether the payload is certainly of a kind that is none of the pipeline's."""
+    """Return whether the payload is certainly of a kind that is none of the pipeline's."""
     try:
         while isinstance(decoder, HeadedDecoder):
             decoder, at = decoder.head(payload)

@@ -49,7 +49,7 @@ def kafka_fields(record: RecordShape) -> list[tuple[str, pa.DataType]]:
 
 
 class KafkaColumns:
-    """Those of one batch, and what of it names events and schemas.
+    """The columns that Kafka gives one batch, and what of it names events and schemas.
 
     ``against`` are the reasons against a record, by place, that are no matter of its value; ``unheld`` those of them
     that are against its timestamp.
@@ -58,7 +58,10 @@ class KafkaColumns:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.values = batch.column("value").cast(pa.binary())
         self.keys = batch.column("key").cast(pa.binary())
-        self.timestamps, self.unheld = timestamps(batch), _unheld_timestamps(batch)
+        self.timestamps = timestamps(batch)
+        milliseconds = _milliseconds(batch)
+        unheld = pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist()
+        self.unheld = {place: unheld_timestamp(milliseconds[place].as_py()) for place in unheld}
         self.against = dict[int, tuple[Reason, ...]]()
         self._refuse(self.unheld)
         self._refuse(wrong_names(batch.column("headers")))
@@ -93,12 +96,6 @@ def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
     milliseconds = _milliseconds(batch)
     known = pc.and_(_held(milliseconds), pc.not_equal(milliseconds, _NONE))
     return pc.if_else(known, milliseconds, None).cast(TIMESTAMP).cast(MOMENT)
-
-
-def _unheld_timestamps(batch: pa.RecordBatch) -> dict[int, Reason]:
-    milliseconds = _milliseconds(batch)
-    places = pc.indices_nonzero(pc.invert(_held(milliseconds)))
-    return {place: unheld_timestamp(milliseconds[place].as_py()) for place in places.to_pylist()}
 
 
 def _milliseconds(batch: pa.RecordBatch) -> pa.Int64Array:
@@ -143,7 +140,7 @@ def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
 def tombstone_outcome(
     record: RecordShape, key: bytes | Reason | None, timestamp: datetime | Reason
 ) -> DecodedRow | Refusal | Skip:
-    """What becomes of a record without a value."""
+    """Return what becomes of a record without a value."""
     if record.tombstone is Tombstone.SKIP:
         return Skip()
     if record.tombstone is Tombstone.QUARANTINE:
@@ -156,7 +153,7 @@ def tombstone_outcome(
 def outcome_unread(
     record: RecordShape, limits: Limits, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
 ) -> DecodedRow | Refusal | Skip | None:
-    """What becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
+    """Return what becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
     if value is None:
         return tombstone_outcome(record, key, timestamp)
     if len(value) > limits.value_bytes:
@@ -175,7 +172,10 @@ def fill_from_kafka(
     """Fill the slots that the record itself does not hold, and return every reason against them."""
     reasons: list[Reason] = []
     if needs_key:
-        slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
+        try:
+            slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
+        except Mismatch as mismatch:
+            slots[0] = Reason(KEY_PATH, mismatch.code, mismatch.detail)
         reasons += [slots[0]] if isinstance(slots[0], Reason) else []
     if needs_timestamp and isinstance(timestamp, Reason):
         reasons.append(timestamp)
@@ -184,14 +184,7 @@ def fill_from_kafka(
     return tuple(reasons)
 
 
-def _event_id_of(key: bytes | None) -> str | Reason:
-    try:
-        return _text_of(key)
-    except Mismatch as mismatch:
-        return Reason(KEY_PATH, mismatch.code, mismatch.detail)
-
-
-def _text_of(key: bytes | None) -> str:
+def _event_id_of(key: bytes | None) -> str:
     if key is None:
         raise Mismatch(Code.MISSING, "expected a key to name the event, got none")
     try:

@@ -93,7 +93,7 @@ class Mismatch(Exception):
 
 
 class Keys(Protocol):
-    """How keys name events."""
+    """Reads event ids from keys."""
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Prepare to read these keys."""
@@ -107,16 +107,16 @@ class Decoder(Protocol):
 
     @property
     def record(self) -> RecordShape:
-        """What it was compiled from."""
+        """Return the shape that it was compiled from."""
 
     @property
     def keys(self) -> Keys | None:
-        """What reads event ids from keys that are more than a text."""
+        """Return what reads event ids from keys that are more than a text."""
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
-        """What becomes of one record; never raises.
+        """Return what becomes of one record; never raises.
 
         ``key`` is Kafka's, or the text in it, or why there is none; ``timestamp`` Kafka's, or why it is no moment.
         """
@@ -154,7 +154,7 @@ class Proven:
     skipped: Places = field(default_factory=_nowhere)
 
     def kept(self, flags: npt.NDArray[np.bool_]) -> Proven:
-        """The same with those of its rows alone that have a flag."""
+        """Return only the rows that have a flag."""
         if flags.all():
             return self
         keep = pa.array(flags)
@@ -162,12 +162,12 @@ class Proven:
         return Proven(self.places[flags], columns, self.skipped)
 
     def at(self, places: Places) -> Proven:
-        """The same, of records that stand at these places of the batch."""
+        """Return the records at their places in the batch, of which these were read."""
         return Proven(places[self.places], self.columns, places[self.skipped])
 
 
 def joined(parts: Sequence[Proven]) -> Proven:
-    """All parts as one, with ascending places."""
+    """Return all parts as one, with ascending places."""
     if len(parts) == 1:
         return parts[0]
     skipped = np.sort(np.concatenate([part.skipped for part in parts])) if parts else _nowhere()
@@ -203,7 +203,7 @@ class RestRefused(Exception):
 
 
 def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: TextOf) -> Proven:
-    """Those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot."""
+    """Return those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot."""
     if not proven.columns:
         return proven
     texts: list[str | None] = []

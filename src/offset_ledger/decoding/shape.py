@@ -54,12 +54,12 @@ class Node:
 
     @cached_property
     def nullable(self) -> bool:
-        """Whether the record may do without this place."""
+        """Return whether the record may do without this place."""
         return all(leaf.nullable for leaf in self.descendants())
 
     @cached_property
     def aliased(self) -> bool:
-        """Whether a value of the row is elsewhere where the record does without this place."""
+        """Return whether a value of the row is elsewhere where the record does without this place."""
         return any(leaf.aliased for leaf in self.descendants())
 
 
@@ -71,7 +71,7 @@ class Place:
     paths: tuple[JsonPath, ...]
 
     def path(self, has: Has) -> JsonPath:
-        """Where the value is in such a record; the path of the file, where it has none of them."""
+        """Return where the value is in such a record; the path of the file, where it has none of them."""
         path, *aliases = self.paths
         return next(filter(has, self.paths), path) if aliases else path
 

@@ -40,10 +40,10 @@ class ByteReader:
     together are at most ``VALUES_PER_BYTE`` for each byte, and ``SPARE_VALUES`` more.
     """
 
-    __slots__ = ("_depth", "_left", "_most", "against", "at", "data", "found")
+    __slots__ = ("_depth", "_left", "_most", "against", "at", "data", "reading")
 
-    def __init__(self, data: bytes, found: Found | None = None) -> None:
-        self.data, self.at, self.found = data, 0, found or Found([])
+    def __init__(self, data: bytes, reading: Found | None = None) -> None:
+        self.data, self.at, self.reading = data, 0, reading or Found([])
         self.against: Mismatch | None = None
         self._depth = 0
         self._left = self._most = SPARE_VALUES + VALUES_PER_BYTE * len(data)

@@ -127,7 +127,7 @@ def _records(schema: WriterSchema) -> dict[str, Record]:
 
 
 def has_path(type_: AvroType, path: JsonPath) -> bool:
-    """Whether a path leads to a field, in some branch of the unions on its way; a map can have any key."""
+    """Return whether a path leads to a field, in some branch of the unions on its way; a map can have any key."""
     if not path:
         return True
     match type_:

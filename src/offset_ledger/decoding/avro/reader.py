@@ -105,9 +105,9 @@ class _Fill:
         value = self.read(reader)
         for slot, convert in self.slots:
             try:
-                reader.found.slots[slot] = convert(value)
+                reader.reading.slots[slot] = convert(value)
             except Mismatch as mismatch:
-                reader.found.reasons.append((slot, Reason(self.path, mismatch.code, mismatch.detail)))
+                reader.reading.reasons.append((slot, Reason(self.path, mismatch.code, mismatch.detail)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class _FillDocument:
         try:
             if reader.against is not None:
                 raise reader.against
-            reader.found.slots[self.slot] = self.convert(value)
+            reader.reading.slots[self.slot] = self.convert(value)
         except Mismatch as mismatch:
-            reader.found.reasons.append((self.slot, Reason(self.path, mismatch.code, mismatch.detail)))
+            reader.reading.reasons.append((self.slot, Reason(self.path, mismatch.code, mismatch.detail)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _Refuse:
     reasons: tuple[tuple[int, Reason], ...]
 
     def refuse(self, reader: ByteReader) -> None:
-        reader.found.reasons.extend(self.reasons)
+        reader.reading.reasons.extend(self.reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class AliasedWires:
         self._wires: dict[Choice, Wire | None] = {}
 
     def prove(self, values: pa.BinaryArray, value_bytes: int, proven: Proven) -> Proven:
-        """What is proven already, and those of the other values that certainly decode at other paths."""
+        """Return what is proven already, and those of the other values that certainly decode at other paths."""
         left = np.ones(len(values), np.bool_)
         left[proven.places] = False
         left[proven.skipped] = False
@@ -286,7 +286,7 @@ class Trees:
         self._known: dict[Choice, Node] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are several."""
+        """Return whether there are several."""
         return bool(self._aliased)
 
     def choice(self, document: bytes) -> Choice:
@@ -306,7 +306,7 @@ class Trees:
 
 
 def _has(raw: bytes, path: JsonPath) -> bool:
-    """Whether the document has a member at the path, null or not."""
+    """Return whether the document has a member at the path, null or not."""
     for name in path:
         if raw[:1] != b"{" or (member := _object(raw).get(name)) is None:
             return False

@@ -42,7 +42,7 @@ _IS_BETWEEN = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(_BETWEEN, np
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What stands before each colon, and whether that includes all punctuation."""
+    """The bytes before each colon; ``nested`` where they include all punctuation."""
 
     tokens: tuple[bytes, ...]
     nested: bool
@@ -55,8 +55,7 @@ class UniqueNames:
         self._bytes = np.zeros(int(offsets[-1]) - int(offsets[0]) + _PAD, np.uint8)
         self._bytes[_PAD:] = data[offsets[0] : offsets[-1]]
         self._bounds = offsets.astype(np.int64) - int(offsets[0]) + _PAD
-        words = len(self._bytes) - _PAD + 1
-        self._words = np.ndarray((words,), np.dtype("<u8"), self._bytes, 0, (1,))
+        self._words = np.ndarray((len(self._bytes) - _PAD + 1,), np.dtype("<u8"), self._bytes, 0, (1,))
         colons = np.flatnonzero(self._bytes == ord(":"))
         before = self._bytes[colons - 1]
         named = colons[before == ord('"')]
@@ -65,7 +64,9 @@ class UniqueNames:
         self._first = np.searchsorted(self._colons, self._bounds)
         self._counts = np.diff(self._first)
         doubly = named[escaped & (self._bytes[named - 3] == ord("\\"))]
-        self._unclear = self._rows_with(np.concatenate([colons[before <= ord(" ")], doubly]))
+        unclear = np.concatenate([colons[before <= ord(" ")], doubly])
+        self._unclear = np.zeros(len(self._counts), np.bool_)
+        self._unclear[np.searchsorted(self._bounds, unclear, side="right") - 1] = True
 
     def prove(self, valid: Flags, shapes: int = MAX_SHAPES) -> Flags:
         """Which of the valid JSON texts certainly repeat no name; where a text is not valid the answer is False."""
@@ -83,12 +84,6 @@ class UniqueNames:
                 proven[same] = True
                 pending[same] = False
         return proven
-
-    def _rows_with(self, positions: Positions) -> Flags:
-        rows = np.zeros(len(self._counts), np.bool_)
-        if positions.size:
-            rows[np.searchsorted(self._bounds, positions, side="right") - 1] = True
-        return rows
 
     def _shape(self, row: int) -> _Shape | None:
         start = int(self._bounds[row])
@@ -108,7 +103,7 @@ class UniqueNames:
         return _Shape(tuple(map(add, between, tokens)), nested=True)
 
     def _having(self, shape: _Shape, rows: Positions) -> Positions:
-        """Those of the rows that have the shape."""
+        """Return those of the rows that have the shape."""
         width = len(shape.tokens)
         rows = rows[self._counts[rows] == width]
         ends = self._colons[self._first[rows][:, None] + np.arange(width)]
@@ -119,7 +114,7 @@ class UniqueNames:
         return rows[same]
 
     def _ends_with(self, ends: Positions, tokens: tuple[bytes, ...]) -> Flags:
-        """Which rows have each token right up to its position, compared in words of 8 bytes."""
+        """Return which rows have each token right up to its position, compared in words of 8 bytes."""
         wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
         shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
         words = self._words[ends - 7] >> shift << shift

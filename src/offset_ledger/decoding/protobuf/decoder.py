@@ -117,22 +117,18 @@ def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[Sch
         SchemaProblem: protoc refuses the schema, or it has no such message, or too many fields.
     """
     compiled = compile_schema(schema)
-    message_type = message_named(compiled, message) if message else _first(compiled)
+    if not message and not compiled.file.message_types_by_name:
+        raise SchemaProblem("expected a message in the schema, which has none")
+    message_type = message_named(compiled, message) if message else message_at(compiled, (0,))
     return at_most(_Fields(compiled).members(message_type, (), False, (message_type.full_name,)))
 
 
 def has_path(schema: ProtobufSchema, message: Message, path: JsonPath) -> bool:
-    """Whether a path leads to a field of the message, or of those in it."""
+    """Return whether a path leads to a field of the message, or of those in it."""
     field = message.by_name.get(path[0])
     if field is None or len(path) == 1:
         return field is not None
     return is_plain_message(field) and has_path(schema, schema.message(str(field.message)), path[1:])
-
-
-def _first(schema: ProtobufSchema) -> Message:
-    if not schema.file.message_types_by_name:
-        raise SchemaProblem("expected a message in the schema, which has none")
-    return message_at(schema, (0,))
 
 
 class _Fields:

@@ -293,7 +293,7 @@ class Walk:
         self._read_tags(exists)
 
     def at(self, tag: int) -> Flags:
-        """Where this tag is the next one."""
+        """Return where this tag is the next one."""
         next_one: Flags = self._tags == tag
         return self.cursors.good & next_one
 
@@ -316,14 +316,14 @@ class Walk:
             self._read_tags(here)
 
     def tag_starts(self) -> Places:
-        """Where the next tag of each record begins, or its message ends."""
+        """Return where the next tag of each record begins, or its message ends."""
         starts = self.cursors.places()
         for bits in range(0, 32, 7):
             starts -= self._tags >> np.uint64(bits) != 0
         return starts
 
     def done(self) -> Flags:
-        """Which records are read to their end."""
+        """Return which records are read to their end."""
         ended: Flags = self._tags == 0
         return self.cursors.at_end() & ended
 

@@ -66,7 +66,7 @@ class MessageReader:
         _fill(self._places, parsed, reading)
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """What is left of a message that was read; raises RestRefused."""
+        """Return what is left of a message that was read; raises RestRefused."""
         self._values.begin(len(payload))
         return self._left.of(self._parser.parse(payload, self._message)) if self._left else {}
 
@@ -151,11 +151,11 @@ class Left:
 
     @property
     def ever(self) -> bool:
-        """Whether there can be anything."""
+        """Return whether there can be anything."""
         return bool(self.fields) or any(left.ever for _, left in self.inner)
 
     def of(self, parsed: Parsed) -> dict[str, Any]:
-        """What is left of a parsed message, as it stands in a jsonb; raises RestRefused."""
+        """Return what is left of a parsed message, as it stands in a jsonb; raises RestRefused."""
         rest = {
             field.name: self._value(field, get, parsed)
             for field, get in self.fields
@@ -174,7 +174,7 @@ class Left:
 
 
 def left_of(schema: ProtobufSchema, values: Values, message: Message, node: Node) -> Left:
-    """What is left of messages of this type, where the tree has taken its leaves."""
+    """Return what is left of messages of this type, where the tree has taken its leaves."""
     unread = [field for field in message.fields if field.name not in node.members]
     through = [(field, node.members[field.name]) for field in message.fields if field.name in node.members]
     inner = [

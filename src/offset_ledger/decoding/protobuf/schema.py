@@ -1,4 +1,4 @@
-"""What a .proto schema says of its messages, as values of our own, and Confluent's indexes, which name one of them."""
+"""The messages of a .proto schema as values of our own, and Confluent's indexes, which name one of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Field:
 
     @property
     def shown(self) -> str:
-        """How the schema calls the type of one value."""
+        """Return how the schema calls the type of one value."""
         return self.scalar.type.shown if self.scalar else str(self.message)
 
     @property
@@ -100,7 +100,9 @@ class ProtobufSchema:
     def message(self, full_name: str) -> Message:
         """A message of the schema or of its imports; KeyError if there is none of this name."""
         if full_name not in self._messages:
-            self._messages[full_name] = _message(self._pool.FindMessageTypeByName(full_name))
+            descriptor = self._pool.FindMessageTypeByName(full_name)
+            fields = sorted((_field(each) for each in descriptor.fields), key=lambda field: field.number)
+            self._messages[full_name] = Message(full_name, tuple(fields), is_entry(descriptor))
         return self._messages[full_name]
 
     @property
@@ -114,7 +116,7 @@ class ProtobufSchema:
         return tuple(names)
 
     def has_required(self, full_name: str) -> bool:
-        """Whether the message, or one that it can hold, has a required field."""
+        """Return whether the message, or one that it can hold, has a required field."""
         return any(field.required for message in self._reachable(full_name) for field in message.fields)
 
     def _reachable(self, full_name: str) -> Iterator[Message]:
@@ -157,13 +159,8 @@ def message_named(schema: ProtobufSchema, full_name: str) -> Message:
 
 
 def is_entry(message: Descriptor) -> bool:
-    """Whether it is the message of a map's entries."""
+    """Return whether it is the message of a map's entries."""
     return message.GetOptions().map_entry
-
-
-def _message(descriptor: Descriptor) -> Message:
-    fields = sorted((_field(each) for each in descriptor.fields), key=lambda field: field.number)
-    return Message(descriptor.full_name, tuple(fields), is_entry(descriptor))
 
 
 def _field(descriptor: FieldDescriptor) -> Field:
@@ -240,7 +237,7 @@ def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
 
 
 def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]:
-    """What gives the full name of the message that a payload is, and where it begins; it raises Mismatch."""
+    """Return what gives the full name of the message that a payload is, and where it begins; it raises Mismatch."""
 
     def read(payload: bytes) -> tuple[str, int]:
         indexes, at = message_indexes(payload)

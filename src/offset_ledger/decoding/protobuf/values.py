@@ -20,7 +20,7 @@ Get = Callable[[Parsed], Any]
 
 
 def is_plain_message(field: Field) -> bool:
-    """Whether paths go on by the fields of its message: it is single, and no well-known type."""
+    """Return whether paths go on by the fields of its message: it is single, and no well-known type."""
     return not (field.scalar or field.repeated or field.well_known in WELL_KNOWN or field.well_known in WRAPPERS)
 
 
@@ -51,7 +51,7 @@ class Values:
         return self._single(field)[0]
 
     def getter(self, field: Field) -> Get:
-        """How the field's value is taken from a parsed message.
+        """Return how the field's value is taken from a parsed message.
 
         A field of explicit presence that is not set has no value, whatever default a proto2 file declares; one of
         implicit presence has the zero of its type, and a repeated one is empty.
@@ -100,7 +100,7 @@ class Values:
         return {field.name: get(parsed) for field, get in members if field.number in parsed or not field.presence}
 
     def member(self, field: Field) -> Get:
-        """How the field's value is taken as it stands in a jsonb."""
+        """Return how the field's value is taken as it stands in a jsonb."""
         return self._repeated(field) if field.repeated else _of_single(field, self._in_json(field))
 
 
@@ -169,10 +169,6 @@ def _any(_: Parsed) -> object:
     raise Mismatch(Code.TYPE, "expected a value, got google.protobuf.Any, whose type the schema does not say")
 
 
-def _duration(_: Parsed) -> bytes:
-    return b""  # no column takes one
-
-
 def _json(parsed: Parsed) -> Any:
     match next(iter(parsed.items()), None):
         case (1, 0):
@@ -200,7 +196,7 @@ WELL_KNOWN: Mapping[str, tuple[ValueType, Value]] = {
     type_.shown: (type_, value)
     for type_, value in (
         (ValueType(TypeName.TIMESTAMP, TIMESTAMP, nanoseconds=1), _nanoseconds),
-        (ValueType(TypeName.DURATION, f"{_PACKAGE}.Duration"), _duration),
+        (ValueType(TypeName.DURATION, f"{_PACKAGE}.Duration"), lambda _: b""),
         (ValueType(TypeName.OBJECT, f"{_PACKAGE}.Any"), _any),
         (ValueType(TypeName.OBJECT, f"{_PACKAGE}.Struct"), _struct),
         (ValueType(TypeName.OBJECT, f"{_PACKAGE}.Value"), _json),

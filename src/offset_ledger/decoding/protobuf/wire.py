@@ -77,7 +77,7 @@ def tag(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def span(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where a value that begins with its length begins and ends."""
+    """Return where a value that begins with its length begins and ends."""
     length, at = _varint32(data, at, end, "a length")
     if length > end - at:
         raise Malformed(f"expected {length} bytes, got {end - at}")
@@ -85,14 +85,14 @@ def span(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def fixed(size: int, at: int, end: int) -> int:
-    """Where the rest begins after a value of a fixed size."""
+    """Return where the rest begins after a value of a fixed size."""
     if end - at < size:
         raise Malformed(TRUNCATED)
     return at + size
 
 
 def skip(field_tag: int, data: bytes, at: int, end: int, depth: int) -> int:
-    """Where the rest begins after the value of an unknown field; groups are read to their end."""
+    """Return where the rest begins after the value of an unknown field; groups are read to their end."""
     wire = field_tag & 7
     if wire == Wire.VARINT:
         return varint(data, at, end)[1]
@@ -135,7 +135,7 @@ class Scalar:
 
     @property
     def packable(self) -> bool:
-        """Whether a repeated field of it can stand in one length."""
+        """Return whether a repeated field of it can stand in one length."""
         return self.wire is not Wire.LEN
 
 

@@ -257,7 +257,7 @@ def _between(column: pa.Array, low: int, high: int) -> pa.Array:
 
 
 def _divides(divisor: int, column: pa.Array) -> pa.Array:
-    """Which numbers are multiples of the divisor."""
+    """Return which numbers are multiples of the divisor."""
     if divisor >= 1 << 63:
         return pc.equal(column, pa.scalar(0, column.type))
     scalar = pa.scalar(divisor, column.type)
