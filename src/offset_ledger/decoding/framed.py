@@ -157,7 +157,7 @@ class FramedDecoder:
 
 MAX_KINDS = 16
 """Kinds of one batch that are proven; the records of further ones are read one by one."""
-T = TypeVar("T")
+Said = TypeVar("Said")
 ReadHead = Callable[[bytes], tuple[Decoder, int]]
 """The decoder of a payload's kind, and where what it reads begins; raises Mismatch."""
 
@@ -217,8 +217,8 @@ class HeadedDecoder:
 
 
 def by_head(
-    values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[T, int]]
-) -> Iterator[tuple[T, Places, int]]:
+    values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[Said, int]]
+) -> Iterator[tuple[Said, Places, int]]:
     """What the heads of the flagged values say, the places of those with the same one, and where what follows begins.
 
     The flags of these are cleared; they stay with those of more than MAX_KINDS different heads.

@@ -150,7 +150,7 @@ def _uuid_column(column: pa.StringArray) -> Built:
 def uuid_texts(column: pa.Array) -> pa.StringArray:
     """Return UUIDs of 16 bytes as their 36 characters."""
     valid = kinds.valid_flags(column)
-    digits = binascii.hexlify(content(column.cast(pa.binary()).drop_null()))
+    digits = binascii.hexlify(content(column.cast(pa.binary()).drop_null()).data)
     written = np.full((int(valid.sum()), 36), ord("-"), np.uint8)
     written[:, _UUID_DIGITS] = np.frombuffer(digits, np.uint8).reshape(-1, 32)
     offsets = np.zeros(len(column) + 1, np.int32)

@@ -449,8 +449,8 @@ def test_every_nan_is_postgres_own_and_no_other_bit_changes(
     session: connection, type_: str, form: str, bits: list[str]
 ) -> None:
     floats = np.frombuffer(bytes.fromhex("".join(bits)), form)
-    nan = struct.pack(">f" if type_ == "real" else ">d", float("nan"))
-    expected = [nan if value != value else value.tobytes() for value in floats]
+    packed = ">f" if type_ == "real" else ">d"
+    expected = [struct.pack(packed, float("nan") if value != value else value) for value in floats]
     source = ValueType(TypeName.FLOAT, type_, bits=32 if type_ == "real" else 64)
     _, build = _of(source, ColumnKind(type_, (), ""))
     native = floats.astype(form.replace(">", "<"))

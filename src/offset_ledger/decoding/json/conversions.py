@@ -80,7 +80,7 @@ def conversion(kind: ColumnKind) -> Conversion:
             return Conversion(_floating, msgspec.Raw, lambda values: _floats(values, 15))
     if kind.name in INTEGER_BITS:
         bits = INTEGER_BITS[kind.name]
-        wire = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
+        wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
         type_ = INTEGERS[kind.name]
         return Conversion(lambda raw: _integer(raw, bits), wire, lambda values: (pa.array(values, type_), None))
     if kind.encoding in EPOCH_UNITS:

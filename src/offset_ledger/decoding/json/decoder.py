@@ -112,9 +112,8 @@ class JsonDecoder:
             raise Mismatch(Code.TYPE, f"expected object, got {json_kind(value.lstrip())}") from None
         except msgspec.DecodeError as error:
             if "\\u" in text and (lone := lone_surrogate(text)):
-                path, half = lone
-                detail = f"expected whole characters, got a lone surrogate ({half}), half of one"
-                raise _Refused(Reason(path, Code.ENCODING, detail)) from None
+                detail = f"expected whole characters, got a lone surrogate ({lone[1]}), half of one"
+                raise _Refused(Reason(lone[0], Code.ENCODING, detail)) from None
             raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
         jsonb.check_depth(value)
         if path := duplicate_path(text):
