@@ -63,9 +63,11 @@ def _decoder(source: Source, schema: WriterSchema, record: RecordShape, limits: 
             from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 
             return protobuf_decoder(schema, record, limits, source.message)
-    from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
+        case Format.JSON_SCHEMA:
+            from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
 
-    return JsonSchemaDecoder(schema, record, limits)
+            return JsonSchemaDecoder(schema, record, limits)
+    raise AssertionError(f"expected a format with a schema, got {source.format}")
 
 
 def _key_reader(source: Source, schema: WriterSchema) -> ReadKey:
@@ -79,6 +81,8 @@ def _key_reader(source: Source, schema: WriterSchema) -> ReadKey:
             from offset_ledger.decoding.protobuf.decoder import key_text as of_protobuf
 
             return of_protobuf(schema)
-    from offset_ledger.decoding.json_schema.decoder import key_text as of_json
+        case KeyFormat.JSON_SCHEMA:
+            from offset_ledger.decoding.json_schema.decoder import key_text as of_json
 
-    return of_json(schema)
+            return of_json(schema)
+    raise AssertionError(f"expected a format of keys with a schema, got {source.key_format}")
