@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,26 +12,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.decimals import single_text
 from offset_ledger.decoding.kafka_columns import KafkaColumns, kafka_fields, take, timestamp_of
-from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Decoder, Reason, Refusal, Skip, printable
-from offset_ledger.decoding.proven import Places, Proven
-from offset_ledger.decoding.staged import event_ids, moments, staged_type
+from offset_ledger.decoding.kinds import ColumnKind, event_ids, kinds, moments, staged_type
+from offset_ledger.decoding.outcome import (
+    WHOLE,
+    Code,
+    DecodedRow,
+    Decoder,
+    Places,
+    Proven,
+    Reason,
+    Refusal,
+    Skip,
+    printable,
+)
+from offset_ledger.decoding.texts import uuid_texts
 
 _VALUE = ("_value", pa.binary())
-_AS_TEXT: dict[str, Callable[[Any], str]] = {
-    "numeric": str,
-    "real": single_text,
-    "double precision": repr,
-    "uuid": str,
-}
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedColumns:
-    """What one batch becomes; both tables have the columns of their staging table, in Kafka's order."""
+    """The rows and refusals of one batch; both tables have the columns of their staging table, in Kafka's order."""
 
     rows: pa.Table
     refusals: pa.Table
@@ -40,7 +43,7 @@ class DecodedColumns:
 
 @dataclass(slots=True)
 class _Decoded:
-    """What the decoder proper said, with the places of the records."""
+    """The outcomes that the decoder gave record by record, with their places."""
 
     row_places: list[int] = field(default_factory=list)
     rows: list[DecodedRow] = field(default_factory=list)
@@ -50,7 +53,7 @@ class _Decoded:
 
 
 def staging_schema(record: RecordShape) -> pa.Schema:
-    """The columns of the staged rows; numbers, UUIDs and jsonb are the text that Postgres reads exactly."""
+    """Return the columns of the staged rows, of types that hold every value exactly."""
     names = ["event_id", "publish_at", *(column.name for column in record.columns)]
     declared = [(name, staged_type(kind)) for name, kind in zip(names, kinds(record), strict=True)]
     return pa.schema([*declared, *kafka_fields(record), ("_deleted", pa.bool_()), _VALUE])
@@ -68,7 +71,9 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
         kafka.read_keys(decoder.keys)
     if decoder.record.schema_ids:
         kafka.read_schema_ids(batch.column("headers"))
-    proven = _sound(_with_kafka_slots(decoder.prove(kafka.values), kafka), kafka)
+    proven = _with_kafka_slots(decoder.prove(kafka.values), kafka)
+    if kafka.against:
+        proven = proven.kept(~np.isin(proven.places, list(kafka.against)))
     rest = np.ones(batch.num_rows, np.bool_)
     rest[proven.places] = False
     rest[proven.skipped] = False
@@ -79,13 +84,26 @@ def decode_batch(decoder: Decoder, batch: pa.RecordBatch) -> DecodedColumns:
 
 
 def with_too_large(refusals: pa.Table, refused: Iterable[tuple[pa.Table, str]]) -> pa.Table:
-    """The refusals, and each row that Postgres cannot hold, with what it says of that."""
+    """Return the refusals, and each row that Postgres cannot hold, with what it says of that."""
     parts = [refusals]
     for row, message in refused:
         reason = Reason(WHOLE, Code.TOO_LARGE, f"expected a row that Postgres can hold, got: {printable(message, 200)}")
         text = pa.array([_encode([reason]).decode()], pa.string())
         parts.append(row.select(refusals.column_names[:-1]).append_column("reasons", text))
     return pa.concat_tables(parts).combine_chunks()  # pyarrow writes no CSV of a table whose first chunk is empty
+
+
+def with_texts(rows: pa.Table) -> pa.Table:
+    """Return rows with decimals, floats and UUIDs as texts, which lose no digit in JSON and are read by people."""
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_decimal(column.type):
+            texts = [None if value is None else f"{value:f}" for value in column.to_pylist()]
+            column = pa.chunked_array([texts], pa.string())
+        elif pa.types.is_fixed_size_binary(column.type):
+            column = pa.chunked_array([uuid_texts(chunk) for chunk in column.chunks], pa.string())
+        columns.append(column.cast(pa.string()) if pa.types.is_floating(column.type) else column)
+    return pa.Table.from_arrays(columns, names=rows.column_names)
 
 
 def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
@@ -102,13 +120,6 @@ def _with_kafka_slots(proven: Proven | None, kafka: KafkaColumns) -> Proven:
         flags = flags & publish_at.is_valid().to_numpy(zero_copy_only=False)
         flags = flags if in_range is None else flags & in_range
     return Proven(places, [event_id, publish_at, *values], proven.skipped).kept(flags)
-
-
-def _sound(proven: Proven, kafka: KafkaColumns) -> Proven:
-    """Without the records that there is a reason against, whatever their value is."""
-    if not kafka.against:
-        return proven
-    return proven.kept(~np.isin(proven.places, list(kafka.against)))
 
 
 def _key_texts(keys: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
@@ -129,7 +140,9 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
     for place, value, key, moment in zip(places.tolist(), values, keys, moments, strict=True):
         timestamp = kafka.unheld.get(place) or timestamp_of(moment)
         outcome = decoder.decode(value, kafka.wrong_keys.get(place, key), timestamp)
-        outcome = _against(outcome, kafka.against.get(place, ()))
+        if (reasons := kafka.against.get(place)) and not isinstance(outcome, Skip):
+            of_decoder = outcome.reasons if isinstance(outcome, Refusal) else ()
+            outcome = Refusal(tuple(dict.fromkeys((*of_decoder, *reasons))))
         if isinstance(outcome, DecodedRow):
             decoded.row_places.append(place)
             decoded.rows.append(outcome)
@@ -141,14 +154,6 @@ def _decode(decoder: Decoder, kafka: KafkaColumns, places: Places) -> _Decoded:
     return decoded
 
 
-def _against(outcome: DecodedRow | Refusal | Skip, reasons: tuple[Reason, ...]) -> DecodedRow | Refusal | Skip:
-    """The outcome with these reasons against the record too."""
-    if not reasons or isinstance(outcome, Skip):
-        return outcome
-    of_decoder = outcome.reasons if isinstance(outcome, Refusal) else ()
-    return Refusal(tuple(dict.fromkeys((*of_decoder, *reasons))))
-
-
 def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: _Decoded) -> pa.Table:
     schema = staging_schema(record)
     parts = []
@@ -157,7 +162,7 @@ def _rows(record: RecordShape, kafka: KafkaColumns, proven: Proven, decoded: _De
         parts.append(_table(schema, list(proven.columns), kafka, proven.places, not_deleted))
     if decoded.rows:
         columns = zip(*((row.event_id, row.publish_at, *row.values) for row in decoded.rows), strict=True)
-        slots = [_staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
+        slots = [staged(kind, column) for kind, column in zip(kinds(record), columns, strict=True)]
         deleted = pa.array([row.deleted for row in decoded.rows])
         parts.append(_table(schema, slots, kafka, np.array(decoded.row_places), deleted))
     table = pa.concat_tables(parts) if parts else schema.empty_table()
@@ -179,8 +184,11 @@ def _refusals(record: RecordShape, kafka: KafkaColumns, decoded: _Decoded) -> pa
     return pa.Table.from_arrays(columns, schema=refusal_schema(record))
 
 
-def _staged(kind: ColumnKind, values: Sequence[object]) -> pa.Array:
+def staged(kind: ColumnKind, values: Sequence[Any]) -> pa.Array:
     """The decoder's Python values as a column of the staged type."""
-    write = _AS_TEXT.get(kind.name)
-    column = values if write is None else [None if value is None else write(value) for value in values]
-    return pa.array(column, staged_type(kind))
+    type_ = staged_type(kind)
+    if kind.name == "uuid":
+        values = [None if value is None else value.bytes for value in values]
+    elif kind.name == "numeric" and pa.types.is_string(type_):
+        values = [None if value is None else str(value) for value in values]
+    return pa.array(values, type_)

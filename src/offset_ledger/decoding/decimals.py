@@ -64,19 +64,16 @@ SINGLE = struct.Struct("<f")
 
 def single_text(value: float) -> str:
     """The shortest text that names the 4-byte float nearest to the value."""
-    try:
-        nearest = SINGLE.pack(value)
-    except OverflowError:
-        return "inf" if value > 0 else "-inf"
-    exact = float(SINGLE.unpack(nearest)[0])
+    exact = single(value)
     if not exact or not math.isfinite(exact):
         return repr(exact)
     texts = (f"{exact:.{digits}g}" for digits in range(1, 10))
-    return next(text for text in texts if _packs_to(text, nearest))
+    return next(text for text in texts if single(float(text)) == exact)
 
 
-def _packs_to(text: str, packed: bytes) -> bool:
+def single(value: float) -> float:
+    """Return the nearest 4-byte float."""
     try:
-        return SINGLE.pack(float(text)) == packed
-    except OverflowError:  # the largest floats round up at few digits
-        return False
+        return float(SINGLE.unpack(SINGLE.pack(value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.config.source import Format, KeyFormat, Source
-from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, ReadKey
-from offset_ledger.decoding.heads import OtherKind
+from offset_ledger.decoding.framed import FramedDecoder, FramedKeys, Lookup, OtherKind, ReadKey
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.outcome import Decoder
 from offset_ledger.decoding.subjects import LANGUAGES, check_key_schema, check_value_schema, is_of_others
@@ -32,86 +32,57 @@ def compile_decoder(source: Source, record: RecordShape, limits: Limits, lookup:
         return JsonDecoder(record, limits)
     for name in {source.format, source.key_format} & _EXTRAS.keys():
         require(_EXTRAS[name], f"a record in {name}", ", also where Spark's executors run")
-    compile_ = _DECODERS[source.format]
     if source.schema is None:
-        return FramedDecoder(record, limits, _checked(source, record, limits), lookup, _keys(source, lookup))
+        keys = None
+        if source.key_format is not KeyFormat.TEXT:
+            keys = FramedKeys(partial(_key_reader, source), lookup)
+        return FramedDecoder(record, limits, partial(_registered, source, record, limits), lookup, keys)
     try:
-        return compile_(source, WriterSchema(0, LANGUAGES[source.format], source.schema.text), record, limits)
+        return _decoder(source, WriterSchema(0, LANGUAGES[source.format], source.schema.text), record, limits)
     except SchemaProblem as problem:
         raise ConfigurationError(f"source.schema: {problem}; correct the schema file") from None
 
 
-def _checked(source: Source, record: RecordShape, limits: Limits) -> Callable[[WriterSchema], Decoder]:
-    compile_ = _DECODERS[source.format]
-
-    def checked(schema: WriterSchema) -> Decoder:
-        check_value_schema(source, schema)
-        if is_of_others(schema, record.schemas):
-            return OtherKind(record)
-        return compile_(source, schema, record, limits)
-
-    return checked
-
-
-def _keys(source: Source, lookup: Lookup) -> FramedKeys | None:
-    if source.key_format is KeyFormat.TEXT:
-        return None
-    reader = _KEY_READERS[source.key_format]
-
-    def checked(schema: WriterSchema) -> ReadKey:
-        check_key_schema(source, schema)
-        return reader(schema)
-
-    return FramedKeys(checked, lookup)
+def _registered(source: Source, record: RecordShape, limits: Limits, schema: WriterSchema) -> Decoder:
+    """The decoder of a schema of the registry; other topics can have schemas under other subjects there."""
+    check_value_schema(source, schema)
+    return OtherKind(record) if is_of_others(schema, record.schemas) else _decoder(source, schema, record, limits)
 
 
 _EXTRAS: Mapping[str, str] = {Format.PROTOBUF: "protobuf", Format.JSON_SCHEMA: "json-schema"}
 
 
 # A format's library is imported where a pipeline has that format.
-def _avro(_: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
-    from offset_ledger.decoding.avro.decoder import avro_decoder
+def _decoder(source: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
+    match source.format:
+        case Format.AVRO:
+            from offset_ledger.decoding.avro.decoder import avro_decoder
 
-    return avro_decoder(schema, record, limits)
+            return avro_decoder(schema, record, limits)
+        case Format.PROTOBUF:
+            from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
 
+            return protobuf_decoder(schema, record, limits, source.message)
+        case Format.JSON_SCHEMA:
+            from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
 
-def _protobuf(source: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
-    from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
-
-    return protobuf_decoder(schema, record, limits, source.message)
-
-
-def _json_schema(_: Source, schema: WriterSchema, record: RecordShape, limits: Limits) -> Decoder:
-    from offset_ledger.decoding.json_schema.decoder import JsonSchemaDecoder
-
-    return JsonSchemaDecoder(schema, record, limits)
-
-
-def _avro_key(schema: WriterSchema) -> ReadKey:
-    from offset_ledger.decoding.avro.decoder import key_text
-
-    return key_text(schema)
+            return JsonSchemaDecoder(schema, record, limits)
+    raise AssertionError(f"expected a format with a schema, got {source.format}")
 
 
-def _protobuf_key(schema: WriterSchema) -> ReadKey:
-    from offset_ledger.decoding.protobuf.decoder import key_text
+def _key_reader(source: Source, schema: WriterSchema) -> ReadKey:
+    check_key_schema(source, schema)
+    match source.key_format:
+        case KeyFormat.AVRO:
+            from offset_ledger.decoding.avro.decoder import key_text as of_avro
 
-    return key_text(schema)
+            return of_avro(schema)
+        case KeyFormat.PROTOBUF:
+            from offset_ledger.decoding.protobuf.decoder import key_text as of_protobuf
 
+            return of_protobuf(schema)
+        case KeyFormat.JSON_SCHEMA:
+            from offset_ledger.decoding.json_schema.decoder import key_text as of_json
 
-def _json_schema_key(schema: WriterSchema) -> ReadKey:
-    from offset_ledger.decoding.json_schema.decoder import key_text
-
-    return key_text(schema)
-
-
-_DECODERS: Mapping[str, Callable[[Source, WriterSchema, RecordShape, Limits], Decoder]] = {
-    Format.AVRO: _avro,
-    Format.PROTOBUF: _protobuf,
-    Format.JSON_SCHEMA: _json_schema,
-}
-_KEY_READERS: Mapping[str, Callable[[WriterSchema], ReadKey]] = {
-    KeyFormat.AVRO: _avro_key,
-    KeyFormat.PROTOBUF: _protobuf_key,
-    KeyFormat.JSON_SCHEMA: _json_schema_key,
-}
+            return of_json(schema)
+    raise AssertionError(f"expected a format of keys with a schema, got {source.key_format}")

@@ -1,8 +1,8 @@
-"""Records that name their schema: each goes to the decoder of the schema that it was written with."""
+"""Records that say by their first bytes what they are, by a schema or by a kind: each goes to a decoder of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.model import Limits, RecordShape
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.heads import is_other, prove_at
-from offset_ledger.decoding.kafka_slots import outcome_unread
+from offset_ledger.decoding.kafka_columns import outcome_unread, tombstone_outcome
+from offset_ledger.decoding.kinds import Flags
 from offset_ledger.decoding.outcome import (
     KEY_PATH,
     WHOLE,
@@ -21,11 +21,13 @@ from offset_ledger.decoding.outcome import (
     DecodedRow,
     Decoder,
     Mismatch,
+    Places,
+    Proven,
     Reason,
     Refusal,
     Skip,
+    joined,
 )
-from offset_ledger.decoding.proven import Proven, joined
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -40,7 +42,7 @@ T = TypeVar("T", bound=Decoder | ReadKey)
 
 
 class Schemas(Generic[T]):
-    """What is known of the schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
+    """The known schemas of a pipeline: a decoder each, or the reason at ``path`` why there is none."""
 
     def __init__(self, compile_: Callable[[WriterSchema], T], lookup: Lookup, path: str = WHOLE) -> None:
         self._compile = compile_
@@ -49,17 +51,19 @@ class Schemas(Generic[T]):
         self._known: dict[int, T | Reason] = {}
 
     def of(self, ids: Iterable[int]) -> dict[int, T | Reason]:
-        """What there is for each id, which the lookup is asked for once."""
+        """Return what there is for each id, which the lookup is asked for once."""
         wanted = frozenset(ids)
         if new := wanted - self._known.keys():
             possible = frozenset(id_ for id_ in new if id_ <= frame.LAST_ID)
             schemas = self._lookup(possible) if possible else {}
-            self._known |= {id_: self._unknown(id_) for id_ in new}
+            for id_ in new:
+                detail = f"expected a schema of the registry, got id {id_}, which it does not know"
+                self._known[id_] = Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
             self._known |= {id_: self._compiled(id_, schema) for id_, schema in schemas.items()}
         return {id_: self._known[id_] for id_ in wanted}
 
     def one(self, schema_id: int) -> T | Reason:
-        """What there is for this id."""
+        """Return what there is for this id."""
         return self._known.get(schema_id) or self.of([schema_id])[schema_id]
 
     def _compiled(self, schema_id: int, schema: WriterSchema | SchemaProblem) -> T | Reason:
@@ -69,10 +73,6 @@ class Schemas(Generic[T]):
             return self._compile(schema)
         except SchemaProblem as problem:
             return Reason(self._path, Code.SCHEMA, f"schema id {schema_id}: {problem}")
-
-    def _unknown(self, schema_id: int) -> Reason:
-        detail = f"expected a schema of the registry, got id {schema_id}, which it does not know"
-        return Reason(self._path, Code.UNKNOWN_SCHEMA, detail)
 
 
 class FramedKeys:
@@ -120,7 +120,7 @@ class FramedDecoder:
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
-        """What becomes of one record, by its own schema."""
+        """Return what becomes of one record, by its own schema."""
         unread = outcome_unread(self.record, self._limits, value, key, timestamp)
         if value is None or (unread and not self.record.schemas):
             assert unread is not None
@@ -133,7 +133,7 @@ class FramedDecoder:
         return decoder.decode(value[frame.SIZE :], key, timestamp)
 
     def _decoder(self, value: bytes) -> Decoder | Reason:
-        """What decodes the record, by the schema that it names."""
+        """Return what decodes the record, by the schema that it names."""
         try:
             schema_id = frame.schema_id(value)
         except Mismatch as mismatch:
@@ -153,3 +153,103 @@ class FramedDecoder:
             if not isinstance(decoder, Reason)
         ]
         return joined(parts) if parts else None
+
+
+MAX_KINDS = 16
+"""Kinds of one batch that are proven; the records of further ones are read one by one."""
+Said = TypeVar("Said")
+ReadHead = Callable[[bytes], tuple[Decoder, int]]
+"""The decoder of a payload's kind, and where what it reads begins; raises Mismatch."""
+
+
+class OtherKind:
+    """Skips the records of a kind that is none of the pipeline's, without looking into them."""
+
+    keys = None
+
+    def __init__(self, record: RecordShape) -> None:
+        self.record = record
+
+    def decode(
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        """Skips all but a tombstone, which has no kind."""
+        return tombstone_outcome(self.record, key, timestamp) if value is None else Skip()
+
+    def prove(self, values: pa.BinaryArray) -> Proven:
+        """Skip all that have a value."""
+        return Proven(skipped=np.flatnonzero(values.is_valid()))
+
+
+class HeadedDecoder:
+    """Reads the head of each payload, and lets the decoder of its kind read what follows.
+
+    See :class:`~offset_ledger.decoding.outcome.Decoder`.
+    """
+
+    keys = None
+
+    def __init__(self, record: RecordShape, limits: Limits, head: ReadHead) -> None:
+        self.record = record
+        self.head = head
+        self._limits = limits
+
+    def decode(
+        self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
+    ) -> DecodedRow | Refusal | Skip:
+        """Return what becomes of one record, by its kind."""
+        unread = outcome_unread(self.record, self._limits, value, key, timestamp)
+        if value is None or (unread and not is_other(self, value)):
+            assert unread is not None
+            return unread
+        try:
+            decoder, at = self.head(value)
+        except Mismatch as mismatch:
+            return Refusal((Reason(WHOLE, mismatch.code, mismatch.detail),))
+        return decoder.decode(value[at:], key, timestamp)
+
+    def prove(self, values: pa.BinaryArray) -> Proven | None:
+        """The records of each kind that its decoder proves."""
+        length = pc.fill_null(pc.binary_length(values), self._limits.value_bytes + 1).to_numpy(zero_copy_only=False)
+        heads = by_head(values, length <= self._limits.value_bytes, self.head)
+        parts = [prove_at(decoder, values, places, at) for decoder, places, at in heads]
+        return joined(parts) if parts else None
+
+
+def by_head(
+    values: pa.BinaryArray, flags: Flags, head: Callable[[bytes], tuple[Said, int]]
+) -> Iterator[tuple[Said, Places, int]]:
+    """What the heads of the flagged values say, the places of those with the same one, and where what follows begins.
+
+    The flags of these are cleared; they stay with those of more than MAX_KINDS different heads.
+    """
+    for _ in range(MAX_KINDS):
+        if not flags.any():
+            return
+        first = values[int(np.argmax(flags))].as_py()
+        try:
+            said, at = head(first)
+        except Mismatch:
+            flags[np.argmax(flags)] = False
+            continue
+        same = flags & pc.fill_null(pc.starts_with(values, first[:at]), False).to_numpy(zero_copy_only=False)
+        flags &= ~same
+        yield said, np.flatnonzero(same), at
+
+
+def prove_at(decoder: Decoder, values: pa.BinaryArray, places: Places, start: int) -> Proven:
+    """Return what the decoder proves of the records at these places, which begin after so many bytes."""
+    some = values if len(places) == len(values) else values.take(pa.array(places))
+    proven = decoder.prove(frame.without_head(some, start))
+    return Proven() if proven is None else proven.at(places)
+
+
+def is_other(decoder: Decoder, payload: bytes) -> bool:
+    """Return whether the payload is certainly of a kind that is none of the pipeline's."""
+    try:
+        while isinstance(decoder, HeadedDecoder):
+            decoder, at = decoder.head(payload)
+            payload = payload[at:]
+    except Mismatch:
+        return False
+    return isinstance(decoder, OtherKind)

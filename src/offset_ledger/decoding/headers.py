@@ -17,7 +17,6 @@ from offset_ledger.model.header_name import HeaderName
 HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 _SPECIAL = r'["\\\x00-\x1f]'
 _encode = msgspec.json.Encoder().encode
-Header = dict[str, Any]
 
 
 def headers_json(headers: pa.Array) -> pa.StringArray:
@@ -25,13 +24,22 @@ def headers_json(headers: pa.Array) -> pa.StringArray:
     if headers.null_count == len(headers) or not len(headers.flatten()):
         return pa.nulls(len(headers), pa.string())
     plain = _plain(headers)
-    return plain if plain is not None else pa.array(list(map(_one, headers.to_pylist())), pa.string())
+    if plain is not None:
+        return plain
+    texts = [
+        _encode([[_text(each["key"]), _text(each["value"])] for each in record]).decode() if record else None
+        for record in headers.to_pylist()
+    ]
+    return pa.array(texts, pa.string())
 
 
 def wrong_names(headers: pa.Array) -> dict[int, Reason]:
     """The records, by place, of which a header has a name that is not UTF-8, each with the reason against it."""
-    names = _names(headers, _not_utf8)
-    return {place: _wrong_name(name) for place, name in names.items()}
+    wrong = {}
+    for place, name in _names(headers, _not_utf8).items():
+        shown = printable(name.decode(errors="backslashreplace"))
+        wrong[place] = Reason(HEADERS_PATH, Code.ENCODING, f"expected header names in UTF-8, got {shown}")
+    return wrong
 
 
 def schemas_in_headers(headers: pa.Array) -> dict[int, Reason]:
@@ -65,13 +73,8 @@ def _as_text(content: bytes) -> str | None:
         return None
 
 
-def _wrong_name(name: bytes) -> Reason:
-    shown = printable(name.decode(errors="backslashreplace"))
-    return Reason(HEADERS_PATH, Code.ENCODING, f"expected header names in UTF-8, got {shown}")
-
-
 def _plain(headers: pa.ListArray) -> pa.StringArray | None:
-    """All at once, where every name and value is text that JSON writes as it is."""
+    """Return all at once, where every name and value is text that JSON writes as it is."""
     pairs = headers.flatten()
     try:
         names, values = (pc.struct_field(pairs, index).cast(pa.string()) for index in (0, 1))
@@ -81,30 +84,16 @@ def _plain(headers: pa.ListArray) -> pa.StringArray | None:
     if values.null_count or names.null_count or any(special):
         return None
     written = pc.binary_join_element_wise('["', names, '","', values, '"]', "")
-    lists = pa.ListArray.from_arrays(_offsets(headers), written)
-    joined = pc.binary_join(lists, ",")
-    some = pc.greater(pc.fill_null(pc.list_value_length(headers), 0), 0)
-    return pc.if_else(some, pc.binary_join_element_wise("[", joined, "]", ""), None)
+    lengths = pc.fill_null(pc.list_value_length(headers), 0)  # a null list takes no room among the flattened headers
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, written), ",")
+    return pc.if_else(pc.greater(lengths, 0), pc.binary_join_element_wise("[", joined, "]", ""), None)
 
 
-def _offsets(headers: pa.ListArray) -> pa.Int32Array:
-    """Offsets into the flattened headers; a null list takes no room there."""
-    lengths = pc.fill_null(pc.list_value_length(headers), 0)
-    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-
-
-def _one(headers: list[Header] | None) -> str | None:
-    if not headers:
-        return None
-    return _encode([[_text(header["key"]), _value(header["value"])] for header in headers]).decode()
-
-
-def _value(value: bytes | None) -> str | dict[str, str] | None:
-    return None if value is None else _text(value)
-
-
-def _text(value: bytes) -> str | dict[str, str]:
+def _text(value: bytes | None) -> str | dict[str, str] | None:
     """The text, or ``{"base64": ...}`` for bytes that are no text of Postgres."""
+    if value is None:
+        return None
     text = _as_text(value)
     return {"base64": b64encode(value).decode()} if text is None or "\0" in text else text
 

@@ -1,4 +1,4 @@
-"""The columns that Kafka gives a batch of records, under the names of the staging tables."""
+"""What a row takes from Kafka itself, whatever the format: columns, and where the file says so event id and moment."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.config.model import RecordShape
+from offset_ledger.config.model import Limits, RecordShape, Tombstone
 from offset_ledger.decoding.frame import NO_SCHEMA, schema_ids
 from offset_ledger.decoding.headers import headers_json, schemas_in_headers, wrong_names
-from offset_ledger.decoding.kinds import EPOCH
-from offset_ledger.decoding.outcome import FAR_TIMESTAMP, NO_TIMESTAMP, Keys, Reason, unheld_timestamp
-from offset_ledger.decoding.proven import Places
-from offset_ledger.decoding.staged import MOMENT
+from offset_ledger.decoding.kinds import EPOCH, MOMENT, check_event_id
+from offset_ledger.decoding.outcome import (
+    FAR_TIMESTAMP,
+    KEY_PATH,
+    NO_TIMESTAMP,
+    WHOLE,
+    Code,
+    DecodedRow,
+    Keys,
+    Mismatch,
+    Places,
+    Reason,
+    Refusal,
+    Skip,
+    unheld_timestamp,
+)
 from offset_ledger.pandas_later import without_pandas
 
 without_pandas()
@@ -37,7 +49,7 @@ def kafka_fields(record: RecordShape) -> list[tuple[str, pa.DataType]]:
 
 
 class KafkaColumns:
-    """Those of one batch, and what of it names events and schemas.
+    """The columns that Kafka gives one batch, and what of it names events and schemas.
 
     ``against`` are the reasons against a record, by place, that are no matter of its value; ``unheld`` those of them
     that are against its timestamp.
@@ -46,7 +58,10 @@ class KafkaColumns:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.values = batch.column("value").cast(pa.binary())
         self.keys = batch.column("key").cast(pa.binary())
-        self.timestamps, self.unheld = timestamps(batch), _unheld_timestamps(batch)
+        self.timestamps = timestamps(batch)
+        milliseconds = _milliseconds(batch)
+        unheld = pc.indices_nonzero(pc.invert(_held(milliseconds))).to_pylist()
+        self.unheld = {place: unheld_timestamp(milliseconds[place].as_py()) for place in unheld}
         self.against = dict[int, tuple[Reason, ...]]()
         self._refuse(self.unheld)
         self._refuse(wrong_names(batch.column("headers")))
@@ -83,12 +98,6 @@ def timestamps(batch: pa.RecordBatch) -> pa.TimestampArray:
     return pc.if_else(known, milliseconds, None).cast(TIMESTAMP).cast(MOMENT)
 
 
-def _unheld_timestamps(batch: pa.RecordBatch) -> dict[int, Reason]:
-    milliseconds = _milliseconds(batch)
-    places = pc.indices_nonzero(pc.invert(_held(milliseconds)))
-    return {place: unheld_timestamp(milliseconds[place].as_py()) for place in places.to_pylist()}
-
-
 def _milliseconds(batch: pa.RecordBatch) -> pa.Int64Array:
     return batch.column("timestamp").cast(TIMESTAMP).cast(pa.int64())
 
@@ -113,3 +122,75 @@ def moment_of(microseconds: int) -> datetime | None:
         return EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
         return None
+
+
+def slot_count(record: RecordShape) -> int:
+    """The slots of a row: event_id, publish_at and the declared columns."""
+    return len(record.columns) + 2
+
+
+def row_of(slots: list[object], deleted: bool = False) -> DecodedRow:
+    """The row of slots that are filled."""
+    event_id, publish_at, *values = slots
+    assert isinstance(event_id, str)
+    assert isinstance(publish_at, datetime)
+    return DecodedRow(event_id, publish_at, tuple(values), deleted)
+
+
+def tombstone_outcome(
+    record: RecordShape, key: bytes | Reason | None, timestamp: datetime | Reason
+) -> DecodedRow | Refusal | Skip:
+    """Return what becomes of a record without a value."""
+    if record.tombstone is Tombstone.SKIP:
+        return Skip()
+    if record.tombstone is Tombstone.QUARANTINE:
+        return Refusal((Reason(WHOLE, Code.TOMBSTONE, "expected a value, got a tombstone"),))
+    slots: list[object] = [None] * slot_count(record)
+    reasons = fill_from_kafka(slots, key, timestamp, needs_key=True, needs_timestamp=True)
+    return Refusal(reasons) if reasons else row_of(slots, deleted=True)
+
+
+def outcome_unread(
+    record: RecordShape, limits: Limits, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
+) -> DecodedRow | Refusal | Skip | None:
+    """Return what becomes of a record whose value is not read: there is none, or it is too long. None of any other."""
+    if value is None:
+        return tombstone_outcome(record, key, timestamp)
+    if len(value) > limits.value_bytes:
+        detail = f"expected at most {limits.value_bytes} bytes, got {len(value)}"
+        return Refusal((Reason(WHOLE, Code.TOO_LARGE, detail),))
+    return None
+
+
+def fill_from_kafka(
+    slots: list[object],
+    key: bytes | Reason | None,
+    timestamp: datetime | Reason,
+    needs_key: bool,
+    needs_timestamp: bool,
+) -> tuple[Reason, ...]:
+    """Fill the slots that the record itself does not hold, and return every reason against them."""
+    reasons: list[Reason] = []
+    if needs_key:
+        try:
+            slots[0] = key if isinstance(key, Reason) else _event_id_of(key)
+        except Mismatch as mismatch:
+            slots[0] = Reason(KEY_PATH, mismatch.code, mismatch.detail)
+        reasons += [slots[0]] if isinstance(slots[0], Reason) else []
+    if needs_timestamp and isinstance(timestamp, Reason):
+        reasons.append(timestamp)
+    elif needs_timestamp:
+        slots[1] = timestamp
+    return tuple(reasons)
+
+
+def _event_id_of(key: bytes | None) -> str:
+    if key is None:
+        raise Mismatch(Code.MISSING, "expected a key to name the event, got none")
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        raise Mismatch(Code.ENCODING, "expected a key in UTF-8") from None
+    if "\0" in text:
+        raise Mismatch(Code.NUL, "expected a key without NUL, which Postgres cannot hold")
+    return check_event_id(text)

@@ -1,12 +1,24 @@
-"""The kinds of values that a row has: the declared column types with their encodings, and the event id."""
+"""The kinds of values that a row has, declared types with their encodings, and the Arrow columns that hold them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from offset_ledger.config.model import Column, ColumnType, RecordShape
 from offset_ledger.decoding.outcome import Code, Mismatch
+
+Flags = npt.NDArray[np.bool_]
+Built = tuple[pa.Array, Flags | None]
+"""A staged column, and a flag for each value that certainly is what it should be; None where all are.
+
+False only means that the value is read by itself: a false alarm costs time, nothing else.
+"""
 
 MAX_EVENT_ID_BYTES = 1024
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
@@ -14,6 +26,22 @@ EPOCH_UNITS = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """Microseconds in one unit of an encoding."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MOMENT, LAST_MOMENT = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999, in µs since 1970
+MOMENT = pa.timestamp("us", "UTC")
+TIME = pa.time64("us")
+UUID_TYPE = pa.binary(16)
+INTEGERS = {"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}
+DECIMAL_DIGITS = 38  # of Arrow's decimal128, which has one scale
+_STAGED = {
+    **INTEGERS,
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "time": TIME,
+    "timestamptz": MOMENT,
+    "uuid": UUID_TYPE,
+    "bytea": pa.binary(),
+}
 _PUBLISH_AT = ColumnType("timestamptz")
 _DEFAULT_ENCODING = {"timestamptz": "rfc3339", "bytea": "base64"}
 
@@ -52,3 +80,59 @@ def check_event_id(text: str) -> str:
     if (size := len(text.encode())) > MAX_EVENT_ID_BYTES:
         raise Mismatch(Code.LENGTH, f"expected an event id of at most {MAX_EVENT_ID_BYTES} bytes, got {size}")
     return text
+
+
+def staged_type(kind: ColumnKind) -> pa.DataType:
+    """Return the type of the staged column: text for jsonb, and for a numeric that no Arrow decimal holds exactly."""
+    if kind.name == "numeric" and kind.args and kind.args[0] <= DECIMAL_DIGITS:
+        return pa.decimal128(*kind.args)
+    return _STAGED.get(kind.name, pa.string())
+
+
+def event_ids(column: pa.StringArray) -> Flags | None:
+    """Flag the texts that can name an event."""
+    size = pc.binary_length(column)
+    fits = pc.and_(pc.greater(size, 0), pc.less_equal(size, MAX_EVENT_ID_BYTES))
+    if not free_of_nul(column):
+        fits = pc.and_(fits, pc.invert(pc.match_substring(column, "\0")))
+    return as_flags(fits)
+
+
+def moments(column: pa.TimestampArray) -> Flags | None:
+    """Flag the timestamps that a datetime can hold."""
+    microseconds = column.cast(pa.int64())
+    return as_flags(pc.and_(pc.greater_equal(microseconds, FIRST_MOMENT), pc.less_equal(microseconds, LAST_MOMENT)))
+
+
+def free_of_nul(column: pa.StringArray) -> bool:
+    """Return whether no text of the column has a NUL, which Postgres cannot hold."""
+    return bool(content(column).all())
+
+
+def content(column: pa.StringArray) -> npt.NDArray[np.uint8]:
+    """Return the bytes of all texts of a column, one after the other."""
+    _, offsets, data = column.buffers()
+    if not len(column) or data is None:
+        return np.zeros(0, np.uint8)
+    bounds = np.frombuffer(offsets, np.int32)
+    return np.frombuffer(data, np.uint8)[bounds[column.offset] : bounds[column.offset + len(column)]]
+
+
+def valid_flags(column: pa.Array) -> Flags:
+    """Flag the values that are not null."""
+    flags: Flags = column.is_valid().to_numpy(zero_copy_only=False)
+    return flags
+
+
+def as_flags(flags: pa.Array) -> Flags | None:
+    """Return the flags as numpy's, null counting as True; None where all are True."""
+    if pc.all(flags, skip_nulls=True, min_count=0).as_py():
+        return None
+    result: Flags = pc.fill_null(flags, True).to_numpy(zero_copy_only=False)
+    return result
+
+
+def kept(column: pa.Array, fits: pa.Array) -> Built:
+    """Return the column with null for what does not fit, and the flags."""
+    flags = as_flags(fits)
+    return (column if flags is None else pc.if_else(pa.array(flags), column, None)), flags

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from offset_ledger.decoding.proven import Places
-from offset_ledger.decoding.staged import Flags, content
+from offset_ledger.decoding.kinds import Flags, content
+from offset_ledger.decoding.outcome import Places
 
 Rows = slice | Places
 Words = npt.NDArray[np.uint64]
@@ -48,12 +48,12 @@ class Cursors:
         self.good = candidates & values.is_valid().to_numpy(zero_copy_only=False)
 
     def at_end(self) -> Flags:
-        """Which good records are read to their last byte."""
+        """Return which good records are read to their last byte."""
         read: Flags = self._at == self._end
         return self.good & read
 
     def has_more(self) -> Flags:
-        """Which good records have a byte left."""
+        """Return which good records have a byte left."""
         unread: Flags = self._at < self._end
         return self.good & unread
 
@@ -112,7 +112,7 @@ class Cursors:
         self._pass(lengths, where)
 
     def places(self) -> Places:
-        """Where each cursor is."""
+        """Return where each cursor is."""
         return self._at.copy()
 
     def since(self, places: Places, where: Flags | None = None) -> pa.BinaryArray:
@@ -191,7 +191,7 @@ def _every_second(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], ab
 
 
 def _bounds(values: pa.BinaryArray) -> Places:
-    """Where each value starts in the content of all, and where the last one ends."""
+    """Return where each value starts in the content of all, and where the last one ends."""
     if not len(values):
         return np.zeros(1, np.int64)
     bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]

@@ -1,4 +1,4 @@
-"""What a writer's schema needs that the columns of a pipeline do not have: new columns, wider types, or a decision."""
+"""The needs of a writer's schema beyond the columns of a pipeline: new columns, wider types, or a decision."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from offset_ledger.config.json_path import format_path, touch
 from offset_ledger.config.model import Column, ColumnType, Evolve, JsonPath, RecordShape
 from offset_ledger.config.names import RESERVED_COLUMNS
 from offset_ledger.config.source import Format
-from offset_ledger.decoding.inferred import Inferred, column_name
+from offset_ledger.decoding.inferred import Inferred, column_name, column_type, schema_columns
 from offset_ledger.decoding.kinds import EVENT_ID, ColumnKind, kind_of, kinds
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.schema_columns import column_type, schema_columns
 from offset_ledger.decoding.schema_fit import GONE, decimal_digits, elsewhere, is_union, limited, refused, shown
 from offset_ledger.decoding.shape import places
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
@@ -29,7 +28,7 @@ _MIXED = "values of another type are quarantined"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What only a person can decide about, at a path of the record."""
+    """A difference that only a person can decide about, at a path of the record."""
 
     path: str
     text: str
@@ -62,7 +61,7 @@ class Follower:
     accepted: Collection[Difference] = ()
 
     def needed(self, record: RecordShape, fields: Fields) -> Needed:
-        """What the fields of a schema need beyond the columns of the record."""
+        """Return what the fields of a schema need beyond the columns of the record."""
         needs = [*self._of_keys(record, fields), *self._of_columns(record, fields), *self._of_new(record, fields)]
         columns = tuple(each for each in needs if isinstance(each, Column))
         asked = [each for each in needs if isinstance(each, Difference) and each not in self.accepted]
@@ -159,7 +158,7 @@ def _new(inferred: Inferred, taken: set[str]) -> Column | Difference:
 
 
 def _place(paths: tuple[JsonPath, ...], fields: Fields) -> JsonPath:
-    """Where records of the schema have a value that can be at several places: the first that they have."""
+    """Return where records of the schema have a value that can be at several places: the first that they have."""
     return next((path for path in paths if any(touch(path, field.path) for field in fields)), paths[0])
 
 

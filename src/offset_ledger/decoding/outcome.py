@@ -1,17 +1,20 @@
-"""What becomes of one record, and the shape every format's decoder has."""
+"""What becomes of records, one by one and many at once, and the shape that every format's decoder has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.proven import Proven
 
 KEY_PATH = "_key"
 TIMESTAMP_PATH = "_timestamp"
@@ -90,7 +93,7 @@ class Mismatch(Exception):
 
 
 class Keys(Protocol):
-    """How keys name events."""
+    """Reads event ids from keys."""
 
     def look_up(self, keys: pa.BinaryArray) -> None:
         """Prepare to read these keys."""
@@ -104,16 +107,16 @@ class Decoder(Protocol):
 
     @property
     def record(self) -> RecordShape:
-        """What it was compiled from."""
+        """Return the shape that it was compiled from."""
 
     @property
     def keys(self) -> Keys | None:
-        """What reads event ids from keys that are more than a text."""
+        """Return what reads event ids from keys that are more than a text."""
 
     def decode(
         self, value: bytes | None, key: bytes | Reason | None, timestamp: datetime | Reason
     ) -> DecodedRow | Refusal | Skip:
-        """What becomes of one record; never raises.
+        """Return what becomes of one record; never raises.
 
         ``key`` is Kafka's, or the text in it, or why there is none; ``timestamp`` Kafka's, or why it is no moment.
         """
@@ -128,3 +131,88 @@ def printable(text: str, limit: int = 80) -> str:
     """The text as it can stand in a jsonb and in a log: cut, and without control characters or lone surrogates."""
     text = text if len(text) <= limit else text[:limit] + "…"
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+Places = npt.NDArray[np.int64]
+
+
+def _nowhere() -> Places:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Records that are known to decode: their places in the batch, ascending, and a column for each slot.
+
+    The slots are event_id, publish_at and the declared columns; the first two are None where they are Kafka's. There
+    may be no columns where there are no such records. ``skipped`` are the places of the records that are known to be
+    none of the pipeline's.
+    """
+
+    places: Places = field(default_factory=_nowhere)
+    columns: Sequence[pa.Array | None] = ()
+    skipped: Places = field(default_factory=_nowhere)
+
+    def kept(self, flags: npt.NDArray[np.bool_]) -> Proven:
+        """Return only the rows that have a flag."""
+        if flags.all():
+            return self
+        keep = pa.array(flags)
+        columns = [None if column is None else column.filter(keep) for column in self.columns]
+        return Proven(self.places[flags], columns, self.skipped)
+
+    def at(self, places: Places) -> Proven:
+        """Return the records at their places in the batch, of which these were read."""
+        return Proven(places[self.places], self.columns, places[self.skipped])
+
+
+def joined(parts: Sequence[Proven]) -> Proven:
+    """Return all parts as one, with ascending places."""
+    if len(parts) == 1:
+        return parts[0]
+    skipped = np.sort(np.concatenate([part.skipped for part in parts])) if parts else _nowhere()
+    rows = [part for part in parts if len(part.places)]
+    if len(rows) < 2:
+        return Proven(rows[0].places, rows[0].columns, skipped) if rows else Proven(skipped=skipped)
+    places = np.concatenate([part.places for part in rows])
+    order = np.argsort(places)
+    columns = [_joined(pieces, order) for pieces in zip(*(part.columns for part in rows), strict=True)]
+    return Proven(places[order], columns, skipped)
+
+
+def _joined(pieces: Sequence[pa.Array | None], order: Places) -> pa.Array | None:
+    there = [piece for piece in pieces if piece is not None]
+    return pc.take(pa.concat_arrays(there), pa.array(order)) if there else None
+
+
+TextOf = Callable[[bytes], str | None]
+"""The JSON of what is left of a value, None where nothing is; raises RestRefused."""
+
+
+class RestRefused(Exception):
+    """A part of what is left that no jsonb can hold."""
+
+    def __init__(self, path: str, code: Code, detail: str) -> None:
+        super().__init__(path, code, detail)
+        self.reason = Reason(path, code, detail)
+
+    @classmethod
+    def by(cls, path: str, mismatch: Mismatch) -> RestRefused:
+        """The value at this path does not become JSON."""
+        return cls(path, mismatch.code, mismatch.detail)
+
+
+def with_rest(values: pa.BinaryArray, proven: Proven, slot: int, text_of: TextOf) -> Proven:
+    """Return those of the proven records whose rest is JSON that a jsonb can hold, with that in the slot."""
+    if not proven.columns:
+        return proven
+    texts: list[str | None] = []
+    holds = np.ones(len(proven.places), np.bool_)
+    for number, value in enumerate(values.take(pa.array(proven.places)).to_pylist()):
+        try:
+            texts.append(text_of(value))
+        except RestRefused:
+            texts.append(None)
+            holds[number] = False
+    columns = [*proven.columns[:slot], pa.array(texts, pa.string()), *proven.columns[slot + 1 :]]
+    return Proven(proven.places, columns, proven.skipped).kept(holds)

@@ -1,14 +1,13 @@
-"""Whether what a schema describes fits the column that reads it: what would be refused, and what to write instead."""
+"""The fit of a schema and the column that reads it: what would be refused, and what to write instead."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from offset_ledger.config.model import JsonPath
 from offset_ledger.config.source import Format
 from offset_ledger.decoding.kinds import EPOCH_UNITS, INTEGER_BITS, ColumnKind
-from offset_ledger.decoding.typed.convert import refusal
+from offset_ledger.decoding.typed.conversions import refusal
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -21,7 +20,13 @@ def unfit(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind, nul
     """What differs between a schema and the column that reads the path, in words; nothing where all values fit."""
     for field in fields:
         if field.path == path:
-            return [*_type(field, kind, form), *_nulls(field, nullable)]
+            misfit = refused(field, kind, form) or limited(field, kind, form)
+            texts = [f"{field.shown} in the schema, {shown(kind)} in the file: {misfit}"] if misfit else []
+            if field.nullable and not nullable:
+                texts.append(
+                    "can be null or missing in the schema, not nullable in the file: such records are quarantined"
+                )
+            return texts
     if (text := elsewhere(fields, path, kind, form)) is not None:
         return [text] if text else []
     return ["not in the schema: NULL" if nullable else GONE]
@@ -33,7 +38,9 @@ def elsewhere(fields: tuple[SchemaField, ...], path: JsonPath, kind: ColumnKind,
         return "" if kind.name == "jsonb" else f"a record in the schema, {kind.name} in the file: {_WHOLE}"
     for field in fields:
         if path[: len(field.path)] == field.path:
-            return _inside(field, form)
+            # Only some languages have values that a path can lead into.
+            scalar = field.type is not None or form is Format.PROTOBUF or field.shown in ("array", "null")
+            return f"a path into {field.shown}, which has no fields: records are quarantined" if scalar else ""
     return None
 
 
@@ -43,9 +50,10 @@ _NO_NUMBER = "records are quarantined; write numeric"
 
 
 def refused(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
-    """What becomes of the field's records where no value of it can stand in a column of that kind."""
+    """Return what becomes of the field's records where no value of it can stand in a column of that kind."""
     if field.type is None:
-        return None if kind.name == "jsonb" or _may_be_scalar(field) else _WHOLE
+        may_be_scalar = is_union(field) or field.shown in ("any value", "null")
+        return None if kind.name == "jsonb" or may_be_scalar else _WHOLE
     if form is Format.JSON_SCHEMA and field.type.name is TypeName.DECIMAL:
         return None if kind.name in (*_NUMBERS, "event_id") or kind.encoding in EPOCH_UNITS else _NO_NUMBER
     why = refusal(field.type, kind)
@@ -61,24 +69,14 @@ def limited(field: SchemaField, kind: ColumnKind, form: Format) -> str | None:
     return _limit(field.type, kind)
 
 
-def _type(field: SchemaField, kind: ColumnKind, form: Format) -> Iterator[str]:
-    if misfit := refused(field, kind, form) or limited(field, kind, form):
-        yield f"{field.shown} in the schema, {shown(kind)} in the file: {misfit}"
-
-
 def shown(kind: ColumnKind) -> str:
     """The type as a pipeline file writes it."""
     args = f"({','.join(map(str, kind.args))})" if kind.args else ""
     return f"{kind.name}{args}"
 
 
-def _may_be_scalar(field: SchemaField) -> bool:
-    """Whether some values could be single ones: those of a union, or of a property that says nothing."""
-    return is_union(field) or field.shown in ("any value", "null")
-
-
 def is_union(field: SchemaField) -> bool:
-    """Whether the field has values of several types, by its schema."""
+    """Return whether the field has values of several types, by its schema."""
     return field.type is None and (field.shown.startswith("union of") or " or " in field.shown)
 
 
@@ -89,7 +87,7 @@ def _json_limit(kind: ColumnKind) -> str | None:
 
 
 def _limit(source: ValueType, kind: ColumnKind) -> str | None:
-    """Which values of a type that fits are refused, and what to write instead."""
+    """Return which values of a type that fits are refused, and what to write instead."""
     if kind.encoding in EPOCH_UNITS:
         return None
     if source.name is TypeName.INTEGER:
@@ -132,14 +130,3 @@ def _decimal_limit(source: ValueType, kind: ColumnKind) -> str | None:
     if scale <= kind.args[1] and precision - scale <= kind.args[0] - kind.args[1]:
         return None
     return f"values with more digits are quarantined; write numeric({precision},{scale})"
-
-
-def _nulls(field: SchemaField, nullable: bool) -> Iterator[str]:
-    if field.nullable and not nullable:
-        yield "can be null or missing in the schema, not nullable in the file: such records are quarantined"
-
-
-def _inside(field: SchemaField, form: Format) -> str:
-    """A path that leads on into a value: only some languages have values that it can lead into."""
-    scalar = field.type is not None or form is Format.PROTOBUF or field.shown in ("array", "null")
-    return f"a path into {field.shown}, which has no fields: records are quarantined" if scalar else ""

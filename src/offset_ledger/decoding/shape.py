@@ -1,4 +1,4 @@
-"""The declared paths of a record as a tree: which member leads to which value of the row."""
+"""The declared paths of a record as a tree, which lead to the values of the row and to what conditions compare."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from offset_ledger.config.json_path import format_path
-from offset_ledger.config.model import JsonPath, RecordShape
-from offset_ledger.decoding.kinds import ColumnKind, kinds
+from offset_ledger.config.model import Condition, JsonPath, RecordShape
+from offset_ledger.decoding.kinds import ColumnKind, Flags, kinds
 
 Has = Callable[[JsonPath], bool]
 """Whether a record, or the schema that it was written with, has a path."""
@@ -51,12 +54,12 @@ class Node:
 
     @cached_property
     def nullable(self) -> bool:
-        """Whether the record may do without this place."""
+        """Return whether the record may do without this place."""
         return all(leaf.nullable for leaf in self.descendants())
 
     @cached_property
     def aliased(self) -> bool:
-        """Whether a value of the row is elsewhere where the record does without this place."""
+        """Return whether a value of the row is elsewhere where the record does without this place."""
         return any(leaf.aliased for leaf in self.descendants())
 
 
@@ -68,7 +71,7 @@ class Place:
     paths: tuple[JsonPath, ...]
 
     def path(self, has: Has) -> JsonPath:
-        """Where the value is in such a record; the path of the file, where it has none of them."""
+        """Return where the value is in such a record; the path of the file, where it has none of them."""
         path, *aliases = self.paths
         return next(filter(has, self.paths), path) if aliases else path
 
@@ -104,3 +107,31 @@ def tree_at(value_places: Iterable[Place], paths: Iterable[JsonPath]) -> Node:
     for place, path in zip(value_places, paths, strict=True):
         root.add(path, replace(place.leaf, aliased=False))
     return root
+
+
+_KINDS = {str: "text", bool: "boolean", int: "bigint"}
+
+
+def compared(condition: Condition) -> ColumnKind:
+    """The kind of the values that can be equal."""
+    return ColumnKind(_KINDS[type(condition.equals)], (), "")
+
+
+def add_condition(root: Node, condition: Condition, slot: int) -> None:
+    """Let the tree lead to the value that is compared; a record may do without it."""
+    root.add(condition.path, Leaf(slot, compared(condition), nullable=True))
+
+
+def tree_of(condition: Condition) -> Node:
+    """The tree of the condition alone, whose value has slot 0."""
+    root = Node("$")
+    add_condition(root, condition, 0)
+    return root
+
+
+def holds(condition: Condition, column: pa.Array) -> Flags:
+    """Of which records, by the column of their values or of the texts of these, the condition holds."""
+    equals = str(condition.equals) if pa.types.is_string(column.type) else condition.equals
+    equal = pc.fill_null(pc.equal(column, pa.scalar(equals, column.type)), False)
+    flags: Flags = equal.to_numpy(zero_copy_only=False)
+    return flags

@@ -1,4 +1,4 @@
-"""Whether a schema can be one of a topic's: by its language, and by the subjects that it is registered under."""
+"""The schemas of a topic: which can be one of it, and the kinds of records that a schema has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrategy
-from offset_ledger.decoding.typed.types import SchemaProblem
+from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 
 LANGUAGES: Mapping[str, SchemaLanguage] = {
@@ -29,19 +29,19 @@ def check_value_schema(source: Source, schema: WriterSchema) -> None:
 
 
 def check_key_schema(source: Source, schema: WriterSchema) -> None:
-    """The same for the keys of the source's records."""
+    """Check that keys of the source's records can name the schema; raises SchemaProblem likewise."""
     _check_language(LANGUAGES[source.key_format], schema)
     _check_subject(source, schema, "key")
 
 
 def can_be_of(source: Source, schema: WriterSchema) -> bool:
-    """Whether records of the source can name the schema, in their key or in their value."""
+    """Return whether records of the source can name the schema, in their key or in their value."""
     has_schemas_of_keys = source.key_format is not KeyFormat.TEXT
     return is_value_schema(source, schema) or (has_schemas_of_keys and _passes(check_key_schema, source, schema))
 
 
 def is_value_schema(source: Source, schema: WriterSchema) -> bool:
-    """Whether records of the source can name the schema in their value."""
+    """Return whether records of the source can name the schema in their value."""
     return _passes(check_value_schema, source, schema)
 
 
@@ -63,19 +63,16 @@ def _check_subject(source: Source, schema: WriterSchema, side: str) -> None:
     subjects = {subject for subject, _ in schema.subjects}
     if source.subject is SubjectStrategy.ANY or not subjects:
         return
-    wanted = _subjects(source, schema, side)
+    if source.subject is SubjectStrategy.TOPIC:
+        wanted = {f"{source.topic}-{side}"}
+    else:
+        prefix = f"{source.topic}-" if source.subject is SubjectStrategy.TOPIC_RECORD else ""
+        wanted = {prefix + name for name in record_names(schema)}
     if not wanted & subjects:
         raise SchemaProblem(
             f"expected it under the subject {' or '.join(sorted(wanted))}, it is registered under "
             f"{', '.join(sorted(subjects)[:5])}"
         )
-
-
-def _subjects(source: Source, schema: WriterSchema, side: str) -> set[str]:
-    if source.subject is SubjectStrategy.TOPIC:
-        return {f"{source.topic}-{side}"}
-    prefix = f"{source.topic}-" if source.subject is SubjectStrategy.TOPIC_RECORD else ""
-    return {prefix + name for name in record_names(schema)}
 
 
 def record_names(schema: WriterSchema) -> set[str]:
@@ -86,7 +83,9 @@ def record_names(schema: WriterSchema) -> set[str]:
         SchemaProblem: it has no name.
     """
     if schema.language is SchemaLanguage.PROTOBUF:
-        return _message_names(schema)
+        from offset_ledger.decoding.protobuf.schema import compile_schema
+
+        return {message.full_name for message in compile_schema(schema).file.message_types_by_name.values()}
     text = _document(schema)
     key = "title" if schema.language is SchemaLanguage.JSON else "name"
     name = text.get(key) if isinstance(text, dict) else None
@@ -96,7 +95,7 @@ def record_names(schema: WriterSchema) -> set[str]:
 
 
 def is_of_others(schema: WriterSchema, names: Sequence[str]) -> bool:
-    """Whether the schema says by itself that none of its records is of a kind with one of these names.
+    """Return whether the schema says by itself that none of its records is of a kind with one of these names.
 
     The records of an Avro union or of a .proto file say it one by one.
 
@@ -144,7 +143,64 @@ def _in_namespace(text: Mapping[str, Any], name: str) -> str:
     return f"{namespace}.{name}" if isinstance(namespace, str) and namespace and "." not in name else name
 
 
-def _message_names(schema: WriterSchema) -> set[str]:
-    from offset_ledger.decoding.protobuf.schema import compile_schema
+ReadKind = Callable[[bytes], tuple[str, int]]
+"""The name of a payload's kind, and how many of its bytes say so; raises Mismatch."""
 
-    return {message.full_name for message in compile_schema(schema).file.message_types_by_name.values()}
+
+def kind_names(schema: WriterSchema) -> tuple[str, ...]:
+    """The names by which record.where.schema can choose records of the schema.
+
+    Raises:
+        SchemaProblem: it cannot be read, or has no name.
+    """
+    match schema.language:
+        case SchemaLanguage.AVRO:
+            from offset_ledger.decoding.avro.decoder import record_names as of_avro
+
+            return of_avro(schema)
+        case SchemaLanguage.PROTOBUF:
+            from offset_ledger.decoding.protobuf.schema import compile_schema
+
+            return compile_schema(schema).message_names
+    return json_schema_names(schema)
+
+
+def kind_reader(schema: WriterSchema) -> ReadKind:
+    """Return what reads the kind of a payload: a JSON Schema's title before its $id.
+
+    Raises:
+        SchemaProblem: as :func:`kind_names`.
+    """
+    match schema.language:
+        case SchemaLanguage.AVRO:
+            from offset_ledger.decoding.avro.reader import branch_reader
+
+            return branch_reader(schema)
+        case SchemaLanguage.PROTOBUF:
+            from offset_ledger.decoding.protobuf.schema import compile_schema, message_reader
+
+            return message_reader(compile_schema(schema))
+    (name, *_) = json_schema_names(schema)
+    return lambda _: (name, 0)
+
+
+def fields_of(schema: WriterSchema, name: str | None = None) -> tuple[SchemaField, ...]:
+    """The fields of the kind of this name; of the schema's first one without a name.
+
+    Raises:
+        SchemaProblem: it cannot be read, has no such kind, or too many fields.
+    """
+    match schema.language:
+        case SchemaLanguage.AVRO:
+            from offset_ledger.decoding.avro.decoder import schema_fields as of_avro
+
+            return of_avro(schema, name)
+        case SchemaLanguage.PROTOBUF:
+            from offset_ledger.decoding.protobuf.decoder import schema_fields as of_protobuf
+
+            return of_protobuf(schema, name)
+    from offset_ledger.decoding.json_schema.fields import schema_fields as of_json
+
+    if name is not None and name not in json_schema_names(schema):
+        raise SchemaProblem(f"expected the title or $id {name}, it is {' or '.join(json_schema_names(schema))}")
+    return of_json(schema)

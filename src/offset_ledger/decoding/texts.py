@@ -1,12 +1,22 @@
-"""Texts -> days, times, moments, UUIDs and bytes, written in one way each."""
+"""Texts -> days, times, moments, UUIDs and bytes, written in one way each: value by value, and a column at once."""
 
 from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
+from functools import partial
+from typing import Any
 from uuid import UUID
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.decoding import kinds
+from offset_ledger.decoding.kinds import Built, ColumnKind, Flags, as_flags, check_event_id, content, free_of_nul, kept
 from offset_ledger.decoding.outcome import Code, Mismatch, printable
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -16,11 +26,33 @@ _MOMENT = re.compile(
     r"(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_UUID_DIGITS = [place for place in range(36) if place not in (8, 13, 18, 23)]
+
+# Within these every moment that the calendar has is one that Python, Arrow and Postgres all have.
+_SURE_DAY = r"[12][0-9]{3}-[01][0-9]-[0-3][0-9]"
+_SURE_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_SURE_MOMENT = rf"{_SURE_DAY}T{_SURE_TIME}(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])"
+_SURE_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """How texts are values of a kind: ``read`` defines it, and ``build`` takes the column, as far as it is sure."""
+
+    wanted: str
+    read: Callable[[str], Any]
+    build: Callable[[pa.StringArray], Built]
+
+
+def text_form(kind: ColumnKind) -> TextForm | None:
+    """Return how texts are values of that kind; None where no text is one."""
+    if kind.name == "varchar":
+        return TextForm("text", partial(text, limit=kind.args[0]), partial(_text_column, limit=kind.args[0]))
+    return _FORMS.get((kind.name, kind.encoding))
 
 
 def text(value: str, limit: int | None = None) -> str:
-    """A text that Postgres can hold."""
+    """Return a text that Postgres can hold."""
     if "\0" in value:
         raise Mismatch(Code.NUL, "expected text without NUL, which Postgres cannot hold")
     if limit is not None and len(value) > limit:
@@ -28,8 +60,16 @@ def text(value: str, limit: int | None = None) -> str:
     return value
 
 
+def _text_column(column: pa.StringArray, limit: int | None = None) -> Built:
+    fitting, flags = (column, None) if limit is None else kept(column, pc.less_equal(pc.utf8_length(column), limit))
+    if free_of_nul(fitting):
+        return fitting, flags
+    free = as_flags(pc.invert(pc.match_substring(fitting, "\0")))
+    return fitting, free if flags is None else flags if free is None else flags & free
+
+
 def day(value: str) -> date:
-    """A day written YYYY-MM-DD."""
+    """Return the day written YYYY-MM-DD."""
     if not _DAY.fullmatch(value):
         raise _malformed("date as YYYY-MM-DD", value)
     try:
@@ -39,7 +79,7 @@ def day(value: str) -> date:
 
 
 def time_of_day(value: str) -> time:
-    """A time written HH:MM:SS, with or without a fraction; digits beyond the microsecond have to be zeros."""
+    """Return the time written HH:MM:SS, with or without a fraction; digits beyond the microsecond have to be zeros."""
     match = _TIME.fullmatch(value)
     if match is None:
         raise _malformed("time as HH:MM:SS", value)
@@ -51,8 +91,14 @@ def time_of_day(value: str) -> time:
         raise Mismatch(Code.RANGE, f"expected a time before 24:00:00, got {printable(value)}") from None
 
 
+def _time_column(column: pa.StringArray) -> Built:
+    fitting, flags = kept(column, pc.match_substring_regex(column, f"^{_SURE_TIME}$"))
+    moments_of_one_day = pc.binary_join_element_wise("1970-01-01T", fitting, "")
+    return moments_of_one_day.cast(pa.timestamp("us")).cast(kinds.TIME), flags
+
+
 def moment(value: str) -> datetime:
-    """A moment of RFC 3339, in UTC; digits beyond the microsecond have to be zeros."""
+    """Return a moment of RFC 3339, in UTC; digits beyond the microsecond have to be zeros."""
     match = _MOMENT.fullmatch(value)
     if match is None:
         raise _malformed("RFC 3339 timestamp with zone", value)
@@ -66,15 +112,55 @@ def moment(value: str) -> datetime:
         raise Mismatch(Code.RANGE, f"expected a moment of the calendar, got {printable(value)}") from None
 
 
+def _calendar_column(column: pa.StringArray, pattern: str, type_: pa.DataType) -> Built:
+    fitting, flags = kept(column, pc.match_substring_regex(column, f"^{pattern}$"))
+    try:
+        return fitting.cast(type_), flags
+    except pa.ArrowInvalid:  # a day that no month has
+        flags = np.fromiter(map(_is_moment, fitting.to_pylist()), np.bool_, len(fitting))
+        return pc.if_else(pa.array(flags), fitting, None).cast(type_), flags
+
+
+def _is_moment(value: str | None) -> bool:
+    try:
+        return value is not None and datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
 def uuid(value: str) -> UUID:
-    """A UUID in its canonical form of 36 characters."""
+    """Return the UUID of a text in its canonical form of 36 characters."""
     if not _UUID.fullmatch(value):
         raise _malformed("uuid", value)
     return UUID(value)
 
 
+def _uuid_column(column: pa.StringArray) -> Built:
+    """The 16 bytes of UUIDs as Postgres writes them."""
+    fitting, flags = kept(column, pc.match_substring_regex(column, _SURE_UUID))
+    digits = content(fitting.drop_null()).reshape(-1, 36)[:, _UUID_DIGITS]
+    packed = pa.py_buffer(binascii.unhexlify(digits.tobytes()))
+    values = pa.FixedSizeBinaryArray.from_buffers(kinds.UUID_TYPE, len(digits), [None, packed])
+    if not fitting.null_count:
+        return values, flags
+    valid = kinds.valid_flags(fitting)
+    return values.take(pa.array(np.cumsum(valid) - 1, mask=~valid)), flags
+
+
+def uuid_texts(column: pa.Array) -> pa.StringArray:
+    """Return UUIDs of 16 bytes as their 36 characters."""
+    valid = kinds.valid_flags(column)
+    digits = binascii.hexlify(content(column.cast(pa.binary()).drop_null()).data)
+    written = np.full((int(valid.sum()), 36), ord("-"), np.uint8)
+    written[:, _UUID_DIGITS] = np.frombuffer(digits, np.uint8).reshape(-1, 32)
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(valid * 36, out=offsets[1:])
+    validity = column.is_valid().buffers()[1] if column.null_count else None
+    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), pa.py_buffer(written), validity)
+
+
 def base64(value: str) -> bytes:
-    """Bytes in base64 with its padding, and nothing that another text could also mean."""
+    """Return bytes in base64 with its padding, and nothing that another text could also mean."""
     try:
         return base64_bytes(value)
     except ValueError:
@@ -82,7 +168,7 @@ def base64(value: str) -> bytes:
 
 
 def base64_bytes(value: str) -> bytes:
-    """Bytes in canonical base64.
+    """Return bytes in canonical base64.
 
     Raises:
         ValueError: it is not.
@@ -94,10 +180,44 @@ def base64_bytes(value: str) -> bytes:
 
 
 def hexadecimal(value: str) -> bytes:
-    """Bytes in hexadecimal, two digits each."""
-    if not _HEX.fullmatch(value):
+    """Return bytes in hexadecimal, two digits each."""
+    try:
+        decoded = bytes.fromhex(value)
+    except ValueError:
+        raise _malformed("hexadecimal", value) from None
+    if len(decoded) * 2 != len(value):  # fromhex passes over blanks
         raise _malformed("hexadecimal", value)
-    return bytes.fromhex(value)
+    return decoded
+
+
+def _bytes_column(column: pa.StringArray, read: Callable[[str], bytes]) -> Built:
+    decoded: list[bytes | None] = []
+    flags = np.ones(len(column), np.bool_)
+    for place, value in enumerate(column.to_pylist()):
+        try:
+            decoded.append(None if value is None else read(value))
+        except Mismatch:
+            decoded.append(None)
+            flags[place] = False
+    return pa.array(decoded, pa.binary()), flags
+
+
+def utf8(column: pa.BinaryArray) -> tuple[pa.StringArray, Flags | None]:
+    """Return the column as text, null where it is not UTF-8, and a flag for each value that is; None where all are."""
+    try:
+        return column.cast(pa.string()), None
+    except pa.ArrowInvalid:
+        flags = np.fromiter((value is None or is_utf8(value) for value in column.to_pylist()), np.bool_, len(column))
+        return pc.if_else(pa.array(flags), column, None).cast(pa.string()), flags
+
+
+def is_utf8(value: bytes) -> bool:
+    """Return whether the bytes are UTF-8."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _microseconds(fraction: str, value: str) -> int:
@@ -108,3 +228,20 @@ def _microseconds(fraction: str, value: str) -> int:
 
 def _malformed(wanted: str, value: str) -> Mismatch:
     return Mismatch(Code.FORMAT, f"expected {wanted}, got {printable(value)}")
+
+
+_FORMS = {
+    ("text", ""): TextForm("text", text, _text_column),
+    ("event_id", ""): TextForm(
+        "text", lambda value: check_event_id(text(value)), lambda column: (column, kinds.event_ids(column))
+    ),
+    ("date", ""): TextForm("date as YYYY-MM-DD", day, partial(_calendar_column, pattern=_SURE_DAY, type_=pa.date32())),
+    ("time", ""): TextForm("time as HH:MM:SS", time_of_day, _time_column),
+    ("timestamptz", "rfc3339"): TextForm(
+        "RFC 3339 timestamp", moment, partial(_calendar_column, pattern=_SURE_MOMENT, type_=kinds.MOMENT)
+    ),
+    ("uuid", ""): TextForm("uuid", uuid, _uuid_column),
+    ("bytea", "base64"): TextForm("base64", base64, partial(_bytes_column, read=base64)),
+    ("bytea", "hex"): TextForm("hexadecimal", hexadecimal, partial(_bytes_column, read=hexadecimal)),
+}
+"""By the name and the encoding of the kind."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import StartAt
 from offset_ledger.connections import get_connection
-from offset_ledger.decoding.arrow import DecodedColumns, decode_batch
+from offset_ledger.decoding.arrow import DecodedColumns, decode_batch, with_texts
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka
@@ -216,7 +216,7 @@ def _read(pipeline: Pipeline, start: Start, records: int) -> Iterator[pa.RecordB
 def _rows(pipeline: Pipeline, decoded: DecodedColumns) -> Iterator[SampleRow]:
     names = [column.name for column in pipeline.record.columns]
     wanted = [name for name in (*_OF_THE_ROW, *names) if name in decoded.rows.column_names]
-    for row in decoded.rows.select(wanted).to_pylist():
+    for row in with_texts(decoded.rows.select(wanted)).to_pylist():
         values = {name: row[name] for name in names}
         of_kafka = row["_partition"], row["_offset"], row["event_id"], row["publish_at"]
         yield SampleRow(*of_kafka, values, row.get("_schema_id"), row["_deleted"])

@@ -9,12 +9,13 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.config.source import Format, SubjectStrategy
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.needed_columns import Follower
-from offset_ledger.decoding.record_kinds import fields_of, kind_names
 from offset_ledger.decoding.subjects import (
     LANGUAGES,
     check_value_schema,
+    fields_of,
     is_of_others,
     is_value_schema,
+    kind_names,
     record_names,
 )
 from offset_ledger.decoding.typed.types import SchemaProblem

@@ -6,31 +6,30 @@ many digits follow the point, and the groups.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pgpq
 import psycopg2
 import pyarrow as pa
 import pyarrow.compute as pc
-from pgpq import encoders, schema
 from psycopg2 import sql
 from pyarrow import csv
 
 from offset_ledger.config.model import RecordShape
 from offset_ledger.decoding.arrow import with_too_large
-from offset_ledger.decoding.staged import content, moments
+from offset_ledger.decoding.kinds import content, moments
+from offset_ledger.decoding.texts import uuid_texts
 from offset_ledger.errors import one_line
 from offset_ledger.ledger.database import Cursor, savepoint
 from offset_ledger.ledger.sqlstates import is_of_size
 from offset_ledger.ledger.staging import PIECE_BYTES, CopyFormat, copy_into, refused_types, row_types
 
-BINARY = find_spec("pgpq") is not None
+if BINARY := find_spec("pgpq") is not None:
+    import pgpq
+    from pgpq import encoders, schema
 
 
 def copy_rows(cursor: Cursor, table: sql.Identifier, types: Mapping[str, str], rows: pa.Table) -> None:
@@ -73,89 +72,40 @@ def _copy_fitting(
 
 
 def copy_form(types: Mapping[str, str], rows: pa.Table, binary: bool = BINARY) -> tuple[CopyFormat, Iterator[bytes]]:
-    """The format that COPY is told, and the rows in it."""
-    if not binary:
-        return "csv", copy_csv(rows)
-
-    return "binary", copy_binary(types, rows)
-
-
-Form = tuple[pa.DataType, Callable[[pa.Array], pa.Array]]
-
-_DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
-_DECIMAL_DIGITS = 38
-_UUID = pa.binary(16)
+    """Return the format that COPY is told, and the rows in it."""
+    return ("binary", copy_binary(types, rows)) if binary else ("csv", copy_csv(rows))
 
 
 def copy_binary(types: Mapping[str, str], rows: pa.Table) -> Iterator[bytes]:
-    """The rows in pieces of about ``PIECE_BYTES``, some of them empty, for columns of these Postgres types.
+    """Yield the rows in pieces of about ``PIECE_BYTES``, some of them empty, for columns of these Postgres types.
 
     Raises:
         ValueError: a value has no binary form.
     """
-    forms = [_form(types[name]) for name in rows.column_names]
-    sent = pa.schema(
-        [field.with_type(form[0]) if form else field for field, form in zip(rows.schema, forms, strict=True)]
-    )
-    encoder = pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(
-        sent, {field.name: _builder(field, types[field.name]) for field in sent}
-    )
+    texts = {field.name for field in rows.schema if pa.types.is_string(field.type)}
+    of_texts = {name for name in texts if types[name].startswith("numeric")}
+    sent = pa.schema([field.with_type(pa.binary()) if field.name in of_texts else field for field in rows.schema])
+    builders = {field.name: pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field) for field in sent}
+    for field in sent:
+        if types[field.name] == "jsonb":
+            builders[field.name] = encoders.StringEncoderBuilder.new_with_output(field, schema.Jsonb())
+    encoder = pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(sent, builders)
     yield encoder.write_header()
-    for batch in rows.to_batches(_rows_per_piece(rows)):
-        columns = [form[1](column) if form else column for column, form in zip(batch.columns, forms, strict=True)]
+    for batch in rows.to_batches(max(1, PIECE_BYTES * len(rows) // max(rows.nbytes, 1))):
+        columns = [
+            numeric_binary(column) if name in of_texts else _with_one_nan(column)
+            for name, column in zip(rows.column_names, batch.columns, strict=True)
+        ]
         yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=sent))
     yield encoder.finish()
 
 
-def _builder(field: pa.Field, type_: str) -> Any:
-    if type_ == "jsonb":
-        return encoders.StringEncoderBuilder.new_with_output(field, schema.Jsonb())
-    return pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field)
-
-
-def _rows_per_piece(table: pa.Table) -> int:
-    size: int = table.nbytes
-    return max(1, PIECE_BYTES * len(table) // max(size, 1))
-
-
-def _form(type_: str) -> Form | None:
-    """What the staged texts of that Postgres type are sent as; None where the staged column is sent as it is."""
-    if not type_.startswith("numeric"):
-        return _FORMS.get(type_)
-    decimal = _DECIMAL.fullmatch(type_)
-    if decimal and int(decimal[1]) <= _DECIMAL_DIGITS:  # Arrow's decimals have one scale, and end there
-        return _cast(pa.decimal128(int(decimal[1]), int(decimal[2])))
-    return pa.binary(), numeric_binary
-
-
-def _cast(type_: pa.DataType) -> Form:
-    return type_, lambda column: column.cast(type_)
-
-
-def _uuids(texts: pa.StringArray) -> pa.Array:
-    """UUIDs of 36 lower-case characters as their 16 bytes."""
-    digits = content(texts).reshape(-1, 36)[:, _UUID_DIGITS]
-    packed = np.ascontiguousarray(_NIBBLES[digits[:, 0::2]] << 4 | _NIBBLES[digits[:, 1::2]])
-    values = pa.FixedSizeBinaryArray.from_buffers(_UUID, len(packed), [None, pa.py_buffer(packed)])
-    if not texts.null_count:
-        return values
-    valid = texts.is_valid().to_numpy(zero_copy_only=False)
-    return values.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
-
-
-def _nibbles() -> npt.NDArray[np.uint8]:
-    table = np.zeros(256, np.uint8)
-    table[np.frombuffer(b"0123456789abcdef", np.uint8)] = range(16)
-    return table
-
-
-_NIBBLES = _nibbles()
-_UUID_DIGITS = [place for place in range(36) if place not in (8, 13, 18, 23)]
-_FORMS: dict[str, Form] = {
-    "uuid": (_UUID, _uuids),
-    "real": _cast(pa.float32()),
-    "double precision": _cast(pa.float64()),
-}
+def _with_one_nan(column: pa.Array) -> pa.Array:
+    """The column with NaN as Postgres writes it, which keeps the bits of any NaN that it is sent."""
+    if not pa.types.is_floating(column.type):
+        return column
+    nan = pc.is_nan(column)
+    return pc.if_else(nan, pa.scalar(float("nan"), column.type), column) if pc.any(nan).as_py() else column
 
 
 Integers = npt.NDArray[np.int64]
@@ -168,18 +118,17 @@ _GROUP = np.array([1000, 100, 10, 1], np.int16)
 
 
 def numeric_binary(texts: pa.StringArray) -> pa.BinaryArray:
-    """Each number as Postgres sends and takes it; null stays null.
+    """Return each number as Postgres sends and takes it; null stays null.
 
     Raises:
         ValueError: a text is no finite number, or one that no numeric can hold.
     """
-    plain = texts if _all(pc.match_substring_regex(texts, _PLAIN)) else _spelled_out(texts)
-    fits = pc.fill_null(pc.less_equal(pc.binary_length(plain), _MAX_WIDTH), True)
-    return _encoded(plain) if _all(fits) else _one_by_one(plain, fits)
-
-
-def _one_by_one(texts: pa.StringArray, fits: pa.BooleanArray) -> pa.BinaryArray:
-    """Where some numbers are too wide to share a matrix with the others."""
+    if not _all(pc.match_substring_regex(texts, _PLAIN)):
+        texts = pa.array([None if text is None else _spelled_out(text) for text in texts.to_pylist()], pa.string())
+    fits = pc.fill_null(pc.less_equal(pc.binary_length(texts), _MAX_WIDTH), True)
+    if _all(fits):
+        return _encoded(texts)
+    # Some are too wide to share a matrix with the others.
     wide = np.flatnonzero(~fits.to_numpy(zero_copy_only=False))
     encoded = [_encoded(pc.if_else(fits, texts, None)), *(_encoded(texts.slice(place, 1)) for place in wide.tolist())]
     order = np.arange(len(texts))
@@ -191,12 +140,8 @@ def _all(flags: pa.BooleanArray) -> bool:
     return bool(pc.all(flags, min_count=0).as_py())
 
 
-def _spelled_out(texts: pa.StringArray) -> pa.StringArray:
-    """The numbers without exponents."""
-    return pa.array([None if text is None else _spelled_one_out(text) for text in texts.to_pylist()], pa.string())
-
-
-def _spelled_one_out(text: str) -> str:
+def _spelled_out(text: str) -> str:
+    """The number without an exponent."""
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -260,13 +205,8 @@ def _assembled(
     valid = texts.is_valid().to_numpy(zero_copy_only=False)
     kept &= valid[:, None]
     offsets = np.concatenate([[0], np.cumsum(kept.sum(axis=1) * 2)]).astype(np.int32)
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), rows, [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(words[kept])]
-    )
-
-
-def _bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.BinaryArray.from_buffers(pa.binary(), rows, [validity, pa.py_buffer(offsets), pa.py_buffer(words[kept])])
 
 
 _OPTIONS = csv.WriteOptions(include_header=False, batch_size=8192, quoting_style="needed")
@@ -283,31 +223,28 @@ def copy_csv(table: pa.Table) -> Iterator[bytes]:
 
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column as its Postgres type reads it."""
     if pa.types.is_binary(column.type):
         return _bytea(column)
+    if pa.types.is_fixed_size_binary(column.type):
+        return pa.chunked_array([uuid_texts(chunk) for chunk in column.chunks], pa.string())
     return _moments(column) if pa.types.is_timestamp(column.type) else column
 
 
 def _bytea(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Bytes as Postgres's bytea reads them: text with its backslashes doubled where all are text, else hex."""
+    """Bytes as text with its backslashes doubled where all are text, else in hexadecimal."""
     try:
         texts = column.cast(pa.string())
     except pa.ArrowInvalid:
-        return _hex(column)
-    if _any_has(texts, "\0"):
-        return _hex(column)
+        texts = None
+    if texts is None or _any_has(texts, "\0"):
+        texts = [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
+        return pa.chunked_array([texts], pa.string())
     return pc.replace_substring(texts, "\\", "\\\\") if _any_has(texts, "\\") else texts
 
 
 def _any_has(texts: pa.ChunkedArray, character: str) -> bool:
     return any(bool((content(chunk) == ord(character)).any()) for chunk in texts.chunks)
-
-
-def _hex(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    chunks = [
-        [None if value is None else "\\x" + value.hex() for value in chunk.to_pylist()] for chunk in column.chunks
-    ]
-    return pa.chunked_array(chunks, pa.string())
 
 
 def _far_moment(microseconds: int | None) -> str | None:

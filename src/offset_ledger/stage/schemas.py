@@ -17,8 +17,7 @@ from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.decoding.needed_columns import Difference, Fields, Follower, Needed
 from offset_ledger.decoding.outcome import Mismatch
-from offset_ledger.decoding.record_kinds import fields_of, kind_names, kind_reader
-from offset_ledger.decoding.subjects import can_be_of, check_value_schema
+from offset_ledger.decoding.subjects import can_be_of, check_value_schema, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import SchemaChanged, UndecidedSchema, UnusableSchema
 from offset_ledger.ledger import batches, followed_columns, pipelines, schema_boundaries, staging

@@ -15,12 +15,10 @@ from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import JsonPath, RecordShape
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding import frame
-from offset_ledger.decoding.framed import Lookup
-from offset_ledger.decoding.heads import by_head
+from offset_ledger.decoding.framed import Lookup, by_head
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.decoding.outcome import printable
-from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_reader
-from offset_ledger.decoding.subjects import LANGUAGES
+from offset_ledger.decoding.subjects import LANGUAGES, ReadKind, fields_of, kind_reader
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.unread import MAX_NAME, Unread
 from offset_ledger.model.writer_schema import WriterSchema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import psycopg2
 import pyarrow as pa
 import pytest
@@ -23,11 +25,11 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from offset_ledger.config.model import Tombstone
-from offset_ledger.decoding.arrow import _staged, decode_batch, staging_schema
+from offset_ledger.decoding.arrow import decode_batch, staged, staging_schema
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import DecodedRow
-from offset_ledger.decoding.typed.columns import arrow_type, column_builder
+from offset_ledger.decoding.typed.conversions import arrow_type, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.ledger.database import Cursor
 from offset_ledger.ledger.staging import copy_into
@@ -260,11 +262,6 @@ INTEGERS = st.integers(-(10**27), 10**27) | st.integers(-10_001, 10_001)
 OF_ANY_YEAR = FORMS | {"timestamptz": "timestamptz_send({})"}
 
 
-def texts_of(values: list[Any], text: Any) -> pa.StringArray:
-    """The values as a staged column of texts."""
-    return pa.array([None if value is None else text(value) for value in values], pa.string())
-
-
 def copied(session: connection, type_: str, values: pa.Array) -> list[Any]:
     """What a column of that type holds after COPY in either format, in the order of the values."""
     types = {"n": "integer", "v": type_}
@@ -292,9 +289,9 @@ def test_every_float_survives_copy(session: connection, type_: str, data: st.Dat
     expected = [v if v is None else nan if v != v else struct.pack(form, v) for v in values]
     kind = ColumnKind(type_, (), "")
     source = ValueType(TypeName.FLOAT, type_, bits=32 if type_ == "real" else 64)
-    build = column_builder(source, kind)
+    build = conversion(source, kind).build
     assert build is not None
-    assert copied(session, type_, _staged(kind, values)) == expected
+    assert copied(session, type_, staged(kind, values)) == expected
     assert copied(session, type_, build(pa.array(values, arrow_type(source)))[0]) == expected
 
 
@@ -305,7 +302,8 @@ def test_every_number_of_a_precision_survives_copy(
     session: connection, type_: str, places: int, values: list[int | None]
 ) -> None:
     scaled = [None if value is None else Decimal(value).scaleb(-places) for value in values]
-    assert copied(session, type_, texts_of(scaled, str)) == [v if v is None else f"{v:f}" for v in scaled]
+    kind = ColumnKind("numeric", tuple(map(int, re.findall(r"\d+", type_))), "")
+    assert copied(session, type_, staged(kind, scaled)) == [v if v is None else f"{v:f}" for v in scaled]
 
 
 @examples(150)
@@ -313,7 +311,7 @@ def test_every_number_of_a_precision_survives_copy(
 def test_every_number_keeps_its_digits(session: connection, parts: list[tuple[int, int] | None]) -> None:
     values = [None if part is None else Decimal(part[0]).scaleb(-part[1]) for part in parts]
     expected = [v if v is None else f"{v:f}" if v else f"{0:.{max(-int(v.as_tuple().exponent), 0)}f}" for v in values]
-    assert copied(session, "numeric", texts_of(values, str)) == expected
+    assert copied(session, "numeric", staged(ColumnKind("numeric", (), ""), values)) == expected
 
 
 def test_the_widest_numbers_survive_copy(session: connection) -> None:
@@ -343,8 +341,9 @@ def test_uuids_dates_times_and_bytes_survive_copy(
     times: list[time | None],
     blobs: list[bytes | None],
 ) -> None:
-    texts = pa.array([None if value is None else str(value) for value in uuids], pa.string())
-    assert copied(session, "uuid", texts[1:]) == texts[1:].to_pylist()  # a slice, too, is read from its start
+    texts = [None if value is None else str(value) for value in uuids]
+    column = staged(ColumnKind("uuid", (), ""), uuids)
+    assert copied(session, "uuid", column[1:]) == texts[1:]  # a slice, too, is read from its start
     days = [None if value is None else f"{value.isoformat()} AD" for value in dates]
     assert copied(session, "date", pa.array(dates, pa.date32())) == days
     clocks = [time(0), time.max, None, *times]
@@ -385,3 +384,75 @@ def test_a_large_table_arrives_in_pieces(session: connection) -> None:
     _, pieces = copy_form(TEXTS_TABLE, table, True)
     assert max(map(len, pieces)) < 2_500_000
     assert [row["t"] for row in stored(session, "texts", table, "n")] == texts
+
+
+NUMERICS = {"numeric(12,4)": (12, 4), "numeric(38,38)": (38, 38), "numeric(76,10)": (76, 10), "numeric": ()}
+UNSCALED = [0, 1, -1, 12, -12, 9_999, 10**7 - 1, 1 - 10**7, 2**63 - 1, -(2**63), None]
+
+
+@pytest.mark.parametrize("type_", NUMERICS)
+@pytest.mark.parametrize("scale", [0, 2, 4, 19, 38])
+def test_decimals_of_a_schema_have_the_digits_of_their_column(session: connection, type_: str, scale: int) -> None:
+    kind = ColumnKind("numeric", NUMERICS[type_], "")
+    convert, build = _of(ValueType(TypeName.DECIMAL, "decimal", scale=scale), kind)
+    built, flags = build(pa.array(UNSCALED, pa.int64()))
+    sure = UNSCALED if flags is None else [value for value, good in zip(UNSCALED, flags, strict=True) if good]
+    values = [None if value is None else convert(value) for value in sure]
+    places = kind.args[1] if kind.args else scale
+    expected = [None if value is None else f"{value:.{places}f}" for value in values]
+    column = built if flags is None else built.filter(pa.array(flags))
+    assert copied(session, type_, column) == copied(session, type_, staged(kind, values)) == expected
+    assert None in values
+    assert 0 in values
+
+
+def _of(source: ValueType, kind: ColumnKind) -> tuple[Any, Any]:
+    """How single values of a type become values of a kind, and how a column does."""
+    both = conversion(source, kind)
+    assert both.build is not None
+    return both.convert, both.build
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        (ValueType(TypeName.INTEGER, "uint64", 64, signed=False), [0, 2**64 - 1, 2**63, None]),
+        (ValueType(TypeName.INTEGER, "int64", 64), [0, -(2**63), 2**63 - 1, -1, None]),
+    ],
+)
+@pytest.mark.parametrize(("type_", "args"), [("numeric", ()), ("numeric(20,0)", (20, 0)), ("numeric(22,2)", (22, 2))])
+def test_integers_become_numerics(
+    session: connection, source: ValueType, values: list[int | None], type_: str, args: tuple[int, ...]
+) -> None:
+    _, build = _of(source, ColumnKind("numeric", args, ""))
+    built, flags = build(pa.array(values, arrow_type(source)))
+    zeros = ".00" if args == (22, 2) else ""
+    assert flags is None
+    assert copied(session, type_, built) == [None if value is None else f"{value}{zeros}" for value in values]
+
+
+def test_a_number_has_the_scale_of_its_column(session: connection) -> None:
+    literals = ["1.1", "1", "-0.0", "-0", "1e1", "0", "12345.67", "1.230000", "0e-99999"]
+    batch = batch_of([value_with("price", literal) for literal in literals])
+    found = stored(session, "staged", decode_batch(JsonDecoder(SHAPE, LIMITS), batch).rows, "_offset")
+    prices = ["1.10", "1.00", "0.00", "0.00", "10.00", "0.00", "12345.67", "1.23", "0.00"]
+    assert [row["price"] for row in found] == prices
+
+
+@pytest.mark.parametrize(
+    ("type_", "form", "bits"),
+    [
+        ("real", ">f4", ["7fc00000", "ffc00000", "7f800001", "7fc12345", "00000001", "80000001", "80000000"]),
+        ("double precision", ">f8", ["7ff8000000000001", "fff8000000000000", "0000000000000001", "8000000000000000"]),
+    ],
+)
+def test_every_nan_is_postgres_own_and_no_other_bit_changes(
+    session: connection, type_: str, form: str, bits: list[str]
+) -> None:
+    floats = np.frombuffer(bytes.fromhex("".join(bits)), form)
+    packed = ">f" if type_ == "real" else ">d"
+    expected = [struct.pack(packed, float("nan") if value != value else value) for value in floats]
+    source = ValueType(TypeName.FLOAT, type_, bits=32 if type_ == "real" else 64)
+    _, build = _of(source, ColumnKind(type_, (), ""))
+    native = floats.astype(form.replace(">", "<"))
+    assert copied(session, type_, build(pa.array(native))[0]) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -14,15 +15,25 @@ from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.framed import FramedDecoder
 from offset_ledger.decoding.json.decoder import JsonDecoder
 from offset_ledger.decoding.subjects import LANGUAGES
+from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.errors import ConfigurationError
+from offset_ledger.model.writer_schema import WriterSchema
 
 SHAPE = RecordShape(("id",), None, (Column("state", ColumnType("text"), ("state",)),))
 
 
 def test_every_format_of_the_pipeline_file_has_a_decoder() -> None:
-    assert {Format.JSON, *formats._DECODERS} == set(Format)
-    assert set(LANGUAGES) == set(formats._DECODERS)
-    assert {KeyFormat.TEXT, *formats._KEY_READERS} == set(KeyFormat)
+    assert {Format.JSON, *LANGUAGES} == set(Format)
+    for form in set(Format) - {Format.JSON}:
+        with pytest.raises(SchemaProblem):  # of the format's own decoder
+            formats._decoder(
+                replace(Source("k", "t"), format=form), WriterSchema(1, LANGUAGES[form], "}"), SHAPE, Limits()
+            )
+    for key_form in set(KeyFormat) - {KeyFormat.TEXT}:
+        with pytest.raises(SchemaProblem):
+            formats._key_reader(
+                replace(Source("k", "t"), key_format=key_form), WriterSchema(1, LANGUAGES[key_form], "}")
+            )
 
 
 def test_the_format_chooses_the_decoder() -> None:

@@ -18,7 +18,7 @@ from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.formats import compile_decoder
 from offset_ledger.decoding.needed_columns import Difference, Follower, Needed
 from offset_ledger.decoding.outcome import Code, Reason, Refusal
-from offset_ledger.decoding.record_kinds import fields_of
+from offset_ledger.decoding.subjects import fields_of
 from offset_ledger.model.followed_columns import effective
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.examples import examples

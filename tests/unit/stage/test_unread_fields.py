@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.config.model import Column, ColumnType, Condition, RecordShape
 from offset_ledger.config.source import Format, SchemaFile, Source
-from offset_ledger.decoding.heads import MAX_KINDS
+from offset_ledger.decoding.framed import MAX_KINDS
 from offset_ledger.decoding.needed_columns import UnreadMembers, unread
 from offset_ledger.model.unread import MAX_FIELDS, Unread, together
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema

@@ -1,1 +1,1 @@
-"""Avro: ``reader`` reads record by record, strictly; ``lockstep_reader`` walks whole columns at once."""
+"""Avro: ``reader`` reads record by record, strictly; ``lockstep`` walks whole columns at once."""

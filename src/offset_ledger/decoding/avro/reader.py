@@ -8,14 +8,15 @@ is written is checked, what is in its texts and bytes is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from offset_ledger.decoding.avro.cursor import Cursor, Malformed
-from offset_ledger.decoding.avro.lockstep_reader import LockstepReader, NotInLockstep
+from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
+from offset_ledger.decoding.avro.lockstep import LockstepReader, NotInLockstep
 from offset_ledger.decoding.avro.schema import (
     Array,
     AvroType,
@@ -28,30 +29,26 @@ from offset_ledger.decoding.avro.schema import (
     record_or_union,
     shown,
 )
-from offset_ledger.decoding.avro.values import (
+from offset_ledger.decoding.avro.steps import (
     ABSENT,
+    Fields,
     Parts,
+    ReadMap,
     Step,
-    branch,
-    members_of,
-    object_of,
+    TakeBranch,
     read_scalar,
     step_of,
-    walk,
 )
-from offset_ledger.decoding.outcome import Code, Mismatch, Reason
-from offset_ledger.decoding.proven import Proven
-from offset_ledger.decoding.rest import RestRefused
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RestRefused
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import Convert, converter
+from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found, Unreadable
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from offset_ledger.model.writer_schema import WriterSchema
 
 _NO_FIELD = "expected a value, the schema has no such field"
 _NO_KEY = "expected a value, got nothing"
-_Put = Callable[[Cursor, object], None]
 
 
 class AvroReader:
@@ -59,27 +56,33 @@ class AvroReader:
 
     def __init__(self, record: Record, root: Node) -> None:
         self._record, self._root = record, root
-        self._read = _Paths().fill(record, root)
+        self._read = _Compiler().fill(record, root)
 
     def read(self, payload: bytes, reading: Found) -> None:
         """Fill the slots; raises Unreadable."""
-        cursor = Cursor(payload, reading)
+        reader = ByteReader(payload, reading)
         try:
-            self._read(cursor)
-            cursor.finish()
+            self._read(reader)
+            reader.finish()
         except Malformed as malformed:
             raise Unreadable(malformed.path, malformed.code, malformed.detail) from None
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """What is left of a record; raises RestRefused."""
-        return self._rest(payload) if self._rest else {}
+        """Return what is left of a record; raises RestRefused."""
+        if self._rest is None:
+            return {}
+        try:
+            left = self._rest(ByteReader(payload))
+        except Malformed as malformed:  # a text that was stepped over before
+            raise RestRefused(malformed.path, malformed.code, malformed.detail) from None
+        return left if isinstance(left, dict) else {}
 
     @cached_property
-    def _rest(self) -> Callable[[bytes], dict[str, Any]] | None:
-        return rest_reader(self._record, self._root)
+    def _rest(self) -> Step | None:
+        return _RestCompiler().left(self._record, self._root)
 
     def prove(self, values: pa.BinaryArray, candidates: Flags) -> Proven | None:
-        """The records that are certainly read without a reason, as columns; None where they cannot walk together."""
+        """Return the records that are certainly read without a reason; None where they cannot walk together."""
         return self._lockstep.prove(values, candidates) if self._lockstep else None
 
     @cached_property
@@ -90,35 +93,133 @@ class AvroReader:
             return None
 
 
-class _Paths:
-    """The steps through one schema along one tree of paths."""
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    """Reads a value, and puts it into the slots of the leaves, or the reason against it."""
+
+    read: Step
+    slots: tuple[tuple[int, Convert], ...]
+    path: str
+
+    def fill(self, reader: ByteReader) -> None:
+        value = self.read(reader)
+        for slot, convert in self.slots:
+            try:
+                reader.reading.slots[slot] = convert(value)
+            except Mismatch as mismatch:
+                reader.reading.reasons.append((slot, Reason(self.path, mismatch.code, mismatch.detail)))
+
+
+@dataclass(frozen=True, slots=True)
+class _FillDocument:
+    """Reads a whole value as JSON has it, and puts it into the slot of a jsonb, or the reason against it."""
+
+    read: Step
+    slot: int
+    convert: Convert
+    path: str
+
+    def fill_document(self, reader: ByteReader) -> None:
+        reader.against = None
+        value = self.read(reader)
+        try:
+            if reader.against is not None:
+                raise reader.against
+            reader.reading.slots[self.slot] = self.convert(value)
+        except Mismatch as mismatch:
+            reader.reading.reasons.append((self.slot, Reason(self.path, mismatch.code, mismatch.detail)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Refuse:
+    """Notes what is against the slots of leaves that are not here."""
+
+    reasons: tuple[tuple[int, Reason], ...]
+
+    def refuse(self, reader: ByteReader) -> None:
+        reader.reading.reasons.extend(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _InTurn:
+    """Takes several steps, one behind the other."""
+
+    steps: tuple[Step, ...]
+
+    def take_in_turn(self, reader: ByteReader) -> None:
+        for step in self.steps:
+            step(reader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Takes several steps over the same value."""
+
+    steps: tuple[Step, ...]
+
+    def take_again(self, reader: ByteReader) -> None:
+        start = reader.mark()
+        for step in self.steps:
+            reader.back(start)
+            step(reader)
+
+
+@dataclass(frozen=True, slots=True)
+class _FillEntries:
+    """Reads the entries of a map that paths lead to, and passes over the others."""
+
+    steps: dict[str, Step]
+    skip: Step
+    absent: dict[str, Step]
+
+    def fill_entries(self, reader: ByteReader) -> None:
+        reader.enter(1)
+        seen = set[str]()
+        for _ in reader.items():
+            key = reader.read_key(seen)
+            try:
+                self.steps.get(key, self.skip)(reader)
+            except Malformed as malformed:
+                malformed.steps.append(step_of(key))
+                raise
+        reader.leave()
+        for name, missing in self.absent.items():
+            if name not in seen:
+                missing(reader)
+
+
+class _Compiler:
+    """Makes the steps through one schema along one tree of paths."""
 
     def __init__(self) -> None:
         self._parts = Parts()
-        self._fills: dict[tuple[Record, int], Step] = {}
+        self._records: dict[tuple[Record, int], Step] = {}
 
     def fill(self, type_: AvroType, node: Node) -> Step:
-        """Reads a value and fills the slots that the node leads to."""
+        """Return what reads a value and fills the slots that the node leads to."""
         match type_:
+            case Scalar() if type_.value.name is TypeName.NULL:
+                return _absent(node, Code.NULL, "expected a value, got null")
             case Scalar():
-                return _scalar(type_, node)
+                slots = tuple((leaf.slot, conversion(type_.value, leaf.kind).convert) for leaf in node.leaves)
+                fill = _Fill(read_scalar(type_), slots, node.path).fill
+                return _InTurn((fill, refusal)).take_in_turn if (refusal := _no_members(type_, node)) else fill
             case Union():
-                return branch(type_, lambda each: self.fill(each, node))
+                return TakeBranch(type_, lambda each: self.fill(each, node)).take_branch
             case Array():
-                return self._whole(type_, TypeName.ARRAY, node, self._items(type_, node))
+                refusal = _no_members(type_, node)
+                skipped = _InTurn((self._parts.skip(type_), refusal)).take_in_turn if refusal else None
+                return self._whole(type_, TypeName.ARRAY, node, skipped)
             case Map():
                 return self._whole(type_, TypeName.OBJECT, node, self._entries(type_, node))
             case Record():
-                if (type_, id(node)) not in self._fills:
-                    fields = self._fields(type_, node)
-                    self._fills[type_, id(node)] = self._whole(type_, TypeName.OBJECT, node, fields)
-                return self._fills[type_, id(node)]
+                if (type_, id(node)) not in self._records:
+                    fields = self._fields(type_, node) if node.members else None
+                    self._records[type_, id(node)] = self._whole(type_, TypeName.OBJECT, node, fields)
+                return self._records[type_, id(node)]
 
-    def _fields(self, record: Record, node: Node) -> Step | None:
-        if not node.members:
-            return None
-
-        def reader(field: Field) -> Step:
+    def _fields(self, record: Record, node: Node) -> Step:
+        def step_for(field: Field) -> Step:
             member = node.members.get(field.name)
             return self.fill(field.type, member) if member else self._parts.skip(field.type)
 
@@ -126,229 +227,141 @@ class _Paths:
         absent = [
             _absent(member, Code.MISSING, _NO_FIELD) for name, member in node.members.items() if name not in known
         ]
-        return _in_turn([walk(record, reader), *absent])
-
-    def _items(self, array: Array, node: Node) -> Step | None:
-        refusal = _refusal(array, node)
-        return _in_turn([self._parts.skip(array), refusal]) if refusal else None
+        fields = Fields(record, step_for).take_fields
+        return _InTurn((fields, *absent)).take_in_turn if absent else fields
 
     def _entries(self, map_: Map, node: Node) -> Step | None:
         if not node.members:
             return None
-        skip = self._parts.skip(map_.values)
-        readers = {name: self.fill(map_.values, member) for name, member in node.members.items()}
-        absent = {name: _absent(member, Code.MISSING, _NO_KEY) for name, member in node.members.items()}
-
-        def entries(cursor: Cursor) -> None:
-            cursor.enter(1)
-            seen = set[str]()
-            for _ in cursor.items():
-                key = cursor.read_key(seen)
-                try:
-                    readers.get(key, skip)(cursor)
-                except Malformed as malformed:
-                    malformed.steps.append(step_of(key))
-                    raise
-            cursor.leave()
-            for name, missing in absent.items():
-                if name not in seen:
-                    missing(cursor)
-
-        return entries
+        steps = {name: self.fill(map_.values, member) for name, member in node.members.items()}
+        absent: dict[str, Step] = {
+            name: _absent(member, Code.MISSING, _NO_KEY) for name, member in node.members.items()
+        }
+        return _FillEntries(steps, self._parts.skip(map_.values), absent).fill_entries
 
     def _whole(self, type_: AvroType, name: TypeName, node: Node, parts: Step | None) -> Step:
         """Fills the leaves with the whole value, by reading it a second time where paths lead on into its parts."""
-        wholes = [self._leaf(type_, ValueType(name, shown(type_)), leaf, node.path) for leaf in node.leaves]
-        steps = wholes if parts is None else [*wholes, parts]
-        if len(steps) < 2:
-            return steps[0] if steps else self._parts.skip(type_)
-
-        def again(cursor: Cursor) -> None:
-            start = cursor.mark()
-            for step in steps:
-                cursor.back(start)
-                step(cursor)
-
-        return again
+        steps = [self._leaf(type_, ValueType(name, shown(type_)), leaf, node.path) for leaf in node.leaves]
+        steps += [parts] if parts else []
+        if not steps:
+            return self._parts.skip(type_)
+        return steps[0] if len(steps) == 1 else _Again(tuple(steps)).take_again
 
     def _leaf(self, type_: AvroType, source: ValueType, leaf: Leaf, path: str) -> Step:
-        put = _put(source, [leaf], path)
-        if leaf.kind.name != "jsonb":
-            skip = self._parts.skip(type_)
-            return lambda cursor: put(cursor, skip(cursor))
-        read = self._parts.value(type_)
-
-        def whole(cursor: Cursor) -> None:
-            cursor.against = None
-            value = read(cursor)
-            if cursor.against is not None:
-                cursor.reading.reasons.append((leaf.slot, _reason(path, cursor.against)))
-            else:
-                put(cursor, value)
-
-        return whole
-
-
-def _scalar(scalar: Scalar, node: Node) -> Step:
-    if scalar.value.name is TypeName.NULL:
-        return _absent(node, Code.NULL, "expected a value, got null")
-    read, put = read_scalar(scalar), _put(scalar.value, node.leaves, node.path)
-    refusal = _refusal(scalar, node)
-    if refusal is None:
-        return lambda cursor: put(cursor, read(cursor))
-
-    def fill(cursor: Cursor) -> None:
-        put(cursor, read(cursor))
-        refusal(cursor)
-
-    return fill
-
-
-def _put(source: ValueType, leaves: Iterable[Leaf], path: str) -> _Put:
-    """Puts a value into the slots of the leaves, or the reason against it."""
-    slots: list[tuple[int, Convert]] = [(leaf.slot, converter(source, leaf.kind)) for leaf in leaves]
-
-    def put(cursor: Cursor, value: object) -> None:
-        for slot, convert in slots:
-            try:
-                cursor.reading.slots[slot] = convert(value)
-            except Mismatch as mismatch:
-                cursor.reading.reasons.append((slot, _reason(path, mismatch)))
-
-    return put
+        convert = conversion(source, leaf.kind).convert
+        if leaf.kind.name == "jsonb":
+            return _FillDocument(self._parts.value(type_), leaf.slot, convert, path).fill_document
+        return _Fill(self._parts.skip(type_), ((leaf.slot, convert),), path).fill
 
 
 def _absent(node: Node, code: Code, detail: str) -> Step:
     """Leaves the slots below the node empty; a reason against each that has to have a value."""
     reason = Reason(node.path, code, detail)
-    against = [(leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable]
-    return lambda cursor: cursor.reading.reasons.extend(against)
+    return _Refuse(tuple((leaf.slot, reason) for leaf in node.descendants() if not leaf.nullable)).refuse
 
 
-def _refusal(type_: AvroType, node: Node) -> Step | None:
+def _no_members(type_: AvroType, node: Node) -> Step | None:
     """Refuses the slots that paths lead to through a value without members."""
     reason = Reason(node.path, Code.TYPE, f"expected a record or a map, got {shown(type_)}")
     against = [(leaf.slot, reason) for member in node.members.values() for leaf in member.descendants()]
-    return (lambda cursor: cursor.reading.reasons.extend(against)) if against else None
+    return _Refuse(tuple(against)).refuse if against else None
 
 
-def _in_turn(steps: list[Step]) -> Step:
-    if len(steps) == 1:
-        return steps[0]
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """Passes over a value, of which nothing is left."""
 
-    def in_turn(cursor: Cursor) -> None:
-        for step in steps:
-            step(cursor)
+    skip: Step
 
-    return in_turn
-
-
-def _reason(path: str, mismatch: Mismatch) -> Reason:
-    return Reason(path, mismatch.code, mismatch.detail)
+    def pass_over(self, reader: ByteReader) -> object:
+        self.skip(reader)
+        return ABSENT
 
 
-def rest_reader(record: Record, root: Node) -> Callable[[bytes], dict[str, Any]] | None:
-    """How what is left of the records of a schema is read; None where nothing ever is."""
-    step = _Rest().step(record, root)
-    if step is None:
-        return None
+@dataclass(frozen=True, slots=True)
+class _LeftIn:
+    """Reads what is left of an object, ABSENT where no member is."""
 
-    def read(payload: bytes) -> dict[str, Any]:
-        try:
-            left = step(Cursor(payload, Found([])))
-        except Malformed as malformed:  # a text that was stepped over before
-            raise RestRefused(malformed.path, malformed.code, malformed.detail) from None
-        return left if isinstance(left, dict) else {}
+    read: Step
 
-    return read
+    def read_left(self, reader: ByteReader) -> object:
+        return self.read(reader) or ABSENT
 
 
-class _Rest:
-    """The steps through one schema that give what no path of the tree leads to or through."""
+@dataclass(frozen=True, slots=True)
+class _LeftWhole:
+    """Reads a value that is left, and refuses one that no jsonb can hold."""
+
+    read: Step
+    path: str
+
+    def read_left_whole(self, reader: ByteReader) -> object:
+        value = self.read(reader)
+        if reader.against is not None:
+            raise RestRefused.by(self.path, reader.against)
+        return value
+
+
+class _RestCompiler:
+    """Makes the steps through one schema that read what no path of the tree leads to or through."""
 
     def __init__(self) -> None:
         self._parts = Parts()
 
-    def step(self, type_: AvroType, node: Node) -> Step | None:
-        """Gives what is left of a value at this place, ABSENT where nothing is; None where nothing ever is."""
+    def left(self, type_: AvroType, node: Node) -> Step | None:
+        """Return what reads the rest of a value at this place, ABSENT where nothing is; None where nothing ever is."""
         if node.leaves:
             return None
         match type_:
             case Union():
-                steps = {each: self.step(each, node) for each in type_.branches}
-                left = branch(type_, lambda each: steps[each] or self._over(each))
-                return left if any(steps.values()) else None
+                branches = {each: self.left(each, node) for each in type_.branches}
+                if not any(branches.values()):
+                    return None
+                return TakeBranch(
+                    type_, lambda each: branches[each] or _Over(self._parts.skip(each)).pass_over
+                ).take_branch
             case Record():
-                return self._fields(type_, node)
+                fields = {field.name: self._member(field.type, node, field.name) for field in type_.fields}
+                if not any(fields.values()):
+                    return None
+                return _LeftIn(
+                    Fields(
+                        type_, lambda field: fields[field.name] or _Over(self._parts.skip(field.type)).pass_over
+                    ).read_object
+                ).read_left
             case Map():
-                return self._entries(type_, node)
+                over, whole = _Over(self._parts.skip(type_.values)).pass_over, self._parts.value(type_.values)
+                entries = {name: self._member(type_.values, node, name) or over for name in node.members}
+                return _LeftIn(
+                    ReadMap(
+                        lambda key: entries.get(key) or _LeftWhole(whole, node.path + step_of(key)).read_left_whole
+                    ).read_map
+                ).read_left
             case _:
                 return None
 
-    def _fields(self, record: Record, node: Node) -> Step | None:
-        steps = {field.name: self._member(field.type, node, field.name) for field in record.fields}
-
-        def reader(field: Field) -> Step:
-            return steps[field.name] or self._over(field.type)
-
-        return _filled(object_of(record, reader)) if any(steps.values()) else None
-
-    def _entries(self, map_: Map, node: Node) -> Step:
-        over, whole = self._over(map_.values), self._parts.value(map_.values)
-        steps = {name: self._member(map_.values, node, name) or over for name in node.members}
-
-        def reader(key: str) -> Step:
-            return steps[key] if key in steps else _checked(whole, node.path + step_of(key))
-
-        return _filled(members_of(reader))
-
     def _member(self, type_: AvroType, node: Node, name: str) -> Step | None:
         if member := node.members.get(name):
-            return self.step(type_, member)
-        return _checked(self._parts.value(type_), node.path + step_of(name))
-
-    def _over(self, type_: AvroType) -> Step:
-        skip = self._parts.skip(type_)
-
-        def over(cursor: Cursor) -> object:
-            skip(cursor)
-            return ABSENT
-
-        return over
-
-
-def _filled(step: Step) -> Step:
-    """The same, ABSENT where the object has no members."""
-    return lambda cursor: step(cursor) or ABSENT
-
-
-def _checked(step: Step, path: str) -> Step:
-    """The same; a value that no jsonb can hold is refused."""
-
-    def value(cursor: Cursor) -> object:
-        member = step(cursor)
-        if cursor.against is not None:
-            raise RestRefused.by(path, cursor.against)
-        return member
-
-    return value
+            return self.left(type_, member)
+        return _LeftWhole(self._parts.value(type_), node.path + step_of(name)).read_left_whole
 
 
 def branch_at(union: Union, payload: bytes) -> tuple[int, int]:
-    """The index of the payload's branch, and where the value begins.
+    """Return the index of the payload's branch, and where the value begins.
 
     Raises:
         Mismatch: it does not begin with the index of a branch.
     """
-    cursor = Cursor(payload, Found([]))
+    reader = ByteReader(payload)
     try:
-        return cursor.read_index(len(union.branches), "union"), cursor.at
+        return reader.read_index(len(union.branches), "union"), reader.at
     except Malformed as malformed:
         raise Mismatch(malformed.code, malformed.detail) from None
 
 
 def branch_reader(schema: WriterSchema) -> Callable[[bytes], tuple[str, int]]:
-    """What gives the full name of the record, or branch, that a payload is, and where it begins; it raises Mismatch.
+    """Return what reads the full name of the record, or branch, that a payload is, and where it begins, or raises
+    Mismatch.
 
     Raises:
         SchemaProblem: the schema is not valid, or neither a record nor a union with one.

@@ -42,16 +42,16 @@ def parse(schema: WriterSchema) -> AvroType:
     if (size := sum(len(text) for text in texts)) > MAX_SCHEMA_BYTES:
         raise SchemaProblem(f"expected an Avro schema of at most {MAX_SCHEMA_BYTES} characters, got {size}")
     names = _Names()
-    return [names.parse(_json(text), "", "schema", 0) for text in texts][-1]
-
-
-def _json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except RecursionError:
-        raise SchemaProblem(_TOO_DEEP) from None
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise SchemaProblem(f"expected an Avro schema in JSON: {printable(str(error))}") from None
+    types = []
+    for text in texts:
+        try:
+            said = msgspec.json.decode(text)
+        except RecursionError:
+            raise SchemaProblem(_TOO_DEEP) from None
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise SchemaProblem(f"expected an Avro schema in JSON: {printable(str(error))}") from None
+        types.append(names.parse(said, "", "schema", 0))
+    return types[-1]
 
 
 class _Names:
@@ -172,11 +172,9 @@ def _needed(said: Mapping[str, Any], key: str, place: str) -> Any:
 
 
 def _problem(place: str, wanted: str, got: object) -> SchemaProblem:
-    return SchemaProblem(f"{printable(place)}: expected {wanted} in the Avro schema, got {_text(got)}")
-
-
-def _text(got: object) -> str:
-    return printable(msgspec.json.encode(got).decode())
+    return SchemaProblem(
+        f"{printable(place)}: expected {wanted} in the Avro schema, got {printable(msgspec.json.encode(got).decode())}"
+    )
 
 
 PRIMITIVES = {
@@ -210,7 +208,9 @@ def meaning(wire: str, size: int, plain: ValueType, attributes: Mapping[str, Any
     if not isinstance(name, str):
         return plain
     if name == "decimal" and wire in ("bytes", "fixed"):
-        return _decimal(attributes, _digits(size) if wire == "fixed" else None) or plain
+        # So many bytes of two's complement certainly hold so many decimal digits.
+        digits = int((8 * size - 1) * 0.30102999566398120) if size else 0
+        return _decimal(attributes, digits if wire == "fixed" else None) or plain
     if wire == "fixed" and (name, size) in _ON_FIXED:
         return ValueType(_ON_FIXED[name, size], name)
     if (wire, name) in _ON_INTEGERS:
@@ -226,11 +226,6 @@ def _decimal(attributes: Mapping[str, Any], digits: int | None) -> ValueType | N
     if not 0 <= scale <= precision or precision < 1 or (digits is not None and precision > digits):
         return None
     return ValueType(TypeName.DECIMAL, f"decimal({precision},{scale})", scale=scale)
-
-
-def _digits(size: int) -> int:
-    """How many decimal digits so many bytes of two's complement certainly hold."""
-    return int((8 * size - 1) * 0.30102999566398120) if size else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +293,7 @@ def full_name(type_: AvroType) -> str:
 
 
 def shown(type_: AvroType) -> str:
-    """What Avro calls the type."""
+    """Return what Avro calls the type."""
     if isinstance(type_, Scalar):
         return type_.value.shown
     return f"record {type_.name}" if isinstance(type_, Record) else type(type_).__name__.lower()

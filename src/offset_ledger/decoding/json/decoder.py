@@ -14,23 +14,27 @@ import pyarrow as pa
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Condition, JsonPath, Limits, RecordShape
 from offset_ledger.decoding import jsonb
-from offset_ledger.decoding.json import documents, numbers, texts
-from offset_ledger.decoding.json.readers import Read, boolean, reader
-from offset_ledger.decoding.json.wire import Wire
-from offset_ledger.decoding.kafka_slots import fill_from_kafka, row_of, slot_count, tombstone_outcome
+from offset_ledger.decoding.json import conversions
+from offset_ledger.decoding.json.conversions import conversion, json_kind
+from offset_ledger.decoding.json.unique import duplicate_path, lone_surrogate
+from offset_ledger.decoding.json.wire import FAILURES, Wire
+from offset_ledger.decoding.kafka_columns import fill_from_kafka, row_of, slot_count, tombstone_outcome
 from offset_ledger.decoding.kinds import kinds
 from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
     DecodedRow,
     Mismatch,
+    Places,
+    Proven,
     Reason,
     Refusal,
+    RestRefused,
     Skip,
+    joined,
     printable,
+    with_rest,
 )
-from offset_ledger.decoding.proven import Places, Proven, joined
-from offset_ledger.decoding.rest import RestRefused, with_rest
 from offset_ledger.decoding.shape import Node, places, tree, tree_at
 
 _BOM = b"\xef\xbb\xbf"
@@ -48,7 +52,7 @@ class JsonDecoder:
         self._root = tree(record)
         self._trees = Trees(record)
         self._markers = Trees(replace(record, columns=()))
-        self._readers = [reader(kind) for kind in kinds(record)]
+        self._readers = [conversion(kind).read for kind in kinds(record)]
         self._deletes = Comparison(record.delete_when) if record.delete_when else None
         self._where = Comparison(record.where) if record.where else None
         self._slots = slot_count(record)
@@ -95,10 +99,24 @@ class JsonDecoder:
         if len(value) > self.limits.value_bytes:
             detail = f"expected at most {self.limits.value_bytes} bytes, got {len(value)}"
             raise Mismatch(Code.TOO_LARGE, detail)
-        text = _text(value)
-        _syntax(value, text)
+        if value.startswith(_BOM):
+            raise Mismatch(Code.SYNTAX, "expected a JSON object, got a byte order mark")
+        try:
+            text = value.decode()
+        except UnicodeDecodeError as error:
+            detail = f"expected UTF-8, got byte {value[error.start]:#04x} at {error.start}"
+            raise Mismatch(Code.ENCODING, detail) from None
+        try:
+            _object(value)
+        except msgspec.ValidationError:
+            raise Mismatch(Code.TYPE, f"expected object, got {json_kind(value.lstrip())}") from None
+        except msgspec.DecodeError as error:
+            if "\\u" in text and (lone := lone_surrogate(text)):
+                detail = f"expected whole characters, got a lone surrogate ({lone[1]}), half of one"
+                raise _Refused(Reason(lone[0], Code.ENCODING, detail)) from None
+            raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
         jsonb.check_depth(value)
-        if path := documents.duplicate_path(text):
+        if path := duplicate_path(text):
             raise _Refused(Reason(path, Code.DUPLICATE_KEY, "expected each member once, got it again"))
 
     def _row(
@@ -119,7 +137,10 @@ class JsonDecoder:
         root = trees.of(trees.choice(raw))
         _read(root, raw, self._readers, slots, reasons)
         if record.rest and not deleted:
-            _read_rest(root, raw, slots, reasons)
+            try:
+                slots[-1] = rest_text(root, raw)
+            except RestRefused as refused:
+                reasons.append(refused.reason)
         reasons += fill_from_kafka(slots, key, timestamp, record.event_id is None, record.publish_at is None)
         return Refusal(tuple(reasons)) if reasons else row_of(slots, deleted)
 
@@ -130,36 +151,9 @@ class _Refused(Exception):
         self.reason = reason
 
 
-def _read_rest(root: Node, raw: bytes, slots: list[object], reasons: list[Reason]) -> None:
-    try:
-        slots[-1] = rest_text(root, raw)
-    except RestRefused as refused:
-        reasons.append(refused.reason)
-
-
-def _text(value: bytes) -> str:
-    if value.startswith(_BOM):
-        raise Mismatch(Code.SYNTAX, "expected a JSON object, got a byte order mark")
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise Mismatch(Code.ENCODING, f"expected UTF-8, got byte {value[error.start]:#04x} at {error.start}") from None
-
-
-def _syntax(value: bytes, text: str) -> None:
-    try:
-        _object(value)
-    except msgspec.ValidationError:
-        raise Mismatch(Code.TYPE, f"expected object, got {texts.json_kind(value.lstrip())}") from None
-    except msgspec.DecodeError as error:
-        if "\\u" in text and (lone := documents.lone_surrogate(text)):
-            path, half = lone
-            detail = f"expected whole characters, got a lone surrogate ({half}), half of one"
-            raise _Refused(Reason(path, Code.ENCODING, detail)) from None
-        raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
-
-
-def _read(node: Node, raw: bytes, readers: list[Read], slots: list[object], reasons: list[Reason]) -> None:
+def _read(
+    node: Node, raw: bytes, readers: list[Callable[[bytes], object]], slots: list[object], reasons: list[Reason]
+) -> None:
     """Fill the slots that the node leads to, and note what was refused."""
     for leaf in node.leaves:
         try:
@@ -169,7 +163,7 @@ def _read(node: Node, raw: bytes, readers: list[Read], slots: list[object], reas
     if not node.members:
         return
     if raw[:1] != b"{":
-        reasons.append(Reason(node.path, Code.TYPE, f"expected object, got {texts.json_kind(raw)}"))
+        reasons.append(Reason(node.path, Code.TYPE, f"expected object, got {json_kind(raw)}"))
         return
     members = _object(raw)
     for name, member in node.members.items():
@@ -183,7 +177,6 @@ def _read(node: Node, raw: bytes, readers: list[Read], slots: list[object], reas
 
 MAX_TREES = 16
 """Trees of one slice that are proven; the records of further ones are read one by one."""
-_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class AliasedWires:
@@ -194,7 +187,7 @@ class AliasedWires:
         self._wires: dict[Choice, Wire | None] = {}
 
     def prove(self, values: pa.BinaryArray, value_bytes: int, proven: Proven) -> Proven:
-        """What is proven already, and those of the other values that certainly decode at other paths."""
+        """Return what is proven already, and those of the other values that certainly decode at other paths."""
         left = np.ones(len(values), np.bool_)
         left[proven.places] = False
         left[proven.skipped] = False
@@ -212,7 +205,7 @@ class AliasedWires:
     def _choice(self, text: bytes) -> Choice | None:
         try:
             return self._trees.choice(text.strip())
-        except _FAILURES:
+        except FAILURES:
             return None
 
     def _wire(self, choice: Choice) -> Wire | None:
@@ -221,16 +214,15 @@ class AliasedWires:
         return self._wires.get(choice)
 
 
-_string = msgspec.json.Decoder(str).decode
-
-
 class Comparison:
     """Says of the records of one pipeline which delete their event, or which are its records at all."""
 
     def __init__(self, when: Condition) -> None:
         self._path = when.path
         self._equals = when.equals
-        self._read = _reader(when.equals)
+        equals = when.equals
+        number_or_boolean = conversions.boolean if isinstance(equals, bool) else conversions.numeric
+        self._read: Callable[[bytes], object] = conversions.string if isinstance(equals, str) else number_or_boolean
 
     def check(self, value: bytes) -> bool | Reason:
         """Whether the value is there and equal, or why that cannot be told; the record is a valid JSON object."""
@@ -238,7 +230,7 @@ class Comparison:
         for depth, name in enumerate(self._path):
             if raw[:1] != b"{":
                 path = format_path(self._path[:depth])
-                return Reason(path, Code.TYPE, f"expected object, got {texts.json_kind(raw)}")
+                return Reason(path, Code.TYPE, f"expected object, got {json_kind(raw)}")
             raw = bytes(_object(raw).get(name, b"null"))
             if raw == b"null":
                 return False
@@ -246,13 +238,6 @@ class Comparison:
             return self._read(raw) == self._equals
         except Mismatch as mismatch:
             return Reason(format_path(self._path), mismatch.code, mismatch.detail)
-
-
-def _reader(equals: str | bool | int) -> Callable[[bytes], object]:
-    """How a value of the same JSON type is read, exactly."""
-    if isinstance(equals, str):
-        return lambda raw: _string(texts.expect(raw, "text", "text"))
-    return boolean if isinstance(equals, bool) else numbers.numeric
 
 
 _encode = msgspec.json.Encoder().encode
@@ -275,24 +260,16 @@ def rest_text(root: Node, document: bytes) -> str | None:
 
 
 def _left(node: Node, raw: bytes) -> str:
-    members = ",".join(_members(node, raw))
-    return f"{{{members}}}" if members else ""
-
-
-def _members(node: Node, raw: bytes) -> Iterator[str]:
-    for name, value in _object(raw).items():
-        member = node.members.get(name)
-        if member is None:
-            yield _written(node, name, bytes(value))
-        elif not member.leaves and bytes(value)[:1] == b"{" and (inner := _left(member, bytes(value))):
-            yield _written(node, name, inner.encode())
-
-
-def _written(node: Node, name: str, value: bytes) -> str:
-    try:
-        return jsonb.document(_encode(name) + b":" + value)
-    except Mismatch as mismatch:
-        raise RestRefused.by(node.path + printable(format_path((name,))[1:]), mismatch) from None
+    left = []
+    for name, raw_value in _object(raw).items():
+        member, value = node.members.get(name), bytes(raw_value)
+        if member is not None:
+            value = _left(member, value).encode() if not member.leaves and value[:1] == b"{" else b""
+        try:
+            left += [jsonb.document(_encode(name) + b":" + value)] if value else []
+        except Mismatch as mismatch:
+            raise RestRefused.by(node.path + printable(format_path((name,))[1:]), mismatch) from None
+    return f"{{{','.join(left)}}}" if left else ""
 
 
 Choice = tuple[JsonPath, ...]
@@ -308,7 +285,7 @@ class Trees:
         self._known: dict[Choice, Node] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are several."""
+        """Return whether there are several."""
         return bool(self._aliased)
 
     def choice(self, document: bytes) -> Choice:
@@ -328,7 +305,7 @@ class Trees:
 
 
 def _has(raw: bytes, path: JsonPath) -> bool:
-    """Whether the document has a member at the path, null or not."""
+    """Return whether the document has a member at the path, null or not."""
     for name in path:
         if raw[:1] != b"{" or (member := _object(raw).get(name)) is None:
             return False

@@ -1,5 +1,6 @@
-"""A proof, for a whole column of JSON texts at once, that no object repeats a member name.
+"""The member names of JSON texts: each may stand once in its object, and its characters have to be whole.
 
+``duplicate_path`` reads one text. :class:`UniqueNames` proves whole columns of texts at once, without reading them.
 Records of one topic come in few shapes. The first record of a shape shows its sequence of names; whichever record has
 the same bytes before each of its colons has the same names. That is sound because
 
@@ -15,16 +16,19 @@ share an object.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from operator import add
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from offset_ledger.decoding.json.documents import duplicate_path
+from offset_ledger.config.json_path import format_path
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import Code, Mismatch, printable
 
-Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
 
 MAX_SHAPES = 64
@@ -38,7 +42,7 @@ _IS_BETWEEN = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(_BETWEEN, np
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What stands before each colon, and whether that includes all punctuation."""
+    """The bytes before each colon; ``nested`` where they include all punctuation."""
 
     tokens: tuple[bytes, ...]
     nested: bool
@@ -51,8 +55,7 @@ class UniqueNames:
         self._bytes = np.zeros(int(offsets[-1]) - int(offsets[0]) + _PAD, np.uint8)
         self._bytes[_PAD:] = data[offsets[0] : offsets[-1]]
         self._bounds = offsets.astype(np.int64) - int(offsets[0]) + _PAD
-        words = len(self._bytes) - _PAD + 1
-        self._words = np.ndarray((words,), np.dtype("<u8"), self._bytes, 0, (1,))
+        self._words = np.ndarray((len(self._bytes) - _PAD + 1,), np.dtype("<u8"), self._bytes, 0, (1,))
         colons = np.flatnonzero(self._bytes == ord(":"))
         before = self._bytes[colons - 1]
         named = colons[before == ord('"')]
@@ -61,7 +64,9 @@ class UniqueNames:
         self._first = np.searchsorted(self._colons, self._bounds)
         self._counts = np.diff(self._first)
         doubly = named[escaped & (self._bytes[named - 3] == ord("\\"))]
-        self._unclear = self._rows_with(np.concatenate([colons[before <= ord(" ")], doubly]))
+        unclear = np.concatenate([colons[before <= ord(" ")], doubly])
+        self._unclear = np.zeros(len(self._counts), np.bool_)
+        self._unclear[np.searchsorted(self._bounds, unclear, side="right") - 1] = True
 
     def prove(self, valid: Flags, shapes: int = MAX_SHAPES) -> Flags:
         """Which of the valid JSON texts certainly repeat no name; where a text is not valid the answer is False."""
@@ -79,12 +84,6 @@ class UniqueNames:
                 proven[same] = True
                 pending[same] = False
         return proven
-
-    def _rows_with(self, positions: Positions) -> Flags:
-        rows = np.zeros(len(self._counts), np.bool_)
-        if positions.size:
-            rows[np.searchsorted(self._bounds, positions, side="right") - 1] = True
-        return rows
 
     def _shape(self, row: int) -> _Shape | None:
         start = int(self._bounds[row])
@@ -104,7 +103,7 @@ class UniqueNames:
         return _Shape(tuple(map(add, between, tokens)), nested=True)
 
     def _having(self, shape: _Shape, rows: Positions) -> Positions:
-        """Those of the rows that have the shape."""
+        """Return those of the rows that have the shape."""
         width = len(shape.tokens)
         rows = rows[self._counts[rows] == width]
         ends = self._colons[self._first[rows][:, None] + np.arange(width)]
@@ -115,7 +114,7 @@ class UniqueNames:
         return rows[same]
 
     def _ends_with(self, ends: Positions, tokens: tuple[bytes, ...]) -> Flags:
-        """Which rows have each token right up to its position, compared in words of 8 bytes."""
+        """Return which rows have each token right up to its position, compared in words of 8 bytes."""
         wanted = np.array([int.from_bytes(token[-8:].rjust(8, b"\0"), "little") for token in tokens], np.uint64)
         shift = np.array([8 * max(8 - len(token), 0) for token in tokens], np.uint64)
         words = self._words[ends - 7] >> shift << shift
@@ -126,3 +125,81 @@ class UniqueNames:
                 places = np.maximum(ends[:, column] - (len(token) - 1 - begin), 0)
                 same &= self._words[places] == word
         return same
+
+
+_LONE = re.compile("[\ud800-\udfff]")  # in a text that was read: what stands in a pair is one character there
+
+
+class _Duplicate(Exception):
+    pass
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of one object as they stand in the text."""
+
+
+def _unique(members: list[tuple[str, Any]]) -> None:
+    if len(dict(members)) != len(members):
+        raise _Duplicate
+
+
+def _nothing(_: str) -> None:
+    """Numbers are not converted: int() refuses a very long one."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_NUMBERS: dict[str, Any] = {"parse_int": _nothing, "parse_float": _nothing, "parse_constant": _no_constant}
+_check = json.JSONDecoder(object_pairs_hook=_unique, **_NUMBERS).decode
+_members = json.JSONDecoder(object_pairs_hook=_Members, **_NUMBERS).decode
+
+
+def duplicate_path(text: str) -> str | None:
+    """The path of the first member that repeats a name of its object, None if there is none; the text is valid JSON."""
+    try:
+        _check(text)
+    except _Duplicate:
+        return _find_duplicate(_members(text))
+    except ValueError as error:
+        raise Mismatch(Code.SYNTAX, f"expected a JSON object: {printable(str(error))}") from None
+    return None
+
+
+def _find_duplicate(root: Any) -> str:
+    pending: list[tuple[str, Any]] = [("$", root)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, _Members):
+            names = set[str]()
+            for name, _ in value:
+                if name in names:
+                    return path + _step(name)
+                names.add(name)
+            pending += [(path + _step(name), member) for name, member in value]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", member) for index, member in enumerate(value)]
+    raise AssertionError("expected a repeated name, found none")
+
+
+def lone_surrogate(text: str) -> tuple[str, str] | None:
+    """The path of the first text or member name with half a character, and that half; None if there is none."""
+    try:
+        pending: list[tuple[str, Any]] = [("$", _members(text))]
+    except ValueError:  # it is no JSON for another reason
+        return None
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, str) and (half := _LONE.search(value)):
+            return path, printable(half[0])
+        if isinstance(value, _Members):
+            steps = [(path + _step(name), name, member) for name, member in value]
+            pending += [each for at, name, member in reversed(steps) for each in ((at, member), (at, name))]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", member) for index, member in reversed([*enumerate(value)])]
+    return None
+
+
+def _step(name: str) -> str:
+    return printable(format_path((name,))[1:])

@@ -1,30 +1,41 @@
-"""The fast path through JSON: many texts are read at once, and taken where they certainly are what they seem."""
+"""The fast path through JSON: many texts are read at once, and taken where they certainly are what they seem.
+
+msgspec reads the members that paths lead to into Structs, which become Arrow column by column. What is in doubt is left
+to the decoder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from offset_ledger.config.model import Condition, RecordShape
-from offset_ledger.decoding.conditions import compared, holds, tree_of
-from offset_ledger.decoding.json.documents import duplicate_path
-from offset_ledger.decoding.json.structs import Structs, Unsupported
-from offset_ledger.decoding.json.unique import UniqueNames
+from offset_ledger.decoding.json.conversions import conversion
+from offset_ledger.decoding.json.unique import UniqueNames, duplicate_path
 from offset_ledger.decoding.jsonb import MAX_DEPTH
-from offset_ledger.decoding.kinds import ColumnKind, kinds
-from offset_ledger.decoding.proven import Places, Proven
-from offset_ledger.decoding.shape import Node
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.text_columns import is_utf8
+from offset_ledger.decoding.kinds import ColumnKind, Flags, kinds, valid_flags
+from offset_ledger.decoding.outcome import Places, Proven
+from offset_ledger.decoding.shape import Node, compared, holds, tree_of
+from offset_ledger.decoding.texts import is_utf8
 
 _PART = 2000  # records that are made columns at a time: what fits the processor's caches
+_CHUNK = 200  # records that are decoded at a time, likewise
+FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Unsupported(Exception):
+    """The paths do not make Structs: two values at one path, or names that msgspec does not take."""
 
 
 class Wire:
-    """Proves the records of one shape; raises :class:`~offset_ledger.decoding.json.structs.Unsupported`."""
+    """Proves the records of one shape; raises :class:`Unsupported`."""
 
     def __init__(self, root: Node, record: RecordShape) -> None:
         self._row = Structs(root, kinds(record))
@@ -33,19 +44,20 @@ class Wire:
 
     @classmethod
     def of(cls, root: Node, record: RecordShape) -> Wire | None:
-        """The wire of a record shape; None where its paths do not make Structs."""
+        """Return the wire of a record shape; None where its paths do not make Structs."""
         try:
             return cls(root, record)
         except Unsupported:
             return None
 
     def prove(self, values: pa.BinaryArray, value_bytes: int) -> Proven:
-        """The values that certainly decode, and those that certainly are skipped; the decoder reads the others."""
+        """Return the values that certainly decode, and those that certainly are skipped."""
         starts = range(0, max(len(values), 1), _PART)
         parts = [self._part(values.slice(start, _PART), value_bytes) for start in starts]
         places = np.concatenate([part.places + start for part, start in zip(parts, starts, strict=True)])
         skipped = np.concatenate([part.skipped + start for part, start in zip(parts, starts, strict=True)])
-        columns = [_joined(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
+        slots = zip(*(part.columns for part in parts), strict=True)
+        columns = [None if pieces[0] is None else pa.concat_arrays(pieces) for pieces in slots]
         return Proven(places, columns, skipped)
 
     def _part(self, values: pa.BinaryArray, value_bytes: int) -> Proven:
@@ -72,30 +84,21 @@ class _Compared:
         self._structs = Structs(tree_of(condition), [kind])
 
     def split(self, texts: list[Any], places: Places) -> tuple[Places, Places]:
-        """The places of those texts of which it certainly holds, and of those of which it certainly does not."""
+        """Return the places of those texts of which it certainly holds, and of those of which it certainly does not."""
         places, read = self._structs.read(texts, places)
         sure = np.ones(len(places), np.bool_)
         column = self._structs.column(0, read[0], sure)
         assert column is not None
         equal = holds(self._condition, column)
-        if self._number is not None:
-            sure &= equal | ~_is_number(self._number, column)
+        if self._number is not None:  # the same number can have a fraction of zeros
+            form = rf"^{'-?' if self._number == '0' else ''}{self._number}(?:\.0+)?$"
+            is_number = pc.fill_null(pc.match_substring_regex(column, form), False).to_numpy(zero_copy_only=False)
+            sure &= equal | ~is_number
         return places[sure & equal], places[sure & ~equal]
 
 
-def _is_number(number: str, column: pa.StringArray) -> Flags:
-    """Which decimals without an exponent are that whole number."""
-    form = rf"^{'-?' if number == '0' else ''}{number}(?:\.0+)?$"
-    flags: Flags = pc.fill_null(pc.match_substring_regex(column, form), False).to_numpy(zero_copy_only=False)
-    return flags
-
-
-def _joined(pieces: tuple[pa.Array | None, ...]) -> pa.Array | None:
-    return None if pieces[0] is None else pa.concat_arrays(pieces)
-
-
 def _candidates(values: pa.BinaryArray, texts: list[Any], value_bytes: int) -> Flags:
-    """Which values are there, no longer than allowed, certainly shallow, and valid UTF-8."""
+    """Flag the values that are there, no longer than allowed, certainly shallow, and valid UTF-8."""
     length = pc.fill_null(pc.binary_length(values), value_bytes + 1).to_numpy(zero_copy_only=False)
     candidates: Flags = length <= value_bytes
     for place in np.flatnonzero(candidates & (length > 2 * MAX_DEPTH)):
@@ -109,7 +112,7 @@ def _candidates(values: pa.BinaryArray, texts: list[Any], value_bytes: int) -> F
 
 
 def _unique(values: pa.BinaryArray, texts: list[Any], places: list[Places]) -> Flags:
-    """Which of the texts at these places, all valid JSON, repeat no name."""
+    """Flag the texts at these places, all valid JSON, that repeat no name."""
     valid = np.zeros(len(texts), np.bool_)
     valid[np.concatenate(places)] = True
     _, offsets, data = values.buffers()
@@ -120,3 +123,98 @@ def _unique(values: pa.BinaryArray, texts: list[Any], places: list[Places]) -> F
     for place in np.flatnonzero(valid & ~unique):
         unique[place] = duplicate_path(texts[place].decode()) is None
     return unique
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A field of a Struct: a value of the tree, or another Struct with its members."""
+
+    field: str
+    nullable: bool
+    slot: int | None
+    members: tuple[_Member, ...] = ()
+    absent: Any = None
+
+
+class Structs:
+    """The Struct of a tree of paths, whose slots have these kinds; raises :class:`Unsupported`."""
+
+    def __init__(self, root: Node, slot_kinds: Sequence[ColumnKind]) -> None:
+        self._conversions = [conversion(kind) for kind in slot_kinds]
+        self._nullable: dict[int, bool] = {}
+        struct, self._members = self._struct(root)
+        self._decode = msgspec.json.Decoder(struct).decode
+
+    def read(self, texts: list[Any], places: Places) -> tuple[Places, list[list[Any]]]:
+        """Return the places of those texts that are JSON with such members, and their values by slot."""
+        values: list[list[Any]] = [[] for _ in self._conversions]
+        read: list[int] = []
+        for start in range(0, len(places), _CHUNK):
+            chunk = places[start : start + _CHUNK].tolist()
+            try:
+                records = [self._decode(texts[place]) for place in chunk]
+            except FAILURES:
+                chunk, records = self._decode_each(texts, chunk)
+            read += chunk
+            _collect(self._members, records, values)
+        return np.array(read, np.int64), values
+
+    def column(self, slot: int, values: list[Any], sure: Flags) -> pa.Array | None:
+        """Return the column of a slot, None for one that is not in the record; clears the flags of what is in doubt."""
+        if slot not in self._nullable:
+            return None
+        built, flags = self._conversions[slot].build(values)
+        if flags is not None:
+            sure &= flags
+        if built.null_count and not self._nullable[slot]:
+            sure &= valid_flags(built)
+        return built
+
+    def _decode_each(self, texts: list[Any], places: list[int]) -> tuple[list[int], list[Any]]:
+        read, records = [], []
+        for place in places:
+            try:
+                records.append(self._decode(texts[place]))
+                read.append(place)
+            except FAILURES:
+                continue
+        return read, records
+
+    def _struct(self, node: Node) -> tuple[type[msgspec.Struct], tuple[_Member, ...]]:
+        fields: list[Any] = []
+        members = []
+        names = {f"f{index}": name for index, name in enumerate(node.members)}
+        for field, member in zip(names, node.members.values(), strict=True):
+            made, wire = self._member(field, member)
+            members.append(made)
+            fields.append((field, wire, None) if member.nullable and not member.aliased else (field, wire))
+        try:
+            struct = msgspec.defstruct("Record", fields, rename=names, kw_only=True, gc=False)
+        except ValueError as error:
+            raise Unsupported(str(error)) from None
+        return struct, tuple(members)
+
+    def _member(self, field: str, node: Node) -> tuple[_Member, Any]:
+        nullable = node.nullable
+        if node.members and not node.leaves:
+            nullable = nullable and not node.aliased
+            struct, members = self._struct(node)
+            made = _Member(field, nullable, None, members, struct() if nullable else None)
+            return made, struct | None if nullable else struct
+        if node.members or len(node.leaves) != 1:
+            raise Unsupported(f"{node.path} has several meanings")
+        slot = node.leaves[0].slot
+        self._nullable[slot] = nullable
+        wire = self._conversions[slot].wire
+        return _Member(field, nullable, slot), wire | None if nullable and wire is not msgspec.Raw else wire
+
+
+def _collect(members: Sequence[_Member], records: list[Any], values: list[list[Any]]) -> None:
+    for member in members:
+        if member.slot is not None:
+            values[member.slot].extend(map(attrgetter(member.field), records))
+            continue
+        column = list(map(attrgetter(member.field), records))
+        if member.nullable:
+            column = [member.absent if value is None else value for value in column]
+        _collect(member.members, column, values)

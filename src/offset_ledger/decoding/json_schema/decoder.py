@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Limits, RecordShape
+from offset_ledger.decoding.json.conversions import json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.json.texts import json_kind
 from offset_ledger.decoding.kinds import check_event_id
 from offset_ledger.decoding.outcome import (
     WHOLE,
     Code,
     DecodedRow,
     Mismatch,
+    Proven,
     Reason,
     Refusal,
     Skip,
     printable,
 )
-from offset_ledger.decoding.proven import Proven
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import WriterSchema
 
@@ -80,20 +80,23 @@ class JsonSchemaDecoder:
             return False
 
     def _reasons(self, text: bytes) -> list[Reason]:
-        """What the schema has against a record that is valid JSON."""
+        """Return what the schema has against a record that is valid JSON."""
         try:
-            return list(islice(self._against(_values(text)), MAX_REASONS))
+            errors = islice(self._validator.iter_errors(_values(text)), MAX_REASONS)
+            return [
+                Reason(
+                    printable(format_path(tuple(map(str, error.instance_path)))),
+                    Code.SCHEMA,
+                    printable(error.message, 200),
+                )
+                for error in errors
+            ]
         except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
             return [Reason(WHOLE, Code.SCHEMA, f"expected what a schema can validate: {printable(str(error))}")]
 
-    def _against(self, value: Any) -> Iterator[Reason]:
-        for error in self._validator.iter_errors(value):
-            steps = tuple(str(step) for step in error.instance_path)
-            yield Reason(printable(format_path(steps)), Code.SCHEMA, printable(error.message, 200))
-
 
 def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
-    """How a key of that schema names the event: a JSON text or integer.
+    """Return how a key of that schema names the event: a JSON text or integer.
 
     Raises:
         SchemaProblem: as for a value.
@@ -117,7 +120,7 @@ def key_text(schema: WriterSchema) -> Callable[[bytes], str]:
 
 
 def schema_validator(schema: WriterSchema) -> Any:
-    """What validates documents by the schema.
+    """Return what validates documents by the schema.
 
     Raises:
         SchemaProblem: it is no JSON Schema, or refers to one that is not there.

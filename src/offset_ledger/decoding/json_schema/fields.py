@@ -56,7 +56,7 @@ def _document(text: str) -> Any:
 
 
 class _Merged:
-    """What a schema says of one value; ``within`` are the references that led to it."""
+    """All that a schema says of one value; ``within`` are the references that led to it."""
 
     def __init__(self, within: tuple[tuple[str, str], ...]) -> None:
         self.within = within
@@ -89,7 +89,7 @@ class _Reader:
             yield from self._field(member, (*path, name), nullable or absent)
 
     def merged(self, document: str, said: Any, within: tuple[tuple[str, str], ...]) -> _Merged:
-        """All that a part of a document says of its value."""
+        """Return all that a part of a document says of its value."""
         merged = _Merged(within)
         self._merge(document, said, merged)
         return merged
@@ -145,7 +145,7 @@ class _Reader:
 
 
 def _at(document: Any, pointer: str) -> Any:
-    """What a JSON pointer leads to; None where it leads nowhere."""
+    """Return what a JSON pointer leads to; None where it leads nowhere."""
     for step in unquote(pointer).split("/")[1:]:
         document = _mapping(document).get(step.replace("~1", "/").replace("~0", "~"))
     return document

@@ -1,24 +1,30 @@
-"""The decoder of Protobuf records, and the reader of Protobuf keys."""
+"""The decoder of Protobuf records, the reader of Protobuf keys, and the fields of a message."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from offset_ledger.config.model import Limits, RecordShape
-from offset_ledger.decoding.heads import HeadedDecoder, OtherKind
+from offset_ledger.config.model import JsonPath, Limits, RecordShape
+from offset_ledger.decoding.framed import HeadedDecoder, OtherKind
 from offset_ledger.decoding.kinds import EVENT_ID
 from offset_ledger.decoding.outcome import Code, Decoder, Mismatch
-from offset_ledger.decoding.protobuf.fields import has_path
-from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.reader import MessageReader
-from offset_ledger.decoding.protobuf.schema import Message, ProtobufSchema, compile_schema, message_named
-from offset_ledger.decoding.protobuf.values import Values
+from offset_ledger.decoding.protobuf.schema import (
+    Field,
+    Message,
+    ProtobufSchema,
+    compile_schema,
+    message_at,
+    message_indexes,
+    message_named,
+)
+from offset_ledger.decoding.protobuf.values import Values, is_plain_message
 from offset_ledger.decoding.protobuf.wire import Malformed
-from offset_ledger.decoding.typed.convert import converter
+from offset_ledger.decoding.typed.conversions import conversion
 from offset_ledger.decoding.typed.decoder import TypedDecoder
-from offset_ledger.decoding.typed.types import SchemaProblem, TypeName
+from offset_ledger.decoding.typed.types import MAX_NESTED, SchemaField, SchemaProblem, TypeName, at_most
 from offset_ledger.model.writer_schema import WriterSchema
 
 
@@ -88,7 +94,7 @@ def _key_reader(schema: ProtobufSchema, message: Message) -> Callable[[bytes], s
         raise SchemaProblem(
             f"expected a key of one text or integer, message {message.full_name} is not; take event_id from the value"
         )
-    get, convert = values.getter(message.fields[0]), converter(types[0], EVENT_ID)
+    get, convert = values.getter(message.fields[0]), conversion(types[0], EVENT_ID).convert
 
     def read(key: bytes) -> str:
         try:
@@ -100,3 +106,50 @@ def _key_reader(schema: ProtobufSchema, message: Message) -> Callable[[bytes], s
         return str(convert(value))
 
     return read
+
+
+def schema_fields(schema: WriterSchema, message: str | None = None) -> tuple[SchemaField, ...]:
+    """The fields of the message of this full name, or of the schema's first one, in the order of their numbers.
+
+    A message that contains itself, or has no fields, is one field.
+
+    Raises:
+        SchemaProblem: protoc refuses the schema, or it has no such message, or too many fields.
+    """
+    compiled = compile_schema(schema)
+    if not message and not compiled.file.message_types_by_name:
+        raise SchemaProblem("expected a message in the schema, which has none")
+    message_type = message_named(compiled, message) if message else message_at(compiled, (0,))
+    return at_most(_Fields(compiled).members(message_type, (), False, (message_type.full_name,)))
+
+
+def has_path(schema: ProtobufSchema, message: Message, path: JsonPath) -> bool:
+    """Return whether a path leads to a field of the message, or of those in it."""
+    field = message.by_name.get(path[0])
+    if field is None or len(path) == 1:
+        return field is not None
+    return is_plain_message(field) and has_path(schema, schema.message(str(field.message)), path[1:])
+
+
+class _Fields:
+    def __init__(self, schema: ProtobufSchema) -> None:
+        self._schema, self._values = schema, Values(schema)
+
+    def members(
+        self, message: Message, path: JsonPath, nullable: bool, within: tuple[str, ...]
+    ) -> Iterator[SchemaField]:
+        """The fields of a message at this path, which stands within others."""
+        for field in message.fields:
+            yield from self._field(field, (*path, field.name), nullable, within)
+
+    def _field(self, field: Field, path: JsonPath, nullable: bool, within: tuple[str, ...]) -> Iterator[SchemaField]:
+        nullable = nullable or (field.presence and not field.required)
+        if is_plain_message(field) and field.message not in within and len(path) < MAX_NESTED:
+            name = str(field.message)
+            message = self._schema.message(name)
+            if message.fields:
+                yield from self.members(message, path, nullable, (*within, name))
+                return
+        type_ = self._values.type_of(field)
+        whole = type_.name in (TypeName.ARRAY, TypeName.OBJECT)
+        yield SchemaField(path, None if whole else type_, type_.shown, nullable)

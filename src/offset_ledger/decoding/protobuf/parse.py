@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from offset_ledger.decoding.outcome import Code
-from offset_ledger.decoding.protobuf.scalars import Scalar
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.wire import (
     MAX_DEPTH,
     TOO_DEEP,
     TRUNCATED,
     Malformed,
+    Scalar,
     Wire,
     skip,
     span,
@@ -20,7 +20,7 @@ from offset_ledger.decoding.protobuf.wire import (
 )
 
 Parsed = dict[int, Any]
-"""The fields that are set: scalars as :mod:`~offset_ledger.decoding.protobuf.scalars` reads them (enums as numbers),
+"""The fields that are set: scalars as :mod:`~offset_ledger.decoding.protobuf.wire` reads them (enums as numbers),
 messages as their own fields, repeated fields as lists."""
 _Store = Callable[[bytes, int, int, Parsed, int], int]
 
@@ -96,15 +96,14 @@ class Parser:
         if name not in self._plans:
             self._plans[name] = {}
             for field in self._schema.message(name).fields:
-                self._plans[name][field.tag] = field.name, self._store(field)
+                if field.scalar is None:
+                    store = self._submessages(field)
+                else:
+                    store = _repeated(field, field.scalar) if field.repeated else _single(field, field.scalar)
+                self._plans[name][field.tag] = field.name, store
                 if field.scalar and field.repeated and field.scalar.packable:
                     self._plans[name][field.number << 3 | Wire.LEN] = field.name, _packed(field, field.scalar)
         return self._plans[name]
-
-    def _store(self, field: Field) -> _Store:
-        if field.scalar is None:
-            return self._submessages(field)
-        return _repeated(field, field.scalar) if field.repeated else _single(field, field.scalar)
 
     def _submessages(self, field: Field) -> _Store:
         name, number, peers = str(field.message), field.number, field.peers
@@ -147,7 +146,7 @@ _Plan = dict[int, tuple[str, _Store]]
 
 
 def unknown_symbol(field: Field, value: object) -> bool:
-    """Whether it is a number that a closed enum does not have: to the specification, an unknown field."""
+    """Return whether it is a number that a closed enum does not have: to the specification, an unknown field."""
     return field.symbols is not None and field.symbols.closed and value not in field.symbols.names
 
 

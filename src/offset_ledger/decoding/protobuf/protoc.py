@@ -35,19 +35,19 @@ def compile_proto(text: str, references: tuple[SchemaReference, ...]) -> FileDes
     """
     named = {reference.name: reference.text for reference in references}
     files = {**known_files([text, *named.values()]), **named}
-    main = _free_name(files)
+    main = "schema.proto"
+    while main in files:
+        main = "_" + main
     with TemporaryDirectory(prefix="offset-ledger-") as folder:
         for name, content in _checked({**files, main: text}):
             _write(Path(folder, "files", name), content, name)
         _run(folder, main)
-        return _descriptors(Path(folder, "descriptors").read_bytes())
-
-
-def _free_name(files: dict[str, str]) -> str:
-    name = "schema.proto"
-    while name in files:
-        name = "_" + name
-    return name
+        try:
+            return FileDescriptorSet.FromString(Path(folder, "descriptors").read_bytes())
+        except DecodeError:
+            raise SchemaProblem(
+                "expected descriptors from protoc, got something else: are the messages too deep?"
+            ) from None
 
 
 def _checked(files: dict[str, str]) -> Iterator[tuple[str, bytes]]:
@@ -58,7 +58,10 @@ def _checked(files: dict[str, str]) -> Iterator[tuple[str, bytes]]:
         outside = path.is_absolute() or ".." in path.parts or str(path) != name
         if outside or len(name.encode(errors="replace")) > _MAX_NAME or not name.isprintable() or "\\" in name:
             raise _wrong_name(name)
-        content = _utf8(text)
+        try:
+            content = text.encode()
+        except UnicodeEncodeError:
+            raise SchemaProblem("expected a schema of whole characters, got a lone surrogate") from None
         left -= len(content)
         if left < 0:
             raise SchemaProblem(f"expected a schema of at most {MAX_BYTES} bytes with its references, got more")
@@ -78,13 +81,6 @@ def _wrong_name(name: str) -> SchemaProblem:
     return SchemaProblem(f"expected the name of an imported file such as a/b.proto, got '{printable(name)}'")
 
 
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise SchemaProblem("expected a schema of whole characters, got a lone surrogate") from None
-
-
 def _run(folder: str, main: str) -> None:
     # -P: else Python would look for its modules among the references.
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}/files", "--include_imports"]
@@ -96,21 +92,9 @@ def _run(folder: str, main: str) -> None:
     if done.returncode < 0:
         raise SchemaProblem(f"expected a schema that protoc compiles, it broke off with signal {-done.returncode}")
     if done.returncode:
-        raise SchemaProblem(f"protoc refuses the schema: {_first_error(done.stderr.decode(errors='replace'), folder)}")
-
-
-def _first_error(output: str, folder: str) -> str:
-    lines = (line.replace(f"{folder}/files/", "") for line in output.splitlines() if not _NOISE.search(line))
-    return printable(next(lines, "it does not say why"), 300)
-
-
-def _descriptors(content: bytes) -> FileDescriptorSet:
-    try:
-        return FileDescriptorSet.FromString(content)
-    except DecodeError:
-        raise SchemaProblem(
-            "expected descriptors from protoc, got something else: are the messages too deep?"
-        ) from None
+        output = done.stderr.decode(errors="replace").replace(f"{folder}/files/", "")
+        error = next((line for line in output.splitlines() if not _NOISE.search(line)), "it does not say why")
+        raise SchemaProblem(f"protoc refuses the schema: {printable(error, 300)}")
 
 
 _HEAD = 'syntax = "proto3"; package'

@@ -10,18 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from offset_ledger.config.json_path import format_path
-from offset_ledger.decoding.outcome import Code, Mismatch, Reason
-from offset_ledger.decoding.protobuf.lockstep_reader import LockstepReader
-from offset_ledger.decoding.protobuf.lockstep_scalars import Unprovable
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import Code, Mismatch, Proven, Reason, RestRefused
+from offset_ledger.decoding.protobuf.lockstep import LockstepReader, Unprovable
 from offset_ledger.decoding.protobuf.parse import Parsed, Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
 from offset_ledger.decoding.protobuf.values import Get, Values, is_plain_message
 from offset_ledger.decoding.protobuf.wire import Malformed
-from offset_ledger.decoding.proven import Proven
-from offset_ledger.decoding.rest import RestRefused
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import Convert, converter
+from offset_ledger.decoding.typed.conversions import Convert, conversion
 from offset_ledger.decoding.typed.decoder import Found
 
 _NOT_SET = "expected a value, the field is not set"
@@ -69,7 +66,7 @@ class MessageReader:
         _fill(self._places, parsed, reading)
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """What is left of a message that was read; raises RestRefused."""
+        """Return what is left of a message that was read; raises RestRefused."""
         self._values.begin(len(payload))
         return self._left.of(self._parser.parse(payload, self._message)) if self._left else {}
 
@@ -101,7 +98,7 @@ class MessageReader:
 
     def _place(self, field: Field, node: Node) -> _Place:
         type_ = self._values.type_of(field)
-        converts = tuple((leaf, converter(type_, leaf.kind)) for leaf in node.leaves)
+        converts = tuple((leaf, conversion(type_, leaf.kind).convert) for leaf in node.leaves)
         inner = None
         if node.members and is_plain_message(field):
             inner = self._compile(self._schema.message(str(field.message)), node)
@@ -154,11 +151,11 @@ class Left:
 
     @property
     def ever(self) -> bool:
-        """Whether there can be anything."""
+        """Return whether there can be anything."""
         return bool(self.fields) or any(left.ever for _, left in self.inner)
 
     def of(self, parsed: Parsed) -> dict[str, Any]:
-        """What is left of a parsed message, as it stands in a jsonb; raises RestRefused."""
+        """Return what is left of a parsed message, as it stands in a jsonb; raises RestRefused."""
         rest = {
             field.name: self._value(field, get, parsed)
             for field, get in self.fields
@@ -177,7 +174,7 @@ class Left:
 
 
 def left_of(schema: ProtobufSchema, values: Values, message: Message, node: Node) -> Left:
-    """What is left of messages of this type, where the tree has taken its leaves."""
+    """Return what is left of messages of this type, where the tree has taken its leaves."""
     unread = [field for field in message.fields if field.name not in node.members]
     through = [(field, node.members[field.name]) for field in message.fields if field.name in node.members]
     inner = [

@@ -1,8 +1,8 @@
-"""What a .proto schema says of its messages, as values of our own."""
+"""The messages of a .proto schema as values of our own, and Confluent's indexes, which name one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -10,9 +10,9 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from offset_ledger.decoding.outcome import Code, Mismatch
 from offset_ledger.decoding.protobuf.protoc import SHIPPED, compile_proto
-from offset_ledger.decoding.protobuf.scalars import ENUM_READ, SCALARS, Scalar
-from offset_ledger.decoding.protobuf.wire import Wire
+from offset_ledger.decoding.protobuf.wire import ENUM_READ, SCALARS, Malformed, Scalar, Wire, varint
 from offset_ledger.decoding.typed.types import SchemaProblem, TypeName, ValueType
 from offset_ledger.model.writer_schema import SchemaReference, WriterSchema
 
@@ -49,7 +49,7 @@ class Field:
 
     @property
     def shown(self) -> str:
-        """How the schema calls the type of one value."""
+        """Return how the schema calls the type of one value."""
         return self.scalar.type.shown if self.scalar else str(self.message)
 
     @property
@@ -100,7 +100,9 @@ class ProtobufSchema:
     def message(self, full_name: str) -> Message:
         """A message of the schema or of its imports; KeyError if there is none of this name."""
         if full_name not in self._messages:
-            self._messages[full_name] = _message(self._pool.FindMessageTypeByName(full_name))
+            descriptor = self._pool.FindMessageTypeByName(full_name)
+            fields = sorted((_field(each) for each in descriptor.fields), key=lambda field: field.number)
+            self._messages[full_name] = Message(full_name, tuple(fields), is_entry(descriptor))
         return self._messages[full_name]
 
     @property
@@ -114,7 +116,7 @@ class ProtobufSchema:
         return tuple(names)
 
     def has_required(self, full_name: str) -> bool:
-        """Whether the message, or one that it can hold, has a required field."""
+        """Return whether the message, or one that it can hold, has a required field."""
         return any(field.required for message in self._reachable(full_name) for field in message.fields)
 
     def _reachable(self, full_name: str) -> Iterator[Message]:
@@ -157,13 +159,8 @@ def message_named(schema: ProtobufSchema, full_name: str) -> Message:
 
 
 def is_entry(message: Descriptor) -> bool:
-    """Whether it is the message of a map's entries."""
+    """Return whether it is the message of a map's entries."""
     return message.GetOptions().map_entry
-
-
-def _message(descriptor: Descriptor) -> Message:
-    fields = sorted((_field(each) for each in descriptor.fields), key=lambda field: field.number)
-    return Message(descriptor.full_name, tuple(fields), is_entry(descriptor))
 
 
 def _field(descriptor: FieldDescriptor) -> Field:
@@ -193,3 +190,69 @@ def _enum_field(field: Field, enum: EnumDescriptor) -> Field:
     type_ = ValueType(TypeName.TEXT, f"enum {enum.full_name}")
     scalar = Scalar(type_, Wire.VARINT, enum.values[0].number, ENUM_READ)
     return replace(field, scalar=scalar, symbols=Symbols(names, enum.is_closed))
+
+
+MAX_INDEXES = 100
+FIRST = (0,)
+_MAX_INDEX = 2**31 - 1
+
+
+def message_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """The indexes at the beginning of a payload, the outermost message first, and where the message begins.
+
+    Raises:
+        Mismatch: the payload does not begin with message indexes.
+    """
+    try:
+        count, at = _zigzag(payload, 0)
+        if not 0 <= count <= MAX_INDEXES:
+            raise Mismatch(Code.SYNTAX, f"expected 0 to {MAX_INDEXES} message indexes, got {count}")
+        indexes = []
+        for _ in range(count):
+            index, at = _zigzag(payload, at)
+            indexes.append(index)
+    except Malformed as malformed:
+        raise Mismatch(Code.SYNTAX, f"expected message indexes: {malformed.detail}") from None
+    if any(not 0 <= index <= _MAX_INDEX for index in indexes):
+        raise Mismatch(Code.SYNTAX, f"expected message indexes of 31 bits, got {indexes}")
+    return tuple(indexes) or FIRST, at
+
+
+def message_at(schema: ProtobufSchema, indexes: Sequence[int]) -> Message:
+    """The message that Confluent's message indexes name.
+
+    Some serializers count the entry of a map as a nested message, others do not; where both ways lead to a message,
+    nothing says which one was meant.
+
+    Raises:
+        Mismatch: there is no such message, or there are two.
+    """
+    first, *rest = indexes
+    top = [*schema.file.message_types_by_name.values()]
+    full_names = {at.full_name for entries in (True, False) if (at := _nested(top[first : first + 1], rest, entries))}
+    if len(full_names) != 1:
+        names = " and ".join(sorted(full_names)) or "none"
+        raise Mismatch(Code.SYNTAX, f"expected the indexes of one message, got {[*indexes]}, which fit {names}")
+    return schema.message(full_names.pop())
+
+
+def message_reader(schema: ProtobufSchema) -> Callable[[bytes], tuple[str, int]]:
+    """Return what gives the full name of the message that a payload is, and where it begins; it raises Mismatch."""
+
+    def read(payload: bytes) -> tuple[str, int]:
+        indexes, at = message_indexes(payload)
+        return message_at(schema, indexes).full_name, at
+
+    return read
+
+
+def _nested(types: Sequence[Descriptor], indexes: Sequence[int], with_entries: bool) -> Descriptor | None:
+    for index in indexes:
+        inner = [each for at in types for each in at.nested_types if with_entries or not is_entry(each)]
+        types = inner[index : index + 1]
+    return types[0] if types and not is_entry(types[0]) else None
+
+
+def _zigzag(payload: bytes, at: int) -> tuple[int, int]:
+    value, at = varint(payload, at, len(payload))
+    return (value >> 1) ^ -(value & 1), at

@@ -1,12 +1,16 @@
-"""Protobuf's wire format, read strictly: tags, varints, lengths, and what a reader does not know."""
+"""Protobuf's wire format, read strictly: tags, varints, lengths, the scalar types, and what a reader does not know."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.decoding.outcome import Code
 from offset_ledger.decoding.typed.decoder import Unreadable
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 
 MAX_DEPTH = 100
 """Messages and groups within the outermost message, as in Google's own parsers."""
@@ -73,7 +77,7 @@ def tag(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def span(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where a value that begins with its length begins and ends."""
+    """Return where a value that begins with its length begins and ends."""
     length, at = _varint32(data, at, end, "a length")
     if length > end - at:
         raise Malformed(f"expected {length} bytes, got {end - at}")
@@ -81,14 +85,14 @@ def span(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def fixed(size: int, at: int, end: int) -> int:
-    """Where the rest begins after a value of a fixed size."""
+    """Return where the rest begins after a value of a fixed size."""
     if end - at < size:
         raise Malformed(TRUNCATED)
     return at + size
 
 
 def skip(field_tag: int, data: bytes, at: int, end: int, depth: int) -> int:
-    """Where the rest begins after the value of an unknown field; groups are read to their end."""
+    """Return where the rest begins after the value of an unknown field; groups are read to their end."""
     wire = field_tag & 7
     if wire == Wire.VARINT:
         return varint(data, at, end)[1]
@@ -114,3 +118,102 @@ def _skip_group(start: int, data: bytes, at: int, end: int, depth: int) -> int:
             return at
         at = skip(inner, data, at, end, depth)
     raise Malformed(TRUNCATED)
+
+
+Read = Callable[[bytes, int, int], tuple[object, int]]
+"""The value that begins at a place, and where the rest begins; the data end at the third argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar type; ``zero`` is what an absent field of implicit presence has."""
+
+    type: ValueType
+    wire: Wire
+    zero: object
+    read: Read
+
+    @property
+    def packable(self) -> bool:
+        """Return whether a repeated field of it can stand in one length."""
+        return self.wire is not Wire.LEN
+
+
+@dataclass(frozen=True, slots=True)
+class Varint:
+    """Reads numbers of so many bits from varints: negative ones are extended to 64 bits, or written as zigzags."""
+
+    name: str
+    bits: int
+    signed: bool = True
+    zigzag: bool = False
+
+    def __call__(self, data: bytes, at: int, end: int) -> tuple[int, int]:
+        value, at = varint(data, at, end)
+        if self.zigzag or not self.signed:
+            if value >> self.bits:
+                raise Malformed(f"expected {self.name}, got {value}", Code.RANGE)
+            return (value >> 1) ^ -(value & 1) if self.zigzag else value, at
+        value -= (value >> 63) << 64
+        if not -1 << (self.bits - 1) <= value < 1 << (self.bits - 1):
+            raise Malformed(f"expected {self.name}, got {value}", Code.RANGE)
+        return value, at
+
+
+class Fixed:
+    """Reads numbers of a fixed size."""
+
+    def __init__(self, form: str) -> None:
+        self._layout = struct.Struct(form)
+
+    def __call__(self, data: bytes, at: int, end: int) -> tuple[object, int]:
+        after = fixed(self._layout.size, at, end)
+        return self._layout.unpack_from(data, at)[0], after
+
+
+def _boolean(data: bytes, at: int, end: int) -> tuple[object, int]:
+    value, at = varint(data, at, end)
+    if value > 1:
+        raise Malformed(f"expected bool, 0 or 1, got {value}", Code.RANGE)
+    return value == 1, at
+
+
+def _string(data: bytes, at: int, end: int) -> tuple[object, int]:
+    first, last = span(data, at, end)
+    try:
+        return data[first:last].decode(), last
+    except UnicodeDecodeError as error:
+        detail = f"expected UTF-8, got byte {data[first + error.start]:#04x} at {error.start}"
+        raise Malformed(detail, Code.ENCODING) from None
+
+
+def _bytes(data: bytes, at: int, end: int) -> tuple[object, int]:
+    first, last = span(data, at, end)
+    return data[first:last], last
+
+
+def _integer(name: str, wire: Wire, form: str = "", zigzag: bool = False) -> Scalar:
+    """An integer scalar; its name says its bits, and with a ``u`` or a plain ``fixed`` that it has no sign."""
+    bits, signed = int(name[-2:]), not name.startswith(("u", "fixed"))
+    read = Fixed(form) if form else Varint(f"a varint of {name}" if zigzag else name, bits, signed, zigzag)
+    return Scalar(ValueType(TypeName.INTEGER, name, bits, signed), wire, 0, read)
+
+
+ENUM_READ = Varint("the number of an enum", 32)
+SCALARS: Mapping[str, Scalar] = {
+    scalar.type.shown: scalar
+    for scalar in (
+        Scalar(ValueType(TypeName.FLOAT, "double", 64), Wire.I64, 0.0, Fixed("<d")),
+        Scalar(ValueType(TypeName.FLOAT, "float", 32), Wire.I32, 0.0, Fixed("<f")),
+        Scalar(ValueType(TypeName.BOOLEAN, "bool"), Wire.VARINT, False, _boolean),
+        Scalar(ValueType(TypeName.TEXT, "string"), Wire.LEN, "", _string),
+        Scalar(ValueType(TypeName.BYTES, "bytes"), Wire.LEN, b"", _bytes),
+        *(_integer(name, Wire.VARINT) for name in ("int32", "int64", "uint32", "uint64")),
+        *(_integer(name, Wire.VARINT, zigzag=True) for name in ("sint32", "sint64")),
+        _integer("fixed32", Wire.I32, "<I"),
+        _integer("fixed64", Wire.I64, "<Q"),
+        _integer("sfixed32", Wire.I32, "<i"),
+        _integer("sfixed64", Wire.I64, "<q"),
+    )
+}
+"""By Protobuf's own names."""

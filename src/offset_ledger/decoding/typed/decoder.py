@@ -13,15 +13,25 @@ import pyarrow.compute as pc
 
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Condition, Limits, RecordShape
-from offset_ledger.decoding.conditions import add_condition, holds, tree_of
 from offset_ledger.decoding.jsonb import MAX_BYTES
-from offset_ledger.decoding.kafka_slots import fill_from_kafka, outcome_unread, row_of, slot_count
-from offset_ledger.decoding.outcome import WHOLE, Code, DecodedRow, Mismatch, Reason, Refusal, Skip, printable
-from offset_ledger.decoding.proven import Places, Proven
-from offset_ledger.decoding.rest import RestRefused, with_rest
-from offset_ledger.decoding.shape import Has, Node, tree
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import json_text
+from offset_ledger.decoding.kafka_columns import fill_from_kafka, outcome_unread, row_of, slot_count
+from offset_ledger.decoding.kinds import Flags
+from offset_ledger.decoding.outcome import (
+    WHOLE,
+    Code,
+    DecodedRow,
+    Mismatch,
+    Places,
+    Proven,
+    Reason,
+    Refusal,
+    RestRefused,
+    Skip,
+    printable,
+    with_rest,
+)
+from offset_ledger.decoding.shape import Has, Node, add_condition, holds, tree, tree_of
+from offset_ledger.decoding.typed.conversions import json_text
 
 
 class Unreadable(Exception):
@@ -34,7 +44,7 @@ class Unreadable(Exception):
 
 @dataclass(slots=True)
 class Found:
-    """What a reader found in one record: a value for each slot of the tree, and the reasons against it by slot."""
+    """The values that a reader found in one record, by slot of the tree, and the reasons against it by slot."""
 
     slots: list[object]
     reasons: list[tuple[int, Reason]] = field(default_factory=list)
@@ -51,7 +61,7 @@ class Reader(Protocol):
         """
 
     def rest(self, payload: bytes) -> dict[str, Any]:
-        """What is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
+        """Return what is left of a record that ``read`` read, where the tree has taken its leaves, as JSON has it.
 
         Raises:
             RestRefused: JSON cannot have it.
@@ -102,7 +112,10 @@ class TypedDecoder:
             reading = Found([None] * (self._slots + 1))
             self._reader.read(value, reading)
             if self.record.rest:
-                self._read_rest(value, reading)
+                try:
+                    reading.slots[self._slots - 1] = self._rest_text(value)
+                except RestRefused as refused:
+                    reading.reasons.append((self._slots - 1, refused.reason))
         except Unreadable as unreadable:
             return Refusal((unreadable.reason,))
         return self._outcome(reading, key, timestamp)
@@ -137,13 +150,6 @@ class TypedDecoder:
     def _rest_text(self, value: bytes) -> str | None:
         return text_of(self._rest.rest(value))
 
-    def _read_rest(self, value: bytes, reading: Found) -> None:
-        slot = self._slots - 1
-        try:
-            reading.slots[slot] = self._rest_text(value)
-        except RestRefused as refused:
-            reading.reasons.append((slot, refused.reason))
-
     def _root(self, has: Has) -> Node:
         root = tree(self.record, has)
         if self.record.delete_when:
@@ -172,7 +178,7 @@ class _Where:
         self._reader = make_reader(lambda _: tree_of(condition))
 
     def check(self, payload: bytes) -> bool | Reason:
-        """Whether it is, or why that cannot be told; raises Unreadable."""
+        """Return whether it is, or why that cannot be told; raises Unreadable."""
         reading = Found([None])
         self._reader.read(payload, reading)
         return _truth(self._condition, 0, reading)
@@ -189,7 +195,7 @@ class _Where:
 
 
 def _truth(condition: Condition, slot: int, reading: Found) -> bool | Reason:
-    """Whether the condition holds of the record, or why that cannot be told."""
+    """Return whether the condition holds of the record, or why that cannot be told."""
     return dict(reading.reasons).get(slot) or reading.slots[slot] == condition.equals
 
 
@@ -204,14 +210,10 @@ def text_of(left: dict[str, Any]) -> str | None:
     try:
         return json_text(left)
     except Mismatch as mismatch:
-        raise RestRefused.by(_culprit(left), mismatch) from None
-
-
-def _culprit(left: dict[str, Any]) -> str:
-    """The path of the first member that does not become JSON."""
-    for name, value in left.items():
-        try:
-            json_text({name: value})
-        except Mismatch:
-            return printable(format_path((name,)))
-    return WHOLE
+        path = WHOLE
+        for name, value in reversed(left.items()):  # the first member that does not become JSON
+            try:
+                json_text({name: value})
+            except Mismatch:
+                path = printable(format_path((name,)))
+        raise RestRefused.by(path, mismatch) from None

@@ -63,12 +63,12 @@ class SchemaField:
 
 
 def too_many() -> SchemaProblem:
-    """What is wrong with a schema of more fields than anybody writes."""
+    """Return what is wrong with a schema of more fields than anybody writes."""
     return SchemaProblem(f"expected a schema of at most {MAX_FIELDS} fields, got more")
 
 
 def at_most(fields: Iterator[SchemaField]) -> tuple[SchemaField, ...]:
-    """All fields of a schema; one that nests records twice at each level has more of them than can be counted.
+    """Return all fields of a schema; one that nests records twice at each level has more of them than can be counted.
 
     Raises:
         SchemaProblem: they are more than MAX_FIELDS.

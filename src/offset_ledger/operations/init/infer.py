@@ -19,15 +19,13 @@ from offset_ledger.config.source import Format, Source
 from offset_ledger.connections import Connection
 from offset_ledger.decoding import frame
 from offset_ledger.decoding.formats import compile_decoder
-from offset_ledger.decoding.inferred import Inferred, column_name
+from offset_ledger.decoding.inferred import Inferred, column_name, schema_columns
+from offset_ledger.decoding.json.conversions import conversion, json_kind
 from offset_ledger.decoding.json.decoder import JsonDecoder
-from offset_ledger.decoding.json.readers import reader
-from offset_ledger.decoding.json.texts import json_kind
 from offset_ledger.decoding.kafka_columns import timestamp_of
 from offset_ledger.decoding.kinds import EPOCH, ColumnKind
 from offset_ledger.decoding.outcome import Mismatch, Reason, Refusal
-from offset_ledger.decoding.record_kinds import ReadKind, fields_of, kind_names, kind_reader
-from offset_ledger.decoding.schema_columns import schema_columns
+from offset_ledger.decoding.subjects import ReadKind, fields_of, kind_names, kind_reader
 from offset_ledger.decoding.typed.types import SchemaField, SchemaProblem
 from offset_ledger.errors import ConfigurationError, UnusableSchema
 from offset_ledger.kafka.client import connect_kafka
@@ -241,7 +239,7 @@ def _no_record(path: JsonPath, objects: Sequence[bytes]) -> str | None:
 
 def takes_all(type_: str, values: Sequence[bytes]) -> bool:
     """Return whether a column of this type takes each of the JSON texts."""
-    read = reader(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0]))
+    read = conversion(ColumnKind(type_, (), ENCODINGS.get(type_, ("",))[0])).read
     try:
         for value in values:
             read(value)

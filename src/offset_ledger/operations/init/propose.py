@@ -21,7 +21,7 @@ from offset_ledger.config.source import Format, KeyFormat, Source, SubjectStrate
 from offset_ledger.decoding.formats import compile_decoder, no_schemas
 from offset_ledger.decoding.framed import Lookup
 from offset_ledger.decoding.inferred import Inferred, Proposed, left_out, limited, named
-from offset_ledger.decoding.kafka_slots import fill_from_kafka
+from offset_ledger.decoding.kafka_columns import fill_from_kafka
 from offset_ledger.decoding.kinds import EPOCH
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Reason, Refusal, printable
 from offset_ledger.errors import ConfigurationError

@@ -9,7 +9,7 @@ import pytest
 
 from offset_ledger.config.model import Column, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
-from offset_ledger.decoding.avro.lockstep_reader import MAX_ITEMS
+from offset_ledger.decoding.avro.lockstep import MAX_ITEMS
 from offset_ledger.decoding.outcome import DecodedRow
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.unit.decoding.avro.avro_records import Written

@@ -8,7 +8,9 @@ import math
 import struct
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -18,9 +20,8 @@ from hypothesis import strategies as st
 from offset_ledger.config.json_path import format_path
 from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 from offset_ledger.decoding.avro.decoder import avro_decoder
-from offset_ledger.decoding.kinds import kinds
+from offset_ledger.decoding.kinds import ColumnKind, kinds, staged_type
 from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Refusal, Skip
-from offset_ledger.decoding.staged import staged_type
 from offset_ledger.model.writer_schema import SchemaLanguage, WriterSchema
 from tests.examples import examples
 from tests.unit.decoding.avro.avro_oracle import Refused, check_document, column_value, document, kind_of, place
@@ -213,9 +214,7 @@ def check_proven(decoder: Decoder, values: list[bytes]) -> int:
     for slot, kind in list(enumerate(kinds(decoder.record)))[2:]:
         column = proven.columns[slot]
         assert column.type == staged_type(kind)
-        assert [plain(each, kind.name) for each in column.to_pylist()] == [
-            plain(row.values[slot - 2], kind.name) for row in rows
-        ]
+        assert [plain(each, kind) for each in column.to_pylist()] == [plain(row.values[slot - 2], kind) for row in rows]
     check_slot(proven.columns[0], decoder.record.event_id, [row.event_id for row in rows])
     check_slot(proven.columns[1], decoder.record.publish_at, [row.publish_at for row in rows])
     return len(rows)
@@ -230,15 +229,18 @@ def check_slot(column: pa.Array | None, path: tuple[str, ...] | None, expected: 
         assert column.to_pylist() == expected
 
 
-def plain(value: Any, name: str) -> Any:
-    """A value, or its text in a staged column, as it can be compared."""
+def plain(value: Any, kind: ColumnKind) -> Any:
+    """A value, or what a staged column has of it, as it can be compared."""
+    name = kind.name
     if value is None:
         return None
     if name in ("real", "double precision"):
         return "nan" if math.isnan(float(value)) else struct.pack("<f" if name == "real" else "<d", float(value))
     if name == "jsonb":
         return json.dumps(json.loads(value))
-    return str(value) if name in ("numeric", "uuid") else value
+    if name == "numeric":
+        return Decimal(value) if kind.args else str(value)
+    return value.bytes if isinstance(value, UUID) else value
 
 
 SURE = {

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
-from offset_ledger.decoding.avro.cursor import MAX_DEPTH, SPARE_VALUES
+from offset_ledger.decoding.avro.byte_reader import MAX_DEPTH, SPARE_VALUES
 from offset_ledger.decoding.avro.decoder import avro_decoder, key_text
-from offset_ledger.decoding.avro.values import MAX_DECIMAL_BYTES
+from offset_ledger.decoding.avro.steps import MAX_DECIMAL_BYTES
 from offset_ledger.decoding.outcome import Code, DecodedRow, Decoder, Mismatch, Reason, Refusal
 from offset_ledger.decoding.typed.types import SchemaProblem
 from tests.unit.decoding.avro.test_avro_oracle import NOW, check_proven, schema_of, shape_of

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from offset_ledger.config.model import RecordShape
-from offset_ledger.decoding.arrow import _staged
+from offset_ledger.decoding.arrow import staged
 from offset_ledger.decoding.kinds import ColumnKind, kinds
 from offset_ledger.decoding.outcome import DecodedRow, Decoder, Skip
 from tests.unit.decoding.protobuf.random_schemas import AT
@@ -30,13 +30,13 @@ def check_proofs(decoder: Decoder, shape: RecordShape, values: list[bytes]) -> s
         for kind, column, value, absent in zip(kinds(shape), proven.columns, row_of, from_kafka, strict=True):
             assert (column is None) == absent
             if column is not None:
-                staged = _staged(kind, [value])
-                assert column.type == staged.type
-                assert number(kind, column[row].as_py()) == number(kind, staged[0].as_py()), (kind, values[place])
+                alone = staged(kind, [value])
+                assert column.type == alone.type
+                assert bits_of(kind, column[row].as_py()) == bits_of(kind, alone[0].as_py()), (kind, values[place])
     return set(places)
 
 
-def number(kind: ColumnKind, staged: Any) -> Any:
-    """The staged value; of a float, which has several texts, the bytes that Postgres makes of it."""
+def bits_of(kind: ColumnKind, value: Any) -> Any:
+    """The staged value; of a float its bytes."""
     forms = {"real": "<f4", "double precision": "<f8"}
-    return np.array(staged, forms[kind.name]).tobytes() if staged and kind.name in forms else staged
+    return np.array(value, forms[kind.name]).tobytes() if value is not None and kind.name in forms else value

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from offset_ledger.config.model import Column, ColumnType, Condition, Limits, RecordShape
 from offset_ledger.decoding.outcome import DecodedRow, Refusal, Skip
 from offset_ledger.decoding.protobuf.decoder import protobuf_decoder
-from offset_ledger.decoding.protobuf.lockstep_reader import ROUNDS
+from offset_ledger.decoding.protobuf.lockstep import ROUNDS
 from tests.examples import examples
 from tests.unit.decoding.protobuf.oracle import shape_of
 from tests.unit.decoding.protobuf.proofs import check_proofs

@@ -13,9 +13,14 @@ from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from offset_ledger.decoding.outcome import Code, Mismatch
-from offset_ledger.decoding.protobuf.indexes import message_at, message_indexes
 from offset_ledger.decoding.protobuf.protoc import MAX_BYTES, compile_proto, known_files
-from offset_ledger.decoding.protobuf.schema import ProtobufSchema, compile_schema, message_named
+from offset_ledger.decoding.protobuf.schema import (
+    ProtobufSchema,
+    compile_schema,
+    message_at,
+    message_indexes,
+    message_named,
+)
 from offset_ledger.decoding.typed.types import SchemaProblem
 from offset_ledger.model.writer_schema import SchemaLanguage, SchemaReference, WriterSchema
 

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offset_ledger.decoding.arrow import _staged
-from offset_ledger.decoding.kinds import FIRST_MOMENT, LAST_MOMENT, ColumnKind
-from offset_ledger.decoding.staged import staged_type
-from offset_ledger.decoding.typed.columns import arrow_type, column_builder
-from offset_ledger.decoding.typed.convert import converter
+from offset_ledger.decoding.arrow import staged
+from offset_ledger.decoding.kinds import FIRST_MOMENT, LAST_MOMENT, ColumnKind, staged_type
+from offset_ledger.decoding.typed.conversions import arrow_type, conversion
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 from tests.examples import examples
 from tests.unit.decoding.typed.test_convert import A_UUID, kind
@@ -122,15 +120,15 @@ def as_width(value: float, bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0]) if bits == 32 else value
 
 
-def as_postgres_reads(column: ColumnKind, values: list[Any]) -> list[Any]:
-    """The staged values; of floats, which are staged as texts, the bytes of the float."""
+def bits_of(column: ColumnKind, values: list[Any]) -> list[Any]:
+    """The staged values; of floats their bytes."""
     if column.name not in ("real", "double precision"):
         return values
     form = "<f" if column.name == "real" else "<d"
     return [None if value is None else struct.pack(form, float(value)) for value in values]
 
 
-PAIRS = [(source, column) for source in SOURCES for column in KINDS if column_builder(source, column)]
+PAIRS = [(source, column) for source in SOURCES for column in KINDS if conversion(source, column).build]
 
 
 @examples(1000)
@@ -150,7 +148,7 @@ def test_at_the_edges_too(source: ValueType, column: ColumnKind) -> None:
 
 def check(source: ValueType, column: ColumnKind, values: list[Any], given_column: pa.Array) -> None:
     """Check that what is built and good is what the converter gives; it raises for what it refuses."""
-    build = column_builder(source, column)
+    build = conversion(source, column).build
     assert build is not None
     built, flags = build(given_column)
     built.validate(full=True)
@@ -158,9 +156,9 @@ def check(source: ValueType, column: ColumnKind, values: list[Any], given_column
     good = [True] * len(values) if flags is None else flags.tolist()
     assert len(built) == len(good) == len(values)
     sure = [(value, got) for value, got, known in zip(values, built.to_pylist(), good, strict=True) if known]
-    expected = [None if value is None else converter(source, column)(value) for value, _ in sure]
-    staged = _staged(column, expected).to_pylist()
-    assert as_postgres_reads(column, [got for _, got in sure]) == as_postgres_reads(column, staged)
+    expected = [None if value is None else conversion(source, column).convert(value) for value, _ in sure]
+    one_by_one = staged(column, expected).to_pylist()
+    assert bits_of(column, [got for _, got in sure]) == bits_of(column, one_by_one)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,7 @@ def check(source: ValueType, column: ColumnKind, values: list[Any], given_column
 )
 def test_usual_values_are_all_built_at_once(source: TypeName, column: ColumnKind, values: list[Any]) -> None:
     type_ = ValueType(source, source.value, bits=64, scale=2, nanoseconds=1_000_000)
-    build = column_builder(type_, column)
+    build = conversion(type_, column).build
     assert build is not None
     built, flags = build(pa.array([*values, None], arrow_type(type_)))
     assert flags is None

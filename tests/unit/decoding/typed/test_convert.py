@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from offset_ledger.decoding.kinds import ColumnKind
 from offset_ledger.decoding.outcome import Code, Mismatch
-from offset_ledger.decoding.typed.convert import converter, json_text, json_value
+from offset_ledger.decoding.typed.conversions import conversion, json_text, json_value
 from offset_ledger.decoding.typed.types import TypeName, ValueType
 
 INT = ValueType(TypeName.INTEGER, "int", bits=32)
@@ -133,7 +133,7 @@ def same(one: object, other: object) -> bool:
 def test_a_value_becomes_the_value_of_its_column(
     source: ValueType, column: ColumnKind, value: Any, expected: object
 ) -> None:
-    assert same(converter(source, column)(value), expected)
+    assert same(conversion(source, column).convert(value), expected)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_value_that_its_column_cannot_take_is_refused(
     source: ValueType, column: ColumnKind, value: Any, code: Code, detail: str
 ) -> None:
     with pytest.raises(Mismatch) as raised:
-        converter(source, column)(value)
+        conversion(source, column).convert(value)
     assert (raised.value.code, raised.value.detail) == (code, detail)
 
 
@@ -293,7 +293,7 @@ def test_a_column_takes_the_types_that_it_can_hold_and_no_other(name: str) -> No
 def refuses_every_value(source: ValueType, column: ColumnKind) -> bool:
     """Whether the type itself is the reason; nothing of no type is asked of the value before."""
     try:
-        converter(source, column)(object())
+        conversion(source, column).convert(object())
     except Mismatch as mismatch:
         return mismatch.code is Code.TYPE and f"got {source.shown}" in mismatch.detail
     except (TypeError, AttributeError, struct.error):

@@ -1,4 +1,4 @@
-"""The bytes of one record, read from the first to the last; whatever is not as Avro writes it is refused.
+"""A reader of the bytes of one record, from the first to the last; whatever is not as Avro writes it is refused.
 
 Integers are taken in the forms that Java's ``BinaryDecoder`` takes: at most 5 bytes for an int, 10 for a long, and a
 form that is longer than it needs to be counts as its value. Unlike there, bits beyond the 32nd or the 64th are refused
@@ -33,8 +33,8 @@ class Malformed(Exception):
         return "$" + "".join(reversed(self.steps))
 
 
-class Cursor:
-    """A place in a record, and what was found up to there; ``against`` is the first value that no jsonb can hold.
+class ByteReader:
+    """Reads one record, up to the byte ``at``; ``against`` is the first value that no jsonb can hold.
 
     Values that take no bytes could be without number: all records, their fields and the items of arrays and maps
     together are at most ``VALUES_PER_BYTE`` for each byte, and ``SPARE_VALUES`` more.
@@ -42,8 +42,8 @@ class Cursor:
 
     __slots__ = ("_depth", "_left", "_most", "against", "at", "data", "reading")
 
-    def __init__(self, data: bytes, reading: Found) -> None:
-        self.data, self.at, self.reading = data, 0, reading
+    def __init__(self, data: bytes, reading: Found | None = None) -> None:
+        self.data, self.at, self.reading = data, 0, reading or Found([])
         self.against: Mismatch | None = None
         self._depth = 0
         self._left = self._most = SPARE_VALUES + VALUES_PER_BYTE * len(data)

@@ -5,32 +5,33 @@ and in the order of the numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offset_ledger.decoding.kinds import ColumnKind
+from offset_ledger.decoding.kinds import ColumnKind, Flags, staged_type, valid_flags
 from offset_ledger.decoding.lockstep import Cursors
-from offset_ledger.decoding.outcome import Mismatch
-from offset_ledger.decoding.protobuf.lockstep_scalars import (
-    Slots,
-    Unprovable,
-    add_absent,
-    column_reader,
-    masked,
-    sinks_of,
-    symbols_of,
-)
+from offset_ledger.decoding.outcome import Mismatch, Places, Proven
 from offset_ledger.decoding.protobuf.parse import Parser
 from offset_ledger.decoding.protobuf.schema import Field, Message, ProtobufSchema
-from offset_ledger.decoding.protobuf.values import SPARE_FILLED, Values, is_plain_message
-from offset_ledger.decoding.protobuf.well_known import BILLION, TIMESTAMP, WELL_KNOWN, WRAPPERS
+from offset_ledger.decoding.protobuf.values import (
+    BILLION,
+    SPARE_FILLED,
+    TIMESTAMP,
+    WELL_KNOWN,
+    WRAPPERS,
+    Values,
+    is_plain_message,
+)
 from offset_ledger.decoding.protobuf.wire import Malformed, Wire
-from offset_ledger.decoding.proven import Places, Proven
 from offset_ledger.decoding.shape import Leaf, Node
-from offset_ledger.decoding.staged import Flags
-from offset_ledger.decoding.typed.convert import converter
+from offset_ledger.decoding.texts import utf8
+from offset_ledger.decoding.typed.conversions import Build, conversion
+from offset_ledger.decoding.typed.types import TypeName, ValueType
 
 ROUNDS = 16
 """Values of a repeated field that are stepped over; of a record with more nothing is proven."""
@@ -120,7 +121,7 @@ class LockstepReader:
 
     def _timestamp(self, field: Field, node: Node) -> Step:
         seconds_of, nanos_of = (_captured(each) for each in self._schema.message(TIMESTAMP).fields)
-        sinks = sinks_of(WELL_KNOWN[TIMESTAMP][0], node.leaves)
+        sinks = Sinks(WELL_KNOWN[TIMESTAMP][0], node.leaves)
 
         def step(state: Walk) -> None:
             here, cursors = state.at(field.tag), state.cursors
@@ -130,8 +131,7 @@ class LockstepReader:
             fits = (seconds >= -_LAST_SECOND) & (seconds <= _LAST_SECOND) & (nanos >= 0) & (nanos < BILLION)
             cursors.good &= fits | ~here
             column = masked(seconds * BILLION + nanos, here)
-            for sink in sinks:
-                sink(column, cursors, state.exists, state.slots)
+            sinks.fill(column, state)
             state.take(field, here)
 
         return step
@@ -164,7 +164,11 @@ def _absent(node: Node) -> Step:
     if not node.nullable:
         raise Unprovable
     leaves = [*node.descendants()]
-    return lambda state: add_absent(leaves, len(state.exists), state.slots)
+
+    def step(state: Walk) -> None:
+        state.slots.update((leaf.slot, pa.nulls(len(state.exists), staged_type(leaf.kind))) for leaf in leaves)
+
+    return step
 
 
 def _no_groups(field: Field) -> Step:
@@ -179,7 +183,7 @@ def _no_groups(field: Field) -> Step:
 
 def _scalar(field: Field, node: Node) -> Step:
     assert field.scalar
-    read, sinks = column_reader(field), sinks_of(field.scalar.type, node.leaves)
+    read, sinks = column_reader(field), Sinks(field.scalar.type, node.leaves)
     known = field.symbols is not None and (field.required or bool(sinks))
 
     def step(state: Walk) -> None:
@@ -187,8 +191,7 @@ def _scalar(field: Field, node: Node) -> Step:
         if sinks or here.any():
             column = read(cursors, here, here if field.presence else state.exists)
             column = symbols_of(field, column, cursors.good) if known else column
-            for sink in sinks:
-                sink(column, cursors, state.exists, state.slots)
+            sinks.fill(column, state)
         state.take(field, here)
 
     return step
@@ -248,7 +251,7 @@ class Documents:
 
     def _reader(self, message: Message, field: Field) -> Callable[[bytes], str | None]:
         """What gives the JSON of a field that stands in some bytes, None where it is not set; raises Mismatch."""
-        get, convert = self._values.getter(field), converter(self._values.type_of(field), _JSONB)
+        get, convert = self._values.getter(field), conversion(self._values.type_of(field), _JSONB).convert
         self._count += 1
 
         def read(span: bytes) -> str | None:
@@ -290,7 +293,7 @@ class Walk:
         self._read_tags(exists)
 
     def at(self, tag: int) -> Flags:
-        """Where this tag is the next one."""
+        """Return where this tag is the next one."""
         next_one: Flags = self._tags == tag
         return self.cursors.good & next_one
 
@@ -313,14 +316,14 @@ class Walk:
             self._read_tags(here)
 
     def tag_starts(self) -> Places:
-        """Where the next tag of each record begins, or its message ends."""
+        """Return where the next tag of each record begins, or its message ends."""
         starts = self.cursors.places()
         for bits in range(0, 32, 7):
             starts -= self._tags >> np.uint64(bits) != 0
         return starts
 
     def done(self) -> Flags:
-        """Which records are read to their end."""
+        """Return which records are read to their end."""
         ended: Flags = self._tags == 0
         return self.cursors.at_end() & ended
 
@@ -346,3 +349,116 @@ def walk(cursors: Cursors, exists: Flags, slots: Slots, steps: Sequence[Step], d
     for step in steps:
         step(state)
     return state.done()
+
+
+ReadColumn = Callable[[Cursors, Flags, Flags], pa.Array]
+"""Reads a value where the second argument says so; where only the third does, there is the zero of the type, and null
+elsewhere. What the type cannot hold is no longer good."""
+
+
+def column_reader(field: Field) -> ReadColumn:
+    """Return what reads the values of a scalar field; enums as numbers."""
+    assert field.scalar
+    scalar, type_ = field.scalar, field.scalar.type
+    match scalar.wire:
+        case Wire.LEN:
+            return _strings if type_.name is TypeName.TEXT else _bytes
+        case Wire.I32 | Wire.I64:
+            form = "f" if type_.name is TypeName.FLOAT else "i" if type_.signed else "u"
+            return partial(_fixed, layout=np.dtype(f"<{form}{type_.bits // 8}"))
+    if type_.name is TypeName.BOOLEAN:
+        return lambda cursors, here, valid: masked(cursors.booleans(here), valid)
+    bits = 32 if field.symbols else type_.bits
+    if type_.shown.startswith("sint"):
+        return partial(_zigzags, bits=bits)
+    return partial(_varints, bits=bits, signed=type_.signed)
+
+
+def symbols_of(field: Field, numbers: pa.Int64Array, good: Flags) -> pa.StringArray:
+    """Return the symbols of an enum; a number that it does not have is not good."""
+    assert field.symbols
+    known = np.array(sorted(field.symbols.names), np.int64)
+    values = pc.fill_null(numbers, int(known[0])).to_numpy()
+    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    good &= known[places] == values
+    names = pa.array([field.symbols.names[number] for number in known.tolist()], pa.string())
+    return names.take(pa.array(places, mask=~valid_flags(numbers)))
+
+
+def masked(values: npt.NDArray[np.generic], valid: Flags) -> pa.Array:
+    """Return the values as a column, null where they are not valid."""
+    return pa.array(values) if valid.all() else pa.array(values, mask=~valid)
+
+
+def _varints(cursors: Cursors, here: Flags, valid: Flags, bits: int, signed: bool) -> pa.Array:
+    raw = cursors.varints(here)
+    if not signed:
+        cursors.good &= raw <= (1 << bits) - 1
+        return masked(raw if bits == 64 else raw.view(np.int64), valid)
+    return _within(cursors, raw.view(np.int64), valid, bits)
+
+
+def _zigzags(cursors: Cursors, here: Flags, valid: Flags, bits: int) -> pa.Array:
+    return _within(cursors, cursors.zigzags(here), valid, bits)
+
+
+def _within(cursors: Cursors, values: npt.NDArray[np.int64], valid: Flags, bits: int) -> pa.Array:
+    bound = 1 << (bits - 1)
+    cursors.good &= (values >= -bound) & (values <= bound - 1)
+    return masked(values, valid)
+
+
+def _fixed(cursors: Cursors, here: Flags, valid: Flags, layout: np.dtype[Any]) -> pa.Array:
+    values = cursors.fixed(layout.itemsize, here).view(layout).ravel()
+    as_integers = layout.kind in "iu" and layout != np.uint64
+    return masked(values.astype(np.int64) if as_integers else values, valid)
+
+
+def _bytes(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
+    column = cursors.spans(cursors.varints(here), here)
+    if column.null_count == 0:
+        return column
+    zeros = valid & ~valid_flags(column)
+    return pc.if_else(pa.array(zeros), pa.scalar(b"", pa.binary()), column) if zeros.any() else column
+
+
+def _strings(cursors: Cursors, here: Flags, valid: Flags) -> pa.Array:
+    texts, flags = utf8(_bytes(cursors, here, valid))
+    if flags is not None:
+        cursors.good &= flags
+    return texts
+
+
+Slots = dict[int, pa.Array]
+
+
+class Unprovable(Exception):
+    """There is a leaf that no column as a whole can become."""
+
+
+class Sinks:
+    """Fills the slots of leaves with a column of values of one type.
+
+    Raises:
+        Unprovable: the values of a leaf have to be asked one by one.
+    """
+
+    def __init__(self, type_: ValueType, leaves: list[Leaf]) -> None:
+        self._builds: list[tuple[Leaf, Build]] = []
+        for leaf in leaves:
+            if (build := conversion(type_, leaf.kind).build) is None:
+                raise Unprovable
+            self._builds.append((leaf, build))
+
+    def __bool__(self) -> bool:
+        return bool(self._builds)
+
+    def fill(self, column: pa.Array, state: Walk) -> None:
+        """Fill them where the message is; what fits no leaf is no longer good."""
+        good = state.cursors.good
+        for leaf, build in self._builds:
+            state.slots[leaf.slot], flags = build(column)
+            if flags is not None:
+                good &= flags | ~state.exists
+            if not leaf.nullable and column.null_count:
+                good &= valid_flags(column)

@@ -1,0 +1,268 @@
+"""The steps through a record: each checks how one value is written, and reads it, or passes over it.
+
+Values are read as a jsonb has them. A step is a method of a small class, so that a traceback says what it did; an
+object that is called would take two of Python's frames, and records are nested deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from offset_ledger.config.json_path import format_path
+from offset_ledger.decoding.avro.byte_reader import ByteReader, Malformed
+from offset_ledger.decoding.avro.schema import Array, AvroType, Field, Map, Record, Scalar, Union, shown
+from offset_ledger.decoding.outcome import Code, Mismatch, printable
+from offset_ledger.decoding.typed.conversions import Convert, json_value
+from offset_ledger.decoding.typed.types import TypeName
+
+Step = Callable[[ByteReader], Any]
+
+MAX_DECIMAL_BYTES = 4096  # some 9,800 digits; the time to convert grows with their square
+ABSENT = object()
+"""What stands for a member that an object does not have."""
+_READ: dict[str, Step] = {
+    "null": ByteReader.read_null,
+    "boolean": ByteReader.read_boolean,
+    "int": ByteReader.read_int,
+    "long": ByteReader.read_long,
+    "float": ByteReader.read_float,
+    "double": ByteReader.read_double,
+    "bytes": ByteReader.read_bytes,
+    "string": ByteReader.read_string,
+}
+
+
+def read_scalar(scalar: Scalar) -> Step:
+    """Return what reads the value, as its :class:`~offset_ledger.decoding.typed.types.TypeName` says."""
+    if scalar.wire == "enum":
+        return ReadSymbol(scalar.symbols, scalar.value.shown).read_symbol
+    read = Fixed(scalar.size).read_fixed if scalar.wire == "fixed" else _READ[scalar.wire]
+    return ReadUnscaled(read).read_unscaled if scalar.value.name is TypeName.DECIMAL else read
+
+
+def skip_scalar(scalar: Scalar) -> Step:
+    """Return what passes over the value; what is in a text or in bytes is not looked at."""
+    if scalar.wire in ("string", "bytes"):
+        return skip_bytes
+    if scalar.wire in ("float", "double", "fixed"):
+        return Fixed({"float": 4, "double": 8}.get(scalar.wire, scalar.size)).skip_fixed
+    return read_scalar(scalar)
+
+
+def skip_bytes(reader: ByteReader) -> None:
+    """Pass over a length and so many bytes."""
+    reader.skip(reader.read_long())
+
+
+def step_of(name: str) -> str:
+    """Return a member's name as a step of a path, for messages."""
+    return printable(format_path((name,))[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSymbol:
+    """Reads a symbol of an enum."""
+
+    symbols: tuple[str, ...]
+    shown: str
+
+    def read_symbol(self, reader: ByteReader) -> str:
+        return self.symbols[reader.read_index(len(self.symbols), self.shown)]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """So many bytes."""
+
+    size: int
+
+    def read_fixed(self, reader: ByteReader) -> bytes:
+        return reader.span(self.size)
+
+    def skip_fixed(self, reader: ByteReader) -> None:
+        reader.skip(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUnscaled:
+    """Reads bytes as the unscaled value of a decimal."""
+
+    read: Step
+
+    def read_unscaled(self, reader: ByteReader) -> int:
+        written = self.read(reader)
+        if not 0 < len(written) <= MAX_DECIMAL_BYTES:
+            detail = f"expected decimal of 1 to {MAX_DECIMAL_BYTES} bytes, got {len(written)}"
+            raise Malformed(Code.RANGE, detail)
+        return int.from_bytes(written, signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJson:
+    """Reads a single value as JSON has it; what JSON cannot have is noted in ``against``."""
+
+    read: Step
+    convert: Convert
+
+    def read_json(self, reader: ByteReader) -> object:
+        written = self.read(reader)
+        try:
+            return self.convert(written)
+        except Mismatch as mismatch:
+            reader.against = reader.against or mismatch
+            return None
+
+
+class Fields:
+    """The fields of a record, each with a step, which is made when the first record comes: it can contain itself."""
+
+    def __init__(self, record: Record, step_for: Callable[[Field], Step]) -> None:
+        self._record, self._step_for = record, step_for
+        self._width = 1 + len(record.fields)
+
+    def __repr__(self) -> str:
+        return f"<fields of {shown(self._record)}>"
+
+    @cached_property
+    def _steps(self) -> list[tuple[str, str, Step]]:
+        return [(field.name, step_of(field.name), self._step_for(field)) for field in self._record.fields]
+
+    def take_fields(self, reader: ByteReader) -> None:
+        """Take the steps in their order; what they return is lost."""
+        reader.enter(self._width)
+        for _, at, step in self._steps:
+            try:
+                step(reader)
+            except Malformed as malformed:
+                malformed.steps.append(at)
+                raise
+        reader.leave()
+
+    def read_object(self, reader: ByteReader) -> dict[str, object]:
+        """Read the fields as an object, without those that are ABSENT."""
+        reader.enter(self._width)
+        members = {}
+        for name, at, step in self._steps:
+            try:
+                member = step(reader)
+            except Malformed as malformed:
+                malformed.steps.append(at)
+                raise
+            if member is not ABSENT:
+                members[name] = member
+        reader.leave()
+        return members
+
+
+class TakeBranch:
+    """Takes the branch of a union that the record names."""
+
+    def __init__(self, union: Union, step_for: Callable[[AvroType], Step]) -> None:
+        self._branches = [step_for(each) for each in union.branches]
+
+    def __repr__(self) -> str:
+        return f"<TakeBranch of {self._branches}>"
+
+    def take_branch(self, reader: ByteReader) -> object:
+        reader.enter(1)
+        value = self._branches[reader.read_index(len(self._branches), "union")](reader)
+        reader.leave()
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of an array, or the entries of a map."""
+
+    step: Step
+    skip_key: Step = ByteReader.read_null
+
+    def skip_items(self, reader: ByteReader) -> None:
+        reader.enter(1)
+        for index, _ in enumerate(reader.items()):
+            try:
+                self.skip_key(reader)
+                self.step(reader)
+            except Malformed as malformed:
+                malformed.steps.append(f"[{index}]")
+                raise
+        reader.leave()
+
+    def read_list(self, reader: ByteReader) -> list[object]:
+        reader.enter(1)
+        items: list[object] = []
+        for _ in reader.items():
+            try:
+                items.append(self.step(reader))
+            except Malformed as malformed:
+                malformed.steps.append(f"[{len(items)}]")
+                raise
+        reader.leave()
+        return items
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMap:
+    """Reads the entries of a map as an object, without those that are ABSENT."""
+
+    step_for: Callable[[str], Step]
+
+    def read_map(self, reader: ByteReader) -> dict[str, object]:
+        reader.enter(1)
+        members: dict[str, object] = {}
+        seen = set[str]()
+        for _ in reader.items():
+            key = reader.read_key(seen)
+            try:
+                member = self.step_for(key)(reader)
+            except Malformed as malformed:
+                malformed.steps.append(step_of(key))
+                raise
+            if member is not ABSENT:
+                members[key] = member
+        reader.leave()
+        return members
+
+
+class Parts:
+    """The steps over whole values of one schema; each record has one of each."""
+
+    def __init__(self) -> None:
+        self._skips: dict[Record, Step] = {}
+        self._values: dict[Record, Step] = {}
+
+    def skip(self, type_: AvroType) -> Step:
+        """Return what checks how the value is written and passes over it."""
+        match type_:
+            case Scalar():
+                return skip_scalar(type_)
+            case Record():
+                if type_ not in self._skips:
+                    self._skips[type_] = Fields(type_, lambda field: self.skip(field.type)).take_fields
+                return self._skips[type_]
+            case Union():
+                return TakeBranch(type_, self.skip).take_branch
+            case Array():
+                return Items(self.skip(type_.items)).skip_items
+            case Map():
+                return Items(self.skip(type_.values), skip_bytes).skip_items
+
+    def value(self, type_: AvroType) -> Step:
+        """Return what reads the value as JSON has it; what JSON cannot have is noted in the reader's ``against``."""
+        match type_:
+            case Scalar():
+                return ReadJson(read_scalar(type_), json_value(type_.value)).read_json
+            case Record():
+                if type_ not in self._values:
+                    self._values[type_] = Fields(type_, lambda field: self.value(field.type)).read_object
+                return self._values[type_]
+            case Union():
+                return TakeBranch(type_, self.value).take_branch
+            case Array():
+                return Items(self.value(type_.items)).read_list
+            case Map():
+                values = self.value(type_.values)
+                return ReadMap(lambda _: values).read_map

@@ -1,0 +1,224 @@
+"""The conversions of JSON: for each kind of value how one text of it is read, and how a column of them is built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offset_ledger.decoding import decimals, jsonb
+from offset_ledger.decoding.decimals import single_text
+from offset_ledger.decoding.jsonb import number, shown
+from offset_ledger.decoding.kinds import (
+    EPOCH,
+    EPOCH_UNITS,
+    FIRST_MOMENT,
+    INTEGER_BITS,
+    INTEGERS,
+    LAST_MOMENT,
+    MOMENT,
+    Built,
+    ColumnKind,
+    as_flags,
+    check_event_id,
+    event_ids,
+    kept,
+    staged_type,
+)
+from offset_ledger.decoding.outcome import Code, Mismatch
+from offset_ledger.decoding.texts import TextForm, text, text_form
+
+Values = Sequence[Any]
+
+_KINDS = {b'"': "text", b"{": "object", b"[": "array", b"t": "boolean", b"f": "boolean", b"n": "null"}
+_INTEGER = re.compile(rb"-?[0-9]+")
+_PLAIN_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
+_NO_DOCUMENT = r"\\u0000|(?:^|[:,\[ \t\r\n])-?[0-9.]+[eE][-+]?[0-9]{5}|[0-9]{1000}"
+_MAX_SAFE_DIGITS = 60
+_SEPARATOR = b"\x01"  # JSON has no control characters but blanks
+_string = msgspec.json.Decoder(str).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How values of a kind are read: ``read`` defines it, for the text of one value, which is valid JSON in UTF-8.
+
+    msgspec decodes a member to ``wire``, and ``build`` makes a column of what it gave.
+    """
+
+    read: Callable[[bytes], Any]
+    wire: Any
+    build: Callable[[Values], Built]
+
+
+def conversion(kind: ColumnKind) -> Conversion:
+    """Return how values of that kind are read."""
+    match kind.name:
+        case "event_id":
+            return Conversion(_event_id, str | int, _event_ids)
+        case "boolean":
+            return Conversion(boolean, bool, lambda values: (pa.array(values, pa.bool_()), None))
+        case "jsonb":
+            return Conversion(jsonb.document, msgspec.Raw, _documents)
+        case "numeric":
+            pattern, type_ = _sure_numbers(kind.args), staged_type(kind)
+            return Conversion(
+                lambda raw: numeric(raw, *kind.args), msgspec.Raw, lambda values: _numerics(values, pattern, type_)
+            )
+        case "real":
+            return Conversion(partial(_floating, single=True), msgspec.Raw, lambda values: _floats(values, 6))
+        case "double precision":
+            return Conversion(_floating, msgspec.Raw, lambda values: _floats(values, 15))
+    if kind.name in INTEGER_BITS:
+        bits = INTEGER_BITS[kind.name]
+        wire: Any = Annotated[int, msgspec.Meta(ge=-(1 << (bits - 1)), le=(1 << (bits - 1)) - 1)]
+        type_ = INTEGERS[kind.name]
+        return Conversion(lambda raw: _integer(raw, bits), wire, lambda values: (pa.array(values, type_), None))
+    if kind.encoding in EPOCH_UNITS:
+        unit = EPOCH_UNITS[kind.encoding]
+        wire = Annotated[int, msgspec.Meta(ge=FIRST_MOMENT // unit, le=LAST_MOMENT // unit)]
+        return Conversion(
+            lambda raw: _epoch(raw, unit),
+            wire,
+            lambda values: (pc.multiply(pa.array(values, pa.int64()), unit).cast(MOMENT), None),
+        )
+    form = text_form(kind)
+    assert form is not None
+    return Conversion(partial(_read_text, form), str, lambda values: form.build(pa.array(values, pa.string())))
+
+
+def json_kind(raw: bytes) -> str:
+    """Return what JSON calls a value with this text."""
+    return _KINDS.get(raw[:1], "number")
+
+
+def expect(raw: bytes, kind: str, wanted: str) -> bytes:
+    """Return the text, if it is of that kind."""
+    if (actual := json_kind(raw)) != kind:
+        raise Mismatch(Code.TYPE, f"expected {wanted}, got {actual}")
+    return raw
+
+
+def boolean(raw: bytes) -> bool:
+    """Return ``true`` or ``false``."""
+    return expect(raw, "boolean", "boolean") == b"true"
+
+
+def string(raw: bytes, wanted: str = "text") -> str:
+    """Return the characters of a JSON string."""
+    return _string(expect(raw, "text", wanted))
+
+
+def numeric(raw: bytes, precision: int | None = None, scale: int = 0) -> Decimal:
+    """Return a decimal that fits ``numeric(precision, scale)``, or Postgres's own limits, without rounding."""
+    return decimals.numeric(number(expect(raw, "number", "number")), lambda: shown(raw), precision, scale)
+
+
+def _read_text(form: TextForm, raw: bytes) -> Any:
+    return form.read(string(raw, form.wanted))
+
+
+def _event_id(raw: bytes) -> str:
+    """A text or an integer, as the text that names the event."""
+    return check_event_id(_integer_text(raw) if raw[:1] in b"-0123456789" else text(string(raw)))
+
+
+def _integer_text(raw: bytes) -> str:
+    """An integer as its decimal text; ``1.0`` and ``1e2`` are not integers."""
+    expect(raw, "number", "integer")
+    if not _INTEGER.fullmatch(raw):
+        raise Mismatch(Code.TYPE, f"expected integer, got {shown(raw)}")
+    return "0" if raw == b"-0" else raw.decode()
+
+
+def _integer(raw: bytes, bits: int) -> int:
+    digits = _integer_text(raw)
+    bound = 1 << (bits - 1)
+    if len(digits) > 20 or not -bound <= (value := int(digits)) < bound:
+        raise Mismatch(Code.RANGE, f"expected integer of {bits} bits, got {shown(raw)}")
+    return value
+
+
+def _epoch(raw: bytes, microseconds: int) -> datetime:
+    """A moment, as the number of units of so many microseconds since 1970."""
+    try:
+        return EPOCH + timedelta(microseconds=_integer(raw, 64) * microseconds)
+    except OverflowError:
+        raise Mismatch(Code.RANGE, f"expected moment in the years 1 to 9999, got {shown(raw)}") from None
+
+
+def _floating(raw: bytes, single: bool = False) -> float:
+    """A float whose shortest text is the very number that was written."""
+    written, value = number(expect(raw, "number", "number")), float(raw)
+    shortest = single_text(value) if single else repr(value)
+    if Decimal(shortest) == written:
+        return decimals.single(value) if single else value
+    name = "real" if single else "double precision"
+    code = Code.PRECISION if shortest not in ("0.0", "-0.0", "inf", "-inf") else Code.RANGE
+    raise Mismatch(code, f"expected {name}, got {shown(raw)}, which it cannot hold")
+
+
+def _event_ids(values: Values) -> Built:
+    try:
+        column = pa.array(values, pa.string())
+    except pa.ArrowTypeError:
+        column = pa.array([value if isinstance(value, str) else str(value) for value in values], pa.string())
+    return column, event_ids(column)
+
+
+def _raw_texts(values: Values) -> pa.StringArray:
+    """The JSON texts as one column, without an object for each; null where the JSON is null."""
+    if not values:
+        return pa.array([], pa.string())
+    joined = _SEPARATOR.join([b"null" if value is None else value for value in values])
+    column = pc.split_pattern(pa.array([joined], pa.binary()), _SEPARATOR).flatten().cast(pa.string())
+    return pc.if_else(pc.equal(column, "null"), None, column)
+
+
+def _documents(values: Values) -> Built:
+    column = _raw_texts(values)
+    return column, as_flags(pc.invert(pc.match_substring_regex(column, _NO_DOCUMENT)))
+
+
+def _sure_numbers(args: tuple[int, ...]) -> str:
+    """A pattern of numbers that certainly fit ``numeric`` with these arguments."""
+    if not args:
+        return r"^-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?$"
+    before, after = min(args[0] - args[1], _MAX_SAFE_DIGITS), min(args[1], _MAX_SAFE_DIGITS)
+    whole = f"0|[1-9][0-9]{{0,{before - 1}}}" if before else "0"
+    fraction = rf"(?:\.[0-9]{{1,{after}}})?" if after else ""
+    return f"^-?(?:{whole}){fraction}$"
+
+
+def _numerics(values: Values, pattern: str, type_: pa.DataType) -> Built:
+    column = _raw_texts(values)
+    fitting, flags = kept(column, pc.match_substring_regex(column, pattern))
+    return fitting.cast(type_), flags
+
+
+def _floats(values: Values, safe_digits: int) -> Built:
+    """So many decimal digits survive in any float; longer texts are compared with Python's own."""
+    column = _raw_texts(values)
+    short = pc.less_equal(pc.binary_length(column), safe_digits)
+    flags = as_flags(pc.and_(short, pc.match_substring_regex(column, _PLAIN_NUMBER)))
+    if flags is not None and safe_digits == 15:
+        doubtful = np.flatnonzero(~flags)
+        flags[doubtful] = [value == _double_text(value) for value in column.take(pa.array(doubtful)).to_pylist()]
+    fitting = column if flags is None else pc.if_else(pa.array(flags), column, None)
+    return fitting.cast(pa.float32() if safe_digits == 6 else pa.float64()), flags
+
+
+def _double_text(value: str) -> str | None:
+    try:
+        return repr(float(value))
+    except ValueError:
+        return None
