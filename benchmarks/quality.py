@@ -30,9 +30,9 @@ from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import connect, transaction
 from offset_ledger.ledger.migrate import migrate
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
+from offset_ledger.local.process import Launch
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.ranges import OffsetRange

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from offset_ledger.cli.verbs import Outcome, Topics, Verbs, name_and_value, pipeline_of, say
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.local.layout import DEFAULT_PORTS, HOST
 from offset_ledger.operations.prune_ages import KINDS
+from offset_ledger.stage.spark_home import CONNECT_HOST, CONNECT_PORT
 
 if TYPE_CHECKING:
     from offset_ledger.operations.prune import Pruned
@@ -132,8 +132,8 @@ def add_spark_server(verbs: Verbs) -> None:
         run_spark_server,
         example="offset-ledger spark-server --master 'local[2,3]' --memory 2g",
     )
-    port = DEFAULT_PORTS["spark"]
-    verb.add_argument("--host", default=HOST, help=f"address to listen on ({HOST})")
+    port = CONNECT_PORT
+    verb.add_argument("--host", default=CONNECT_HOST, help=f"address to listen on ({CONNECT_HOST})")
     verb.add_argument("--port", type=int, default=port, help=f"port to listen on ({port})")
     verb.add_argument(
         "--master", default="local[2,3]", help="Spark's master; 2 cores, each task tried 3 times: local[2,3]"

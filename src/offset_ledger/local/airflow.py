@@ -23,11 +23,10 @@ import psycopg2
 from cryptography.fernet import Fernet
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.launch import Launch
 from offset_ledger.local.layout import HOST, require_free
 from offset_ledger.local.postgres import AIRFLOW_DATABASE, Postgres
-from offset_ledger.local.private_file import write_private
-from offset_ledger.local.process import Daemon, run
+from offset_ledger.local.process import Daemon, Launch, run
+from offset_ledger.machine_files import write_private
 from offset_ledger.postgres_connection import postgres_arguments, postgres_url
 
 USER = "admin"

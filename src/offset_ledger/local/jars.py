@@ -21,10 +21,10 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from offset_ledger.errors import ConfigurationError, StackError
-from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.layout import cache_root, only_one
+from offset_ledger.local.java import find_java
 from offset_ledger.local.process import silent
-from offset_ledger.local.spark_home import spark_home
+from offset_ledger.machine_files import cache_root, only_one
+from offset_ledger.stage.spark_home import JavaRuntime, spark_home
 
 __all__ = [
     "Artifact",

@@ -18,12 +18,13 @@ from pathlib import Path
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import BrokerUnavailable, StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.local.class_archive import ClassArchive, class_archive
 from offset_ledger.local.jars import kafka_jars
-from offset_ledger.local.java import JavaRuntime, find_java
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, cache_root, require_free
-from offset_ledger.local.process import Daemon, Server, run, silent
+from offset_ledger.local.java import find_java
+from offset_ledger.local.layout import HOST, PortChoice, Ports, accepts, require_free
+from offset_ledger.local.process import Daemon, Launch, Server, run, silent
+from offset_ledger.machine_files import cache_root
+from offset_ledger.stage.class_archive import ClassArchive, class_archive
+from offset_ledger.stage.spark_home import JavaRuntime
 
 _READY_SECONDS = 120
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from offset_ledger.errors import ConfigurationError, StackError
+from offset_ledger.stage.spark_home import CONNECT_PORT
 
 HOST = "127.0.0.1"
 MAX_BROKERS = 3
-DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": 15002, "registry": 18081}
+DEFAULT_PORTS = {"kafka": 19092, "postgres": 15432, "airflow": 18080, "spark": CONNECT_PORT, "registry": 18081}
 FIRST_FREE_PORT = 20000
 """Above all default ports."""
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -25,20 +24,6 @@ OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 def stack_home(home: Path | None = None) -> Path:
     """The folder of all state: the argument, else OFFSET_LEDGER_HOME, else ``.local`` of the current directory."""
     return Path(home or os.environ.get("OFFSET_LEDGER_HOME") or ".local").expanduser().resolve()
-
-
-def cache_root() -> Path:
-    """What outlives a clone (fetched jars): OFFSET_LEDGER_CACHE, else ``~/.cache/offset-ledger``."""
-    return Path(os.environ.get("OFFSET_LEDGER_CACHE") or "~/.cache/offset-ledger").expanduser().resolve()
-
-
-@contextmanager
-def only_one(what: str) -> Iterator[None]:
-    """Do what is done once for a machine in one process at a time."""
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with (cache_root() / f".{what}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True, slots=True)

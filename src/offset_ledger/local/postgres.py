@@ -13,6 +13,7 @@ import pwd
 import re
 import shutil
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,10 +29,9 @@ from psycopg2 import extensions, sql
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.extras import require
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, only_one, require_free
-from offset_ledger.local.private_file import check_private, kept_secret, make_private, write_private
-from offset_ledger.local.process import Daemon, Server, run, silent
+from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.process import Daemon, Launch, Server, run, silent
+from offset_ledger.machine_files import kept_secret, only_one, write_private
 from offset_ledger.postgres_connection import postgres_arguments
 
 ROLE = "offset_ledger"
@@ -93,7 +93,7 @@ class Postgres(Server):
             StackError: the folder of the socket is another user's.
         """
         with suppress(FileNotFoundError):  # a server that does not run
-            check_private(self._sockets, server_uid())
+            _check_private(self._sockets, server_uid())
         return Connection("postgres_superuser", "postgres", str(self._sockets), self.port, database, _SUPERUSER)
 
     @property
@@ -122,7 +122,7 @@ class Postgres(Server):
     def start(self, launch: Launch | None = None) -> None:
         """Start it on the data it has; returns before it is ready."""
         launch = launch or Launch(silent)
-        make_private(self._sockets, server_uid())
+        _make_private(self._sockets, server_uid())
         self._write_access()
         own = {"port": str(self.port), "unix_socket_directories": str(self._sockets)}
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self.settings}.items()]
@@ -375,3 +375,31 @@ def _add_user() -> None:
             f"PostgreSQL does not run as root and the user {SYSTEM_USER} could not be made ({error}); "
             "make it, or run this as another user than root"
         ) from None
+
+
+def _make_private(folder: Path, owner: int) -> None:
+    """Make the folder for that user alone, unless it is there.
+
+    Raises:
+        StackError: as :func:`_check_private`, of a folder that was there.
+    """
+    try:
+        folder.mkdir(0o700)
+    except FileExistsError:
+        _check_private(folder, owner)
+    else:
+        os.chown(folder, owner, -1, follow_symlinks=False)
+
+
+def _check_private(folder: Path, owner: int) -> None:
+    """Return if it is a folder that only that user may enter: where everybody may write, another one can have made it.
+
+    Raises:
+        StackError: it is not.
+    """
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner or status.st_mode & 0o077:
+        raise StackError(
+            f"{folder} should be a folder of user {owner} with mode 0700, found {stat.filemode(status.st_mode)} of "
+            f"user {status.st_uid}; stop the stack, remove that and start again"
+        )

@@ -14,10 +14,10 @@ from typing import Any
 from offset_ledger.connections import Connection, without_secrets
 from offset_ledger.errors import StackError
 from offset_ledger.local.jars import Artifact, pinned_name, retrieve
-from offset_ledger.local.java import JavaRuntime
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.layout import HOST, cache_root, only_one, require_free
-from offset_ledger.local.process import Daemon, Server
+from offset_ledger.local.layout import HOST, require_free
+from offset_ledger.local.process import Daemon, Launch, Server
+from offset_ledger.machine_files import cache_root, only_one
+from offset_ledger.stage.spark_home import JavaRuntime
 
 APICURIO_VERSION = "2.6.13.Final"
 API = "/apis/ccompat/v7"

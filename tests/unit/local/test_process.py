@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.launch import Launch
-from offset_ledger.local.process import Daemon, run, silent
+from offset_ledger.local.process import Daemon, Launch, run, silent
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
 DEAF = [

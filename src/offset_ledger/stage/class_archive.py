@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from offset_ledger.errors import StackError
-from offset_ledger.local.layout import only_one
+from offset_ledger.machine_files import only_one
 
 
 @dataclass(frozen=True, slots=True)
