@@ -41,7 +41,9 @@ def kafka_python_arguments(connection: Connection) -> dict[str, object]:
     """
     arguments = {**kafka_python_settings(connection), "kafka_client": partial(_client, connection)}
     if arguments.get("sasl_mechanism") == "GSSAPI":
-        _prepare_kerberos(connection)
+        require("kerberos", f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI")
+        if keytab := security_of(connection).get(KEYTAB):
+            os.environ["KRB5_CLIENT_KTNAME"] = keytab  # kafka-python has no setting for it
     if current := current_token(connection):
         arguments["sasl_oauth_token_provider"] = _Tokens(current, extensions(connection, security_of(connection)))
     return arguments
@@ -112,13 +114,6 @@ def _received(receive: Callable[[], tuple[bytes, Exception | None]]) -> tuple[by
     """What has come, and only then that the broker has closed: kafka-python would lose why it refuses the login."""
     data, error = receive()
     return data, None if data else error
-
-
-def _prepare_kerberos(connection: Connection) -> None:
-    """Let MIT Kerberos find the keytab: kafka-python has no setting for it."""
-    require("kerberos", f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI")
-    if keytab := security_of(connection).get(KEYTAB):
-        os.environ["KRB5_CLIENT_KTNAME"] = keytab
 
 
 def connect_consumer(connection: Connection, **settings: object) -> KafkaConsumer:

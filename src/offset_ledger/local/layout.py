@@ -43,9 +43,15 @@ class PortChoice:
 
     def with_environment(self) -> PortChoice:
         """The same, with what is None taken from OFFSET_LEDGER_KAFKA_PORT and its siblings."""
-        return PortChoice(
-            *(_from_environment(part) if asked is None else asked for part, asked in self.by_part().items())
-        )
+        ports = self.by_part()
+        for part, asked in ports.items():
+            name = f"OFFSET_LEDGER_{part.upper()}_PORT"
+            raw = os.environ.get(name)
+            if raw and asked is None:
+                if not raw.isdecimal() or int(raw) > 65535:
+                    raise ConfigurationError(f"{name} should be a port number (0 for any free one), found {raw!r}")
+                ports[part] = int(raw)
+        return PortChoice(**ports)
 
     def by_part(self) -> dict[str, int | None]:
         """Part name to port."""
@@ -146,13 +152,3 @@ def _holder(port: int) -> str:
         if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid:
             return f"pid {each.pid} ({psutil.Process(each.pid).name()})"
     return "another process"
-
-
-def _from_environment(part: str) -> int | None:
-    name = f"OFFSET_LEDGER_{part.upper()}_PORT"
-    raw = os.environ.get(name)
-    if not raw:
-        return None
-    if not raw.isdecimal() or int(raw) > 65535:
-        raise ConfigurationError(f"{name} should be a port number (0 for any free one), found {raw!r}")
-    return int(raw)

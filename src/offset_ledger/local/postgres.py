@@ -199,7 +199,8 @@ class Postgres(Server):
 
     def _write_access(self) -> None:
         """Say who is let in; an earlier release has let in everybody."""
-        names = "".join(f'stack "{name}" {_SUPERUSER}\n' for name in superusers())
+        users = sorted({pwd.getpwuid(uid).pw_name for uid in (os.geteuid(), server_uid())})
+        names = "".join(f'stack "{name}" {_SUPERUSER}\n' for name in users)
         for file, text in {"pg_hba.conf": _ACCESS, "pg_ident.conf": names}.items():
             write_private(self._data / file, text)
             give(self._data / file)
@@ -242,7 +243,12 @@ def binary(name: str) -> str:
             f"{path.parent} has no program {name}; let {FOLDER_VARIABLE} name the folder of PostgreSQL's `postgres` "
             "and `initdb`, or unset it"
         )
-    return str(path if may_run(str(path)) else _copied(path))
+    user = system_user()
+    if user is None:
+        return str(path)
+    # The folders above it may be closed to that user.
+    reached = subprocess.run(["test", "-x", str(path)], check=False, user=user, group=user, extra_groups=[])
+    return str(_copied(path) if reached.returncode else path)
 
 
 def locale_options() -> list[str]:
@@ -322,10 +328,11 @@ def system_user() -> str | None:
     """
     if os.geteuid() != 0:
         return None
-    if not _has_user():
-        with only_one("user"):  # of several stacks that start at once
-            if not _has_user():
-                _add_user()
+    with only_one("user"):  # of several stacks that start at once
+        try:
+            pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            _add_user()
     return SYSTEM_USER
 
 
@@ -344,27 +351,6 @@ def give(path: Path) -> None:
     if user := system_user():
         entry = pwd.getpwnam(user)
         os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
-
-
-def may_run(program: str) -> bool:
-    """Whether that user can reach the program; the folders above it may be closed to others."""
-    user = system_user()
-    if user is None:
-        return True
-    return subprocess.run(["test", "-x", program], check=False, user=user, group=user, extra_groups=[]).returncode == 0
-
-
-def superusers() -> list[str]:
-    """The users of the system that the socket lets in as the superuser of Postgres: this one and the server's."""
-    return sorted({pwd.getpwuid(uid).pw_name for uid in (os.geteuid(), server_uid())})
-
-
-def _has_user() -> bool:
-    try:
-        pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        return False
-    return True
 
 
 def _add_user() -> None:

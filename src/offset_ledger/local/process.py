@@ -290,14 +290,13 @@ class Launch:
                         f"{daemon.name} ended while it started; end of {daemon.log}:\n{daemon.last_lines()}"
                     )
             if time.monotonic() > deadline:
-                raise self._timed_out(daemons, timeout)
+                names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
+                own = all(self.started(daemon) for daemon in daemons)
+                advice = (
+                    "it was stopped again" if own else "run `offset-ledger stack down`, then `offset-ledger stack up`"
+                )
+                raise StackError(
+                    f"{names} runs but was not ready within {timeout:.0f} s; {advice}; "
+                    f"end of {daemons[0].log}:\n{daemons[0].last_lines()}"
+                )
             time.sleep(0.1)
-
-    def _timed_out(self, daemons: tuple[Daemon, ...], timeout: float) -> StackError:
-        names = ", ".join(f"{daemon.name} (pid {daemon.pid()})" for daemon in daemons)
-        own = all(self.started(daemon) for daemon in daemons)
-        advice = "it was stopped again" if own else "run `offset-ledger stack down`, then `offset-ledger stack up`"
-        return StackError(
-            f"{names} runs but was not ready within {timeout:.0f} s; {advice}; "
-            f"end of {daemons[0].log}:\n{daemons[0].last_lines()}"
-        )

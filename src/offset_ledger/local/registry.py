@@ -58,7 +58,16 @@ class Registry(Server):
         if self.daemon.pid() is None:
             program = registry_program(java, launch.say)
             require_free("the schema registry", self.port)
-            launch.start(self.daemon, self._command(java, program), without_secrets(os.environ))
+            settings = {
+                "quarkus.http.host": HOST,
+                "quarkus.http.port": self.port,
+                "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'};WRITE_DELAY=0",
+                "quarkus.datasource.jdbc.initial-size": 1,
+                "quarkus.datasource.jdbc.min-size": 1,
+            }
+            options = [f"-D{name}={value}" for name, value in settings.items()]
+            command = [java.executable, *_JVM, *options, "-jar", str(program)]
+            launch.start(self.daemon, command, without_secrets(os.environ))
         launch.wait([self.daemon], self.ready, _READY_SECONDS)
 
     def stop(self) -> bool:
@@ -76,17 +85,6 @@ class Registry(Server):
         finally:
             client.close()
 
-    def _command(self, java: JavaRuntime, program: Path) -> list[str]:
-        settings = {
-            "quarkus.http.host": HOST,
-            "quarkus.http.port": self.port,
-            "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.directory / 'schemas'};WRITE_DELAY=0",
-            "quarkus.datasource.jdbc.initial-size": 1,
-            "quarkus.datasource.jdbc.min-size": 1,
-        }
-        options = [f"-D{name}={value}" for name, value in settings.items()]
-        return [java.executable, *_JVM, *options, "-jar", str(program)]
-
 
 def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
     """The jar to run, from the cache or fetched and unpacked into it.
@@ -99,19 +97,16 @@ def registry_program(java: JavaRuntime, say: Callable[[str], None]) -> Path:
         with only_one("apicurio"):
             if not folder.exists():
                 say(f"fetching Apicurio Registry {APICURIO_VERSION}, 136 MiB (once)")
-                _unpack(folder, java)
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
+                    draft = Path(name)
+                    (archive,) = retrieve([_APP], (), java, draft, draft / "ivy").iterdir()
+                    try:
+                        with tarfile.open(archive) as packed:
+                            packed.extractall(draft / "app", **_FILTER)
+                    except (tarfile.TarError, EOFError, OSError) as error:
+                        raise StackError(
+                            f"{archive.name} cannot be unpacked ({error}); run the command again"
+                        ) from None
+                    (draft / "app").rename(folder)
     return folder / f"{_APP.name}-{APICURIO_VERSION}-runner.jar"
-
-
-def _unpack(folder: Path, java: JavaRuntime) -> None:
-    """Fill the folder as one step: it is complete or absent."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
-        draft = Path(name)
-        (archive,) = retrieve([_APP], (), java, draft, draft / "ivy").iterdir()
-        try:
-            with tarfile.open(archive) as packed:
-                packed.extractall(draft / "app", **_FILTER)
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise StackError(f"{archive.name} cannot be unpacked ({error}); run the command again") from None
-        (draft / "app").rename(folder)

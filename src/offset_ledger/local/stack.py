@@ -212,8 +212,7 @@ def up(
     root = stack_home(home)
     choice = (ports or PortChoice()).with_environment()
     with _locked(root, say):
-        wanted = _Wanted(brokers, airflow, spark, registry, choice, (project or Path.cwd()).resolve())
-        stack = _compose(root, load(root), wanted)
+        stack = _compose(root, (project or Path.cwd()).resolve(), brokers, airflow, choice, spark, registry)
         say(f"using Java {stack.java.version} from {stack.java.source}")
         stack.save()
         _start(stack, Launch(say), meanwhile)
@@ -249,7 +248,14 @@ def status(home: Path | None = None) -> tuple[PartStatus, ...]:
     answers = {"postgres": stack.postgres.ready, "registry": stack.registry.ready, "api-server": stack.airflow.ready}
     answers |= stack.spark.answers
     answers |= {broker.daemon.name: broker.ready for broker in stack.kafka.brokers}
-    return tuple(_part_status(daemon, address, answers.get(daemon.name)) for daemon, address in stack.parts())
+    parts = []
+    for daemon, address in stack.parts():
+        pid, ready = daemon.pid(), answers.get(daemon.name)
+        detail = "stopped" if pid is None else f"{daemon.memory_bytes() / 1e6:.0f} MB"
+        if pid is not None and ready is not None:
+            detail = f"ready, {detail}" if ready() else f"not ready, see {daemon.log}"
+        parts.append(PartStatus(daemon.name, pid is not None, pid, address, detail))
+    return tuple(parts)
 
 
 def _start(stack: Stack, launch: Launch, meanwhile: Meanwhile | None) -> None:
@@ -295,56 +301,42 @@ def _start_postgres_and_airflow(stack: Stack, launch: Launch) -> None:
         launch.say(f"Airflow is ready on {stack.airflow.address}; its logins are in {stack.airflow.passwords}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What ``up`` was asked for."""
-
-    brokers: int | None
-    airflow: bool
-    spark: SparkKind | None
-    registry: bool
-    ports: PortChoice
-    project: Path
-
-
-def _compose(home: Path, before: Stack | None, wanted: _Wanted) -> Stack:
+def _compose(
+    home: Path,
+    project: Path,
+    brokers: int | None,
+    airflow: bool,
+    ports: PortChoice,
+    spark: SparkKind | None,
+    registry: bool,
+) -> Stack:
     """The stack to start, given what it was."""
-    count = wanted.brokers or (before.brokers if before else 1)
-    new_spark = wanted.spark or (SparkKind.CONNECT if wanted.airflow else SparkKind.NONE)
+    before = load(home)
+    count = brokers or (before.brokers if before else 1)
+    new_spark = spark or (SparkKind.CONNECT if airflow else SparkKind.NONE)
     if before is None or not before.running():
-        ports = Ports.choose(wanted.ports, before.ports if before else None)
-        return Stack(home, wanted.project, count, wanted.airflow, ports, find_java(), new_spark, wanted.registry)
+        chosen = Ports.choose(ports, before.ports if before else None)
+        return Stack(home, project, count, airflow, chosen, find_java(), new_spark, registry)
     if count != before.brokers:
         raise StackError(
             f"{count} brokers were asked for and the stack in {home} runs with {before.brokers}; "
             f"run `offset-ledger stack down`, remove {home / 'kafka'} and start again"
         )
-    other = before.ports.contradicts(wanted.ports)
+    other = before.ports.contradicts(ports)
     if other:
         raise StackError(f"the stack in {home} runs with {other}; run `offset-ledger stack down` first")
     settled = before.with_spark or before.with_airflow  # Airflow's tasks keep the connection that it was started with
-    if settled and wanted.spark not in (None, before.spark_kind):
+    if settled and spark not in (None, before.spark_kind):
         raise StackError(
-            f"--spark {wanted.spark} was asked for and the stack in {home} runs with --spark {before.spark_kind}; "
+            f"--spark {spark} was asked for and the stack in {home} runs with --spark {before.spark_kind}; "
             "run `offset-ledger stack down` first"
         )
     return replace(
         before,
-        with_airflow=wanted.airflow or before.with_airflow,
+        with_airflow=airflow or before.with_airflow,
         spark_kind=before.spark_kind if settled else new_spark,
-        with_registry=wanted.registry or before.with_registry,
+        with_registry=registry or before.with_registry,
     )
-
-
-def _part_status(daemon: Daemon, address: str, answers: Callable[[], bool] | None) -> PartStatus:
-    pid = daemon.pid()
-    if pid is None:
-        return PartStatus(daemon.name, False, None, address, "stopped")
-    megabytes = f"{daemon.memory_bytes() / 1e6:.0f} MB"
-    if answers is None:
-        return PartStatus(daemon.name, True, pid, address, megabytes)
-    detail = f"ready, {megabytes}" if answers() else f"not ready, see {daemon.log}"
-    return PartStatus(daemon.name, True, pid, address, detail)
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from offset_ledger.connections import Connection
 from offset_ledger.errors import ConfigurationError, OffsetLedgerError, one_line
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.kafka.connection import librdkafka_arguments
-from offset_ledger.kafka.settings import topic_configs
 from offset_ledger.kafka.tokens import oauth_callback
+from offset_ledger.kafka.topics import topic_configs
 from offset_ledger.progress import OnProgress
 from offset_ledger.reliability.publishing.failures import publish_failed
 from offset_ledger.reliability.publishing.limits import RecordLimits, RecordTooLarge, check_timestamp, fetch_bytes
