@@ -31,8 +31,7 @@ from tests.fixtures.servers import execute
 from tests.fixtures.staged import ME
 
 from offset_ledger.connections import Connection, environment_name
-from offset_ledger.ledger.database import Cursor, Session, connect, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import Cursor, Session, connect, migrate, transaction
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.process import Launch

@@ -28,8 +28,7 @@ from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.config.quality import History, NullBand, Quality, VolumeBand
 from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import connect, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate, transaction
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import Postgres
 from offset_ledger.local.process import Launch

@@ -17,8 +17,7 @@ import pytest
 
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.failpoints import ONCE, VARIABLE
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local.java import find_java
 from offset_ledger.local.kafka import Kafka
 from offset_ledger.local.layout import HOST, PortChoice, Ports

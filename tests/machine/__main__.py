@@ -10,8 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local.layout import free_ports
 from offset_ledger.local.postgres import DATA_DATABASE, Postgres
 from offset_ledger.local.process import Launch, silent

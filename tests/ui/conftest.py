@@ -17,8 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sy
 
 from offset_ledger.demo.run import SEED, TOPIC
 from offset_ledger.errors import BatchRejected, TombstonesMayBeGone
-from offset_ledger.ledger.database import connect
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate
 from offset_ledger.local import airflow as local_airflow
 from offset_ledger.local import stack as local
 from offset_ledger.local.layout import PortChoice

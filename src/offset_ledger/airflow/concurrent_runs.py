@@ -11,9 +11,8 @@ import psycopg2
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.ledger import batches, decisions, pipelines
-from offset_ledger.ledger.database import transaction
+from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.ledger.decisions import Asked
-from offset_ledger.ledger.open import open_ledger
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.questions import QuestionKind
 from offset_ledger.model.states import State

@@ -114,7 +114,7 @@ def request_of(context: Context) -> Request:
 
 def by_person(context: Context) -> Origin:
     """The origin of what was asked for: the user who triggered the run, else the task itself."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
 
     origin = current_origin()
     user = context["dag_run"].triggering_user_name

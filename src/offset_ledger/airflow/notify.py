@@ -17,8 +17,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import notifications
-from offset_ledger.ledger.database import Cursor, Session, transaction
-from offset_ledger.ledger.open import open_ledger_at
+from offset_ledger.ledger.database import Cursor, Session, open_ledger_at, transaction
 from offset_ledger.model.notices import Notice
 
 log = logging.getLogger(__name__)

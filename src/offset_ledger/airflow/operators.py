@@ -28,7 +28,7 @@ from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection, without_secrets
 from offset_ledger.errors import one_line
 from offset_ledger.extras import missing
-from offset_ledger.ledger.origin import current_origin
+from offset_ledger.model.batch import current_origin
 from offset_ledger.model.engine import Engine, EngineChoice
 from offset_ledger.pandas_later import this_process_is_ours
 from offset_ledger.stage import submitted
@@ -190,8 +190,7 @@ class StageOperator(BaseOperator):
     def _failure(self, folder: Path, pipeline: Pipeline, submission: Submission) -> StageFailure | None:
         """What the driver has left: in a file on this machine, and of a driver on the cluster in the ledger."""
         from offset_ledger.ledger import staging
-        from offset_ledger.ledger.database import transaction
-        from offset_ledger.ledger.open import open_ledger
+        from offset_ledger.ledger.database import open_ledger, transaction
 
         if (file := folder / FAILURE_FILE).exists():
             return staging.StageFailure(**json.loads(file.read_text()))
@@ -245,7 +244,7 @@ class CommitOperator(BaseOperator):
     def execute(self, context: Context) -> None:
         """Commit; a batch that an earlier attempt has committed counts as well."""
         from offset_ledger.commit.step import commit, given_up
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.model.batch import current_origin
 
         batch_id = batch_id_of(context["ti"])
         if batch_id is None:

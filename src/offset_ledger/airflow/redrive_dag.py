@@ -176,7 +176,7 @@ def _dismiss(pipeline: Pipeline, asked: QuarantineRequest, person: Origin) -> st
 def _stage(path: Path, of: Any, batch_id: Any) -> Any:
     @task(task_id=ids.STAGE, map_index_template=shown_by(of))
     def stage_batch(topic: str | None, batch_id: int) -> None:
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.model.batch import current_origin
         from offset_ledger.operations.redrive import stage_redrive
 
         with airflow_failures():

@@ -122,7 +122,7 @@ class ValidateOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Judge; a rejected batch gets its quality page before anybody is asked."""
-        from offset_ledger.ledger.origin import current_origin
+        from offset_ledger.model.batch import current_origin
         from offset_ledger.model.states import State
         from offset_ledger.report.step import report
         from offset_ledger.validate.step import validate

@@ -28,7 +28,7 @@ def decide_batch(arguments: Namespace, state: State) -> Outcome:
     from offset_ledger.connections import get_connection
     from offset_ledger.ledger.database import connect
     from offset_ledger.ledger.decisions import decide
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
 
     with connect(get_connection(arguments.connection)) as session:
         batch = decide(session, arguments.batch_id, state, current_origin(), arguments.why)
@@ -86,7 +86,7 @@ def add_skip(verbs: Verbs) -> None:
 
 def run_skip(arguments: Namespace) -> Outcome:
     """Approve a loss."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.model.questions import QuestionKind
     from offset_ledger.operations.losses import loss_question, skip_lost
     from offset_ledger.operations.tombstones import approve_tombstones
@@ -126,8 +126,8 @@ def add_dismiss(verbs: Verbs) -> None:
 
 def run_dismiss(arguments: Namespace) -> Outcome:
     """Dismiss quarantined records, or undo that."""
-    from offset_ledger.ledger.origin import current_origin
     from offset_ledger.ledger.redrive import Selection
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.redrive import dismiss, parse_choice
 
     pipeline = pipeline_of(arguments)
@@ -154,7 +154,7 @@ def add_accept_topic(verbs: Verbs) -> None:
 
 def run_accept_topic(arguments: Namespace) -> Outcome:
     """Continue with a recreated topic or a truncated log, or without a deleted topic."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.accept_topic import accept_topic
     from offset_ledger.report.consumer_group import mirror
 
@@ -180,7 +180,7 @@ def add_accept_schema(verbs: Verbs) -> None:
 
 def run_accept_schema(arguments: Namespace) -> Outcome:
     """Leave the columns as they are."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.accept_topic import accept_schema
 
     pipeline = pipeline_of(arguments)
@@ -203,7 +203,7 @@ def add_accept_table(verbs: Verbs) -> None:
 
 def run_accept_table(arguments: Namespace) -> Outcome:
     """Go on with the table as it is."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.accept_topic import accept_table
 
     pipeline = pipeline_of(arguments)
@@ -224,7 +224,7 @@ def add_remerge(verbs: Verbs) -> None:
 
 def run_remerge(arguments: Namespace) -> Outcome:
     """Order all rows by Kafka's timestamps."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.remerge import replay_parts, restate_rows
 
     pipeline = pipeline_of(arguments)

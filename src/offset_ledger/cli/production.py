@@ -98,7 +98,7 @@ def add_prune(verbs: Verbs) -> None:
 
 def run_prune(arguments: Namespace) -> Outcome:
     """Remove history by age."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.prune import prune_history
     from offset_ledger.operations.prune_ages import Ages
 

@@ -47,7 +47,7 @@ def _preview(arguments: Namespace) -> Outcome:
 
 
 def _ingest(arguments: Namespace) -> Outcome:
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.ingest import ingest
     from offset_ledger.stage.session import session_ended
 
@@ -92,7 +92,7 @@ def run_replay(arguments: Namespace) -> Outcome:
 
 
 def _replay(pipeline: Pipeline, request: Request) -> Outcome:
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.requests import replay
     from offset_ledger.stage.session import session_ended
 
@@ -131,7 +131,7 @@ def add_redrive(verbs: Verbs) -> None:
 
 def run_redrive(arguments: Namespace) -> Outcome:
     """Try quarantined records again."""
-    from offset_ledger.ledger.origin import current_origin
+    from offset_ledger.model.batch import current_origin
     from offset_ledger.operations.ingest import run_batch
     from offset_ledger.operations.redrive import parse_choice, plan_redrive
 

@@ -84,8 +84,7 @@ def add_migrate(verbs: Verbs) -> None:
 def run_migrate(arguments: Namespace) -> Outcome:
     """Create or upgrade the ledger."""
     from offset_ledger.connections import get_connection
-    from offset_ledger.ledger.database import connect
-    from offset_ledger.ledger.migrate import migrate
+    from offset_ledger.ledger.database import connect, migrate
 
     with connect(get_connection(arguments.connection)) as session:
         applied = migrate(session)

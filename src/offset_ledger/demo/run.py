@@ -13,8 +13,7 @@ from offset_ledger.demo.proof import Claim, DemoProof, engines, fingerprint, pro
 from offset_ledger.demo.stopwatch import Stopwatch
 from offset_ledger.errors import StackError
 from offset_ledger.kafka.client import connect_kafka
-from offset_ledger.ledger.database import connect, named_sql, rows, transaction
-from offset_ledger.ledger.migrate import migrate
+from offset_ledger.ledger.database import connect, migrate, named_sql, rows, transaction
 from offset_ledger.ledger.pipelines import read_cursors
 from offset_ledger.local import stack as local
 from offset_ledger.local.stack import Stack

@@ -39,14 +39,18 @@ def decide(session: Session, batch_id: int, after: State, origin: Origin, why: s
 
 
 def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, why: str) -> Batch:
-    """The same inside the caller's transaction; a run that waits with a question about the batch has its answer."""
+    """Decide inside the caller's transaction; a run that waits with a question about the batch has its answer."""
     batch = batches.read_batch(cursor, batch_id, lock=True)
     wrong = batch.state is not State.REJECTED if after is State.VALIDATED else after not in TRANSITIONS[batch.state]
     if wrong:
         verb = "approved; only a rejected one can" if after is State.VALIDATED else "abandoned; it has ended"
         raise StateConflict(f"{batch} cannot be {verb}")
-    if after is State.VALIDATED:
-        _check_staging(cursor, batch)
+    if after is State.VALIDATED and not is_whole(cursor, batch):  # it commits exactly what was validated
+        raise StateConflict(
+            f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
+            f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
+            "stages and validates its offsets again"
+        )
     judged = (batch.verdict or {}).get("judged")
     kept: dict[State, dict[str, Any]] = {
         State.ABANDONED: {"ended_at": datetime.now(UTC)},
@@ -58,16 +62,6 @@ def decide_batch(cursor: Cursor, batch_id: int, after: State, origin: Origin, wh
         if asked.question.batch_id == batch_id:
             answer(cursor, asked.decision_id, given, origin, why)
     return batches.read_batch(cursor, batch_id)
-
-
-def _check_staging(cursor: Cursor, batch: Batch) -> None:
-    """An approved batch commits exactly what was validated, so that has to be there."""
-    if not is_whole(cursor, batch):
-        raise StateConflict(
-            f"{batch} cannot be approved: its staging is gone (it is kept for quality.keep_rejected_days, and a "
-            f"Postgres that stops empties it); offset-ledger abandon {batch.batch_id} --why ..., and the next run "
-            "stages and validates its offsets again"
-        )
 
 
 # -- questions -------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from psycopg2.extras import execute_values
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, set_local, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import SESSION_NAME, Cursor, Session, named_sql, open_ledger, set_local, transaction
 from offset_ledger.model.log_checks import Boundary
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot, topic_of
 

@@ -86,18 +86,14 @@ def old_parts(
     cursor.execute("SELECT DISTINCT topic_id FROM offset_ledger.beginning WHERE pipeline = %s ORDER BY 1", [pipeline])
     parts = []
     for topic_id in [row[0] for row in cursor.fetchall()]:
-        up_to, records_up_to = (
-            _newest_batch(cursor, {"pipeline": pipeline, "topic_id": topic_id, "older_than": before, "keep": keep})
-            for before in (older_than, records_older_than)
-        )
-        parts.append(OldPart(pipeline, topic_id, older_than, up_to, records_older_than, records_up_to))
+        newest = []
+        for before in (older_than, records_older_than):
+            log = {"pipeline": pipeline, "topic_id": topic_id, "older_than": before, "keep": keep}
+            cursor.execute(named_sql("prune/newest_batch"), log)
+            row = cursor.fetchone()
+            newest.append(int(row[0]) if row else -1)
+        parts.append(OldPart(pipeline, topic_id, older_than, newest[0], records_older_than, newest[1]))
     return parts
-
-
-def _newest_batch(cursor: Cursor, log: dict[str, Any]) -> int:
-    cursor.execute(named_sql("prune/newest_batch"), log)
-    row = cursor.fetchone()
-    return int(row[0]) if row else -1
 
 
 def count_partitions(cursor: Cursor, part: OldPart) -> int:

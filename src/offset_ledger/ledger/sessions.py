@@ -85,22 +85,20 @@ def open_session(arguments: Arguments) -> connection:
         session.autocommit = True
         with session.cursor() as cursor:
             cursor.execute(f"{_PINNED}; {_UNLIMITED}; {_CHECKED}; {_ROLE}")
-            if (role := cursor.fetchone()) != ("origin",):
-                _enable_triggers(cursor, role)
+            (role,) = cursor.fetchone() or ("",)
+            if role != "origin":
+                try:
+                    cursor.execute("SET session_replication_role TO origin")
+                except pg.InsufficientPrivilege:
+                    database = session.info.dbname
+                    raise ConfigurationError(
+                        f"session_replication_role is {role} in sessions with database {database}, which switches the "
+                        "triggers and foreign keys of the ledger off, and the login may not set it; nothing was done; "
+                        f"as a superuser run: ALTER DATABASE {database} RESET session_replication_role, or the same "
+                        "with ALTER ROLE"
+                    ) from None
         session.autocommit = False
     except (psycopg2.Error, ConfigurationError):
         session.close()
         raise
     return session
-
-
-def _enable_triggers(cursor: Any, role: Any) -> None:
-    try:
-        cursor.execute("SET session_replication_role TO origin")
-    except pg.InsufficientPrivilege:
-        database = cursor.connection.info.dbname
-        raise ConfigurationError(
-            f"session_replication_role is {role[0]} in sessions with database {database}, which switches the triggers "
-            "and foreign keys of the ledger off, and the login may not set it; nothing was done; as a superuser run: "
-            f"ALTER DATABASE {database} RESET session_replication_role, or the same with ALTER ROLE"
-        ) from None

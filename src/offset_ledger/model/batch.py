@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -92,3 +93,29 @@ class Attempt:
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} epoch {self.epoch}"
+
+
+def current_origin() -> Origin:
+    """The origin by the environment: the Airflow task, or the person at the command line."""
+    dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+    if not dag_id:
+        return Origin(os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}")
+    tried = os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
+    task = os.environ.get("AIRFLOW_CTX_TASK_ID", "")
+    return Origin(f"airflow:{dag_id}.{task}", dag_id, run_id, int(tried) if tried else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a batch looked like when it was judged.
+
+    ``records`` are all that Kafka gave, ``rows`` those judged, ``nulls`` the NULLs among them in each nullable column;
+    ``newest`` is the latest record timestamp.
+    """
+
+    records: int
+    rows: int
+    nulls: Mapping[str, int]
+    newest: datetime | None
+    min_publish_at: datetime | None = None
+    max_publish_at: datetime | None = None

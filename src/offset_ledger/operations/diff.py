@@ -8,10 +8,9 @@ from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.decoding.needed_columns import Follower
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable
-from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, unread_fields
-from offset_ledger.ledger.database import Cursor, connect, read_only, transaction
+from offset_ledger.ledger import followed_columns, pipelines, schema_boundaries, staging
+from offset_ledger.ledger.database import Cursor, connect, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.followed_columns import with_columns
-from offset_ledger.ledger.open import open_ledger_at
 from offset_ledger.model.followed_columns import FollowedColumn
 from offset_ledger.model.unread import Unread
 from offset_ledger.model.writer_schema import WriterSchema
@@ -80,7 +79,7 @@ def _of_database(pipeline: Pipeline) -> _Known:
             followed = followed_columns.read(cursor, pipeline.name) if pipeline.follows_schemas else ()
             pipeline = with_columns(cursor, pipeline)
             table, kept = _table(cursor, pipeline), schema_boundaries.all_writer_schemas(cursor, pipeline.name)
-            unread = unread_fields.latest(cursor, pipeline.name)
+            unread = staging.latest_unread(cursor, pipeline.name)
     except (ConfigurationError, DatabaseUnavailable, AccessDenied) as error:
         return _Known(pipeline, _UNKNOWN, note=f"{name} was not compared: {error}")
     note = "" if table.exists else f"{name} does not exist yet; the first batch creates it"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offset_ledger.config.model import Pipeline
-from offset_ledger.ledger.database import named_sql, rows
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import named_sql, open_ledger, rows
 from offset_ledger.operations.status import status
 
 _STEPS = ("stage", "validate", "commit")

@@ -15,8 +15,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError, PipelineFileError, UnknownTopic
 from offset_ledger.kafka.client import KafkaClient, connect_kafka
 from offset_ledger.ledger import batches, pipelines
-from offset_ledger.ledger.database import Cursor, named_sql, read_only, transaction
-from offset_ledger.ledger.open import open_ledger_at
+from offset_ledger.ledger.database import Cursor, named_sql, open_ledger_at, read_only, transaction
 from offset_ledger.ledger.pipelines import Retirement, retirements
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.snapshot import Cursors, TopicSnapshot

@@ -12,8 +12,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError, StateConflict
 from offset_ledger.failpoints import Failpoint, reach
 from offset_ledger.ledger import pipelines, redrive
-from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, rows, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import Cursor, Session, connect, named_sql, open_ledger, rows, transaction
 from offset_ledger.ledger.redrive import QuarantinePosition, RedriveChoice, Selection
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch, Origin

@@ -12,8 +12,7 @@ from offset_ledger.connections import get_connection
 from offset_ledger.errors import AccessDenied, ConfigurationError, DatabaseUnavailable, OffsetExpired, TerminalError
 from offset_ledger.kafka.client import connect_kafka
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import read_only, transaction
-from offset_ledger.ledger.open import open_ledger_at
+from offset_ledger.ledger.database import open_ledger_at, read_only, transaction
 from offset_ledger.model.snapshot import Cursors, PartitionSnapshot, TopicSnapshot
 from offset_ledger.plan.head import backlogs, start_offsets
 from offset_ledger.plan.step import snapshot_topic

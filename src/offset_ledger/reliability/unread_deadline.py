@@ -12,8 +12,7 @@ from offset_ledger.kafka.python_client import Admin
 from offset_ledger.kafka.timestamps import first_timestamps
 from offset_ledger.kafka.topics import describe_topic, leaders, topic_settings
 from offset_ledger.ledger import pipelines
-from offset_ledger.ledger.database import transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger.database import open_ledger, transaction
 from offset_ledger.model.retention import UNSIZED, Deadline, Retention, UnreadLog, earliest
 from offset_ledger.model.snapshot import Cursors
 

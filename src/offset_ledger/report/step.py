@@ -16,9 +16,8 @@ from typing import Any
 
 from offset_ledger.config.model import Pipeline
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, schema_boundaries, staging, unread_fields
-from offset_ledger.ledger.database import Session, transaction
-from offset_ledger.ledger.open import open_ledger
+from offset_ledger.ledger import batches, schema_boundaries, staging
+from offset_ledger.ledger.database import Session, open_ledger, transaction
 from offset_ledger.ledger.staging import StagingTables
 from offset_ledger.model.batch import Batch
 from offset_ledger.model.ranges import OffsetRange
@@ -70,7 +69,7 @@ def _results(session: Session, batch: Batch) -> BatchResults:
     verdict = dict(batch.verdict or {})
     with transaction(session) as cursor:
         refusals = staging.refused_by_code(cursor, StagingTables(batch.attempt))
-        unread = unread_fields.read(cursor, batch.attempt)
+        unread = staging.read_unread(cursor, batch.attempt)
         boundaries = schema_boundaries.read(cursor, batch.batch_id)
     return BatchResults(
         pipeline=batch.pipeline,

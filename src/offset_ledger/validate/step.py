@@ -15,7 +15,7 @@ from offset_ledger.config.parse import nearest_above
 from offset_ledger.connections import Connection, get_connection
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.failpoints import Failpoint, reach
-from offset_ledger.ledger import batches, profiles, staging
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import (
     Cursor,
     Session,
@@ -127,12 +127,12 @@ def _with_history(
 ) -> GateVerdict:
     """The verdict with the comparison that the pipeline file asks for; the profile is kept in any case."""
     nullable = [column.name for column in pipeline.record.columns if column.nullable]
-    profile = profiles.measure(cursor, tables, nullable)
-    profiles.keep(cursor, tables, profile)
+    profile = staging.measure_profile(cursor, tables, nullable)
+    staging.keep_profile(cursor, tables, profile)
     rule = pipeline.quality.history
     if rule is None or batch.kind is not BatchKind.HEAD:
         return verdict
-    history = compare(rule, profile, profiles.recent(cursor, batch, rule.batches + 1))
+    history = compare(rule, profile, staging.recent_profiles(cursor, batch, rule.batches + 1))
     for each in history:
         log.info("batch %d: %s", batch.batch_id, each.text)
     return verdict.compared(history)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offset_ledger.config.model import Column, ColumnType
-from offset_ledger.ledger import batches, unread_fields
+from offset_ledger.ledger import batches, staging
 from offset_ledger.ledger.database import rows, transaction
 from offset_ledger.model.batch import Origin
 from offset_ledger.model.unread import Unread
@@ -50,7 +50,7 @@ def bench(
 
 def counted(bench: RegistryBench, batch_id: int) -> Unread | None:
     with transaction(bench.session) as cursor:
-        return unread_fields.read(cursor, batches.read_batch(cursor, batch_id).attempt)
+        return staging.read_unread(cursor, batches.read_batch(cursor, batch_id).attempt)
 
 
 def document(number: int, **more: Any) -> bytes:

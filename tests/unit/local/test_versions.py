@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from offset_ledger.errors import ConfigurationError, StackError
-from offset_ledger.ledger.migrate import OLDEST
+from offset_ledger.ledger.database import OLDEST
 from offset_ledger.local import postgres
 from offset_ledger.local.jars import KAFKA_VERSION, broker_bundle, kafka_version
 from offset_ledger.local.postgres import binary, locale_options, major_version

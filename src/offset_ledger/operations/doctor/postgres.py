@@ -10,8 +10,17 @@ from datetime import UTC, datetime, timedelta
 from offset_ledger.config.model import Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import ConfigurationError
-from offset_ledger.ledger.database import Session, connect, named_sql, read_only, rows, transaction
-from offset_ledger.ledger.migrate import OLDEST, check_migrated, migrations
+from offset_ledger.ledger.database import (
+    OLDEST,
+    Session,
+    check_migrated,
+    connect,
+    migrations,
+    named_sql,
+    read_only,
+    rows,
+    transaction,
+)
 from offset_ledger.operations.doctor.finding import Finding, ok, problem, warning
 from offset_ledger.reliability.audit.finding import listed
 from offset_ledger.units import show_duration
