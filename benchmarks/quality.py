@@ -23,9 +23,8 @@ from typing import Any
 from psycopg2 import sql
 
 from offset_ledger.commit.step import commit
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import History, NullBand, Pipeline, Quality, VolumeBand
 from offset_ledger.config.parse import parse_pipeline
-from offset_ledger.config.quality import History, NullBand, Quality, VolumeBand
 from offset_ledger.connections import environment_name, get_connection
 from offset_ledger.ledger import batches, pipelines
 from offset_ledger.ledger.database import connect, migrate, transaction

@@ -14,11 +14,11 @@ from offset_ledger.config.model import (
     Limits,
     Merge,
     Pipeline,
+    Quality,
     RecordShape,
     Target,
     Tombstone,
 )  # fmt: skip
-from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import OnExpired, Source
 from tests.model.rules import World
 from tests.model.state import BAD, DELETE, PATH, File, Record

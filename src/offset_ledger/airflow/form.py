@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from offset_ledger.model.request import Request, RunAction
-from offset_ledger.model.request_form import parse_request
+from offset_ledger.model.request import Request, RunAction, parse_request
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,8 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import Any
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.notification import Cause, Notifier
+from offset_ledger.config.model import Cause, Notifier, Pipeline
 from offset_ledger.errors import error_line
 from offset_ledger.extras import has_module
 from offset_ledger.model.notices import texts

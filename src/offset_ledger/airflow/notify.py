@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 
 from offset_ledger.airflow.notifiers import SECONDS, message, send
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.notification import Cause, Notify
+from offset_ledger.config.model import Cause, Notify, Pipeline
 from offset_ledger.connections import get_connection
 from offset_ledger.errors import OffsetLedgerError
 from offset_ledger.failpoints import Failpoint, reach

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from offset_ledger import ids
 from offset_ledger.airflow.notifiers import missing_notifiers
 from offset_ledger.airflow.planned_batch import read_pipeline
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause, Pipeline
 from offset_ledger.config.outline import from_outline
 from offset_ledger.errors import OffsetLedgerError, RegistryUnavailable, UnknownTopic, one_line
 from offset_ledger.model import notices

@@ -22,9 +22,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from offset_ledger import errors
 from offset_ledger.airflow.failures import airflow_failures, as_airflow
 from offset_ledger.airflow.planned_batch import batch_id_of, read_pipeline
-from offset_ledger.config.model import Pipeline
+from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.config.parse import nearest_above
-from offset_ledger.config.spark_application import DeployMode, Spark
 from offset_ledger.connections import Connection, get_connection, without_secrets
 from offset_ledger.errors import one_line
 from offset_ledger.extras import missing

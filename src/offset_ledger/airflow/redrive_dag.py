@@ -18,7 +18,7 @@ from offset_ledger.airflow.tasks import after_staging, default_args, for_each_to
 from offset_ledger.config.model import Pipeline
 from offset_ledger.config.parse import parse_pipeline
 from offset_ledger.errors import ContradictoryRequest
-from offset_ledger.model.quarantine_form import QuarantineAction, QuarantineRequest, parse_quarantine_request
+from offset_ledger.model.request import QuarantineAction, QuarantineRequest, parse_quarantine_request
 
 if TYPE_CHECKING:
     from offset_ledger.model.batch import Origin

@@ -102,7 +102,7 @@ def _replay(pipeline: Pipeline, request: Request) -> Outcome:
 
 
 def _request(arguments: Namespace) -> Request:
-    from offset_ledger.model.request_form import parse_request
+    from offset_ledger.model.request import parse_request
 
     offsets = (arguments.partition, arguments.from_offset, arguments.until_offset)
     common = {name: getattr(arguments, name) for name in ("limit", "dry_run", "why", "scan", "fill")}

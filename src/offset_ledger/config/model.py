@@ -7,16 +7,131 @@ Frozen values, made once by :mod:`offset_ledger.config.parse`; nothing reads a c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from offset_ledger.config.notification import Notify
-from offset_ledger.config.quality import Quality
 from offset_ledger.config.source import Source
-from offset_ledger.config.spark_application import Spark
 from offset_ledger.ids import file_of
+
+
+class Unusual(StrEnum):
+    """What a batch unlike the recent ones leads to."""
+
+    WARN = "warn"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBand:
+    """How many times the usual records an hour a head batch may carry."""
+
+    low: float = 0.2
+    high: float = 5.0
+    action: Unusual = Unusual.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class NullBand:
+    """How far the share of NULL may lie from the usual one, in each of ``columns`` (none: every nullable one)."""
+
+    tolerance: float = 0.1
+    columns: tuple[str, ...] = ()
+    action: Unusual = Unusual.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Comparison with the committed head batches before: at most ``batches`` of them, and none with fewer than
+    ``min_batches``.
+    """
+
+    batches: int = 20
+    min_batches: int = 5
+    volume: VolumeBand | None = None
+    null_share: NullBand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The gate: a Great Expectations suite under expectations/, the highest share of quarantined records, and the
+    comparison with recent batches. A rejected batch keeps its staging for ``keep_rejected_days``.
+
+    ``dead_letter_topic`` is where each quarantined record is published too; None for nowhere.
+    """
+
+    suite: str | None = None
+    max_quarantined_share: float = 0.01
+    keep_rejected_days: int = 7
+    history: History | None = None
+    dead_letter_topic: str | None = None
+
+
+class Cause(StrEnum):
+    """What a notification is about."""
+
+    BATCH_REJECTED = "batch_rejected"
+    APPROVAL_NEEDED = "approval_needed"
+    FRESHNESS_MISSED = "freshness_missed"
+    AUDIT_ERROR = "audit_error"
+    LOSS_AHEAD = "loss_ahead"
+    REGISTRY_AWAY = "registry_away"
+    RUN_FAILED = "run_failed"
+
+
+ALL_CAUSES = tuple(Cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """A notifier of Airflow: the path of its class, its arguments, and ``label``, by which the ledger knows it."""
+
+    path: str
+    label: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """An entry of ``notify``: a notifier and its causes."""
+
+    notifier: Notifier
+    causes: tuple[Cause, ...] = ALL_CAUSES
+    loss_ahead_hours: int = 24
+
+
+class DeployMode(StrEnum):
+    """Where Spark's driver runs: on the machine of the task, or on one of the cluster's."""
+
+    CLIENT = "client"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a Spark application asks of its cluster; None leaves it to Spark. Memory is written as Spark does: 512m."""
+
+    driver_memory: str | None = None
+    driver_cores: int | None = None
+    executor_memory: str | None = None
+    executor_cores: int | None = None
+    executors: int | None = None
+    total_executor_cores: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """Where Spark stages a batch, and how; ``conf`` are Spark's own settings, as text."""
+
+    connection: str = "spark_default"
+    deploy_mode: DeployMode = DeployMode.CLIENT
+    queue: str | None = None
+    resources: Resources = Resources()
+    conf: Mapping[str, str] = field(default_factory=dict)
+
 
 JsonPath = tuple[str, ...]
 ONE_DAY = timedelta(days=1)

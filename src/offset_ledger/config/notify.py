@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
-from offset_ledger.config.document import Value
 from offset_ledger.config.keys import Key, Kind, Section, read_mapping, read_or_note, section
-from offset_ledger.config.located import Refused, describe
-from offset_ledger.config.notification import Cause, Notifier, Notify
+from offset_ledger.config.located import Refused, Value, describe
+from offset_ledger.config.model import Cause, Notifier, Notify
 from offset_ledger.config.spark import SECRET_PATTERN
 from offset_ledger.config.values import CONNECTION, choice, different, filled_text, matching, whole_number
 

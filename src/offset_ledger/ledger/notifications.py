@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.ledger.database import Cursor, named_sql
 from offset_ledger.model.notices import Notice
 

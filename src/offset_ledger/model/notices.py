@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 from html import escape
 
 from offset_ledger import errors
-from offset_ledger.config.notification import Cause
+from offset_ledger.config.model import Cause
 from offset_ledger.model.batch import Batch
-from offset_ledger.model.markdown import visible
-from offset_ledger.model.questions import Question, QuestionKind
+from offset_ledger.model.questions import Question, QuestionKind, visible
 from offset_ledger.units import show_span
 
 _LINE = 600
@@ -42,7 +41,7 @@ class Notice:
 
 def texts(subject: str, body: str, link: str) -> Mapping[str, str]:
     """The message in the forms that notifiers need: plain text, HTML, and Slack's own."""
-    marked = "\n".join(map(_for_slack, (f"*{subject}*", body)))
+    marked = f"*{subject}*\n{body}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in body.splitlines())
     anchor = f'<p><a href="{escape(link)}">{escape(link)}</a></p>' if link else ""
     return {
@@ -52,10 +51,6 @@ def texts(subject: str, body: str, link: str) -> Mapping[str, str]:
         "slack": f"{marked}\n<{link}|Open in Airflow>" if link else marked,
         "link": link,
     }
-
-
-def _for_slack(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def batch_rejected(batch: Batch, link: str) -> Notice:

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from offset_ledger.config.model import Pipeline
-from offset_ledger.config.spark_application import DeployMode, Spark
+from offset_ledger.config.model import DeployMode, Pipeline, Spark
 from offset_ledger.connections import Connection, environment_name
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.machine_files import write_private

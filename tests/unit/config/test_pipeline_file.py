@@ -25,20 +25,26 @@ from offset_ledger.config.model import (
     Column,
     ColumnType,
     Condition,
+    DeployMode,
+    History,
     Limits,
     Merge,
+    NullBand,
     Pipeline,
+    Quality,
     RecordShape,
+    Resources,
+    Spark,
     Stage,
     StageEngine,
     Target,
     Tombstone,
+    Unusual,
+    VolumeBand,
 )
 from offset_ledger.config.parse import find_pipeline, parse_all, parse_pipeline
-from offset_ledger.config.quality import History, NullBand, Quality, Unusual, VolumeBand
 from offset_ledger.config.schema import PIPELINE, schema_text
 from offset_ledger.config.source import OnExpired, Source, StartAt
-from offset_ledger.config.spark_application import DeployMode, Resources, Spark
 from offset_ledger.errors import ConfigurationError, PipelineFileError
 from tests.paths import ROOT
 

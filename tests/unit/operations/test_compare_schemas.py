@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from offset_ledger.config.model import Column, ColumnType, Condition, Evolve, Limits, Pipeline, RecordShape, Target
-from offset_ledger.config.quality import Quality
+from offset_ledger.config.model import (
+    Column,
+    ColumnType,
+    Condition,
+    Evolve,
+    Limits,
+    Pipeline,
+    Quality,
+    RecordShape,
+    Target,
+)
 from offset_ledger.config.source import Format, Source
 from offset_ledger.decoding.typed.types import SchemaField, TypeName, ValueType
 from offset_ledger.operations.compare_schemas import Line, Table, compare

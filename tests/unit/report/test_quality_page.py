@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offset_ledger.config.quality import Unusual
+from offset_ledger.config.model import Unusual
 from offset_ledger.errors import ConfigurationError
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.model.unread import Unread
