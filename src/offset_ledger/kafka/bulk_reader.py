@@ -30,7 +30,7 @@ from offset_ledger.kafka.security import login_of, security_of
 from offset_ledger.kafka.tokens import oauth_callback
 from offset_ledger.model.ranges import OffsetRange
 from offset_ledger.retry import retry_seconds
-from offset_ledger.web.tls_failures import untrusted
+from offset_ledger.web.exchange import untrusted
 
 __all__ = ["Message", "Next", "ReadLists", "bulk_reader"]
 

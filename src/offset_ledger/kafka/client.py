@@ -76,10 +76,10 @@ class KafkaClient:
         """
         version = self.version()
         if version[:2] < OLDEST:
-            oldest, found = (".".join(map(str, each)) for each in (OLDEST, version))
+            oldest, theirs = (".".join(map(str, each)) for each in (OLDEST, version))
             raise ConfigurationError(
                 f"Kafka {oldest} or newer is needed, found brokers at {self._admin.servers} that speak the protocol of "
-                f"{found}; upgrade the brokers, or use others"
+                f"{theirs}; upgrade the brokers, or use others"
             )
 
     def topics(self) -> tuple[str, ...]:

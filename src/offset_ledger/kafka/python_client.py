@@ -28,7 +28,7 @@ from offset_ledger.kafka.security import KEYTAB, extensions, login_of, security_
 from offset_ledger.kafka.tokens import CurrentToken, current_token
 from offset_ledger.model.header_name import HeaderName
 from offset_ledger.retry import retry_seconds
-from offset_ledger.web.tls_failures import tls_failure
+from offset_ledger.web.exchange import tls_failure
 
 _WITHOUT_TLS = "write another security.protocol, or the port that has TLS"
 

@@ -27,7 +27,7 @@ class Overlap:
 
 def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[CommittedRange]) -> tuple[Overlap, ...]:
     """Each wanted range with what was committed of it; an offset that several batches committed counts once."""
-    found = []
+    parts = []
     for each in wanted:
         overlapping = [c for c in committed if c.offsets.overlaps(each)]
         reached, count = each.from_offset, 0
@@ -35,8 +35,8 @@ def overlaps(wanted: Iterable[OffsetRange], committed: Sequence[CommittedRange])
             start, end = max(start, reached), min(end, each.until_offset)
             if end > start:
                 count, reached = count + end - start, end
-        found.append(Overlap(each, count, tuple(sorted({c.batch_id for c in overlapping}))))
-    return tuple(found)
+        parts.append(Overlap(each, count, tuple(sorted({c.batch_id for c in overlapping}))))
+    return tuple(parts)
 
 
 def in_parts(wanted: Sequence[OffsetRange], limit: int) -> tuple[tuple[OffsetRange, ...], ...]:

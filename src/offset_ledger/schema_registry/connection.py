@@ -64,7 +64,13 @@ def registry_settings(connection: Connection) -> Settings:
         ConfigurationError: it has an unknown key, no URL, two ways to log in, or half of one; no message has a secret.
     """
     extra = connection.extra
-    _check_names(connection)
+    if connection.conn_type not in ("http", "https"):
+        raise wrong(connection, f"a schema registry has conn_type http or https, found {connection.conn_type!r}")
+    for name in extra:
+        if name not in KNOWN:
+            close = get_close_matches(name, KNOWN, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise wrong(connection, f"{name!r} is no setting of a schema registry; {hint}known: {', '.join(KNOWN)}")
     login = _basic(connection)
     source = _bearer_source(connection, login)
     headers = {"target-sr-cluster": extra.get(CLUSTER), "confluent-identity-pool-id": extra.get(POOL)}
@@ -72,11 +78,16 @@ def registry_settings(connection: Connection) -> Settings:
         headers["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
     elif source == "STATIC_TOKEN":
         headers["authorization"] = f"Bearer {extra[TOKEN]}"
+    oauth = None
+    if source == "OAUTHBEARER":
+        if not is_token_url(extra[ISSUER]):
+            raise wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
+        oauth = OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
     return Settings(
         connection.conn_id,
         _urls(connection),
         {name: value for name, value in headers.items() if value},
-        _oauth(connection) if source == "OAUTHBEARER" else None,
+        oauth,
         Tls(*(extra.get(name) for name in (CA, CERTIFICATE, KEY, KEY_PASSWORD))),
         _timeout(connection),
         _secrets(connection, headers.get("authorization")),
@@ -86,16 +97,6 @@ def registry_settings(connection: Connection) -> Settings:
 def wrong(connection: Connection, text: str) -> ConfigurationError:
     """The error for a value of this connection."""
     return ConfigurationError(f"connection {connection.conn_id!r}: {text}")
-
-
-def _check_names(connection: Connection) -> None:
-    if connection.conn_type not in ("http", "https"):
-        raise wrong(connection, f"a schema registry has conn_type http or https, found {connection.conn_type!r}")
-    for name in connection.extra:
-        if name not in KNOWN:
-            close = get_close_matches(name, KNOWN, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise wrong(connection, f"{name!r} is no setting of a schema registry; {hint}known: {', '.join(KNOWN)}")
 
 
 def _urls(connection: Connection) -> tuple[str, ...]:
@@ -162,13 +163,6 @@ def _require_none(connection: Connection, names: Iterable[str], where: str) -> N
     for name in names:
         if name in connection.extra:
             raise wrong(connection, f"{name} has no meaning {where}")
-
-
-def _oauth(connection: Connection) -> OAuth:
-    extra = connection.extra
-    if not is_token_url(extra[ISSUER]):
-        raise wrong(connection, f"{ISSUER} should be the URL of a token endpoint, without a login in it")
-    return OAuth(extra[ISSUER], extra[CLIENT_ID], extra[CLIENT_SECRET], extra.get(SCOPE))
 
 
 def _timeout(connection: Connection) -> float:
